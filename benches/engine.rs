@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use common::{processor_seconds, whole_run};
-use embedctl::batch::{self, Batch, Plan};
+use embedctl::batch::{self, Batch, BatchPlan};
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, Engine, EngineOptions};
 use embedctl::input::{InputOptions, RecordReader, Source};
@@ -112,7 +112,7 @@ fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) ->
     let mut batches = Vec::new();
     while let Some(window) = reader.next_window().expect("a window") {
         let tokens = tokenizer.tokenize(&window.texts).expect("tokens");
-        let plans: Vec<Plan> = batch::plan(&tokens, engine.limits(), engine.is_ragged());
+        let plans: Vec<BatchPlan> = batch::plan(&tokens, engine.limits(), engine.is_ragged());
         batches.extend(plans.iter().map(|plan| {
             let mut batch = Batch::default();
             batch.fill(plan, &tokens, &model.config.frame);

@@ -109,10 +109,10 @@ impl Profile {
                 .with_remedy(format!("remove it, or use {NO_PROFILE}"))
         };
         #[derive(Deserialize)]
-        struct Version {
+        struct ProfileVersion {
             schema: u32,
         }
-        let version: Version =
+        let version: ProfileVersion =
             serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         if version.schema != SCHEMA {
             return Ok((None, path));

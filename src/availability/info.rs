@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::availability::{self, DeviceReport, State};
+use crate::availability::{self, AvailabilityState, DeviceReport};
 use crate::cancel::CancelToken;
 use crate::engine::{self, EngineOptions, Provider};
 use crate::error::Result;
@@ -94,7 +94,7 @@ pub fn info(
 fn fit(provider: Provider, model: &Model, report: &DeviceReport) -> Fit {
     let lacks = model.lacks(provider.weights());
     let status = report.status(provider);
-    let works = status.is_some_and(|status| status.status == State::Works);
+    let works = status.is_some_and(|status| status.status == AvailabilityState::Works);
     Fit {
         provider,
         runs: works && lacks.is_none(),

@@ -58,7 +58,7 @@ pub struct ProviderStatus {
     #[serde(skip)]
     pub provider: Provider,
     /// Whether it works.
-    pub status: State,
+    pub status: AvailabilityState,
     /// If not, why.
     pub reason: Option<String>,
     /// The library's own words, where the hardware gives a better reason.
@@ -84,7 +84,7 @@ pub struct ProviderStatus {
 /// Whether a provider works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum AvailabilityState {
     /// It ran a small graph, and the result was right.
     Works,
     /// A library here has it, but it does not work.
@@ -144,15 +144,15 @@ pub fn report(
 
 fn of_inside(report: &ProviderReport, version: &str) -> ProviderStatus {
     let state = if report.works {
-        State::Works
+        AvailabilityState::Works
     } else {
-        State::Unusable
+        AvailabilityState::Unusable
     };
     tried(state, report, None, Some(version.to_owned()))
 }
 
 fn tried(
-    status: State,
+    status: AvailabilityState,
     report: &ProviderReport,
     library: Option<PathBuf>,
     version: Option<String>,
@@ -200,7 +200,12 @@ fn status(
         let path = Some(library.path.clone());
         return ProviderStatus {
             plugin: plugin(library, report),
-            ..tried(State::Works, report, path, library.version.clone())
+            ..tried(
+                AvailabilityState::Works,
+                report,
+                path,
+                library.version.clone(),
+            )
         };
     }
     let lacking = unusable_reason(provider, hardware, platform);
@@ -210,7 +215,12 @@ fn status(
     let path = Some(library.path.clone());
     let mut status = ProviderStatus {
         plugin: plugin(library, report),
-        ..tried(State::Unusable, report, path, library.version.clone())
+        ..tried(
+            AvailabilityState::Unusable,
+            report,
+            path,
+            library.version.clone(),
+        )
     };
     if let Some(Cause { reason, remedy }) = lacking {
         // The library names the first of many files that it missed.
@@ -229,12 +239,12 @@ fn absent(
     lacking: Option<Cause>,
 ) -> ProviderStatus {
     let usable = libraries.iter().any(|library| library.unusable.is_none());
-    let mut state = State::Absent;
+    let mut state = AvailabilityState::Absent;
     let (reason, remedy) = if let Some(Cause { reason, remedy }) = lacking {
         (reason, remedy)
     } else if let (Provider::Cpu, false, Some(first)) = (provider, usable, libraries.first()) {
         // Every library has this one, so it is the library that is at fault.
-        state = State::Unusable;
+        state = AvailabilityState::Unusable;
         let reason = first.unusable.clone();
         let remedy = first.remedy.clone();
         (

@@ -56,7 +56,7 @@ fn the_first_library_in_which_it_works_counts() {
         library("third", &[(Provider::Cuda, None)]),
     ];
     let status = status(Provider::Cuda, &with_card(), &libraries, LINUX);
-    assert_eq!(status.status, State::Works);
+    assert_eq!(status.status, AvailabilityState::Works);
     assert_eq!(status.library.as_deref(), Some(Path::new("/lib/second")));
     assert_eq!((status.reason, status.remedy), (None, None));
 }
@@ -75,7 +75,7 @@ fn a_real_device_counts_before_a_played_one() {
         Some(Path::new("/lib/second"))
     );
     let alone = of(&[played]);
-    assert!(alone.status == State::Works && alone.software);
+    assert!(alone.status == AvailabilityState::Works && alone.software);
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn the_hardware_says_whether_a_librarys_advice_is_apt() {
     let words = "libcublasLt.so.13: cannot open shared object file";
     let libraries = [library("gpu", &[(Provider::Cuda, Some(words))])];
     let with = status(Provider::Cuda, &with_card(), &libraries, LINUX);
-    assert_eq!(with.status, State::Unusable);
+    assert_eq!(with.status, AvailabilityState::Unusable);
     assert_eq!(with.reason.as_deref(), Some(words));
     assert_eq!(with.remedy.as_deref(), Some("the library's advice"));
     let without = status(Provider::Cuda, &Hardware::default(), &libraries, LINUX);
-    assert_eq!(without.status, State::Unusable);
+    assert_eq!(without.status, AvailabilityState::Unusable);
     assert_eq!(without.reason.as_deref(), Some("no NVIDIA GPU was found"));
     assert_eq!(without.detail.as_deref(), Some(words));
     assert_eq!(without.remedy, None);
@@ -97,7 +97,7 @@ fn the_hardware_says_whether_a_librarys_advice_is_apt() {
 fn a_missing_provider_is_told_with_its_package() {
     let libraries = [library("cpu", &[(Provider::Cpu, None)])];
     let status = status(Provider::OpenVino, &Hardware::default(), &libraries, LINUX);
-    assert_eq!(status.status, State::Absent);
+    assert_eq!(status.status, AvailabilityState::Absent);
     assert_eq!(
         status.reason.as_deref(),
         Some("no ONNX Runtime library here has it")
@@ -114,14 +114,14 @@ fn a_broken_library_is_the_cpus_reason_and_nobody_elses() {
     let libraries = [broken("it is cut short")];
     let of = |provider| status(provider, &with_card(), &libraries, LINUX);
     let cpu = of(Provider::Cpu);
-    assert_eq!(cpu.status, State::Unusable);
+    assert_eq!(cpu.status, AvailabilityState::Unusable);
     assert_eq!(cpu.reason.as_deref(), Some("it is cut short"));
     assert_eq!(cpu.remedy.as_deref(), Some("pip install onnxruntime"));
     let openvino = of(Provider::OpenVino);
-    assert_eq!(openvino.status, State::Absent);
+    assert_eq!(openvino.status, AvailabilityState::Absent);
     assert!(openvino.reason.unwrap().contains("no usable"));
     let none = status(Provider::Cpu, &with_card(), &[], LINUX);
-    assert_eq!(none.status, State::Absent);
+    assert_eq!(none.status, AvailabilityState::Absent);
     assert!(none.reason.unwrap().contains("was found"));
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select};
 
-use super::protocol::{Reply, Request};
+use super::protocol::{Reply, WorkerRequest};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::threads::{locked, spawn};
@@ -96,7 +96,7 @@ impl WorkerProcess {
     /// Sends a request and waits for the reply.
     pub(super) fn ask(
         &mut self,
-        request: &Request,
+        request: &WorkerRequest,
         cancel: &CancelToken,
     ) -> Result<Reply, NoReply> {
         let mut line = serde_json::to_vec(request)
@@ -198,14 +198,20 @@ mod tests {
     #[test]
     fn noise_on_standard_output_is_passed_over() {
         let mut worker = shell(r#"read x; echo "loading…"; echo '{"latencies":[1.5]}'; read x"#);
-        let reply = worker.ask(&Request::Work, &CancelToken::new()).unwrap();
+        let reply = worker
+            .ask(&WorkerRequest::Work, &CancelToken::new())
+            .unwrap();
         assert_eq!(reply, Reply::Latencies(vec![1.5]));
     }
 
     #[test]
     fn a_worker_that_dies_says_how() {
         let mut worker = shell("read x; echo 'no such device' >&2; exit 7");
-        let reason = reason(worker.ask(&Request::Work, &CancelToken::new()).unwrap_err());
+        let reason = reason(
+            worker
+                .ask(&WorkerRequest::Work, &CancelToken::new())
+                .unwrap_err(),
+        );
         assert_eq!(
             reason,
             "the worker process ended with code 7: no such device"
@@ -215,14 +221,22 @@ mod tests {
     #[test]
     fn a_killed_worker_is_told_from_one_that_ends() {
         let mut worker = shell("read x; kill -9 $$");
-        let reason = reason(worker.ask(&Request::Work, &CancelToken::new()).unwrap_err());
+        let reason = reason(
+            worker
+                .ask(&WorkerRequest::Work, &CancelToken::new())
+                .unwrap_err(),
+        );
         assert!(reason.contains("killed"), "{reason}");
     }
 
     #[test]
     fn a_refusal_is_passed_on() {
         let mut worker = shell(r#"read x; echo '{"failed":"no library"}'; read x"#);
-        let reason = reason(worker.ask(&Request::Work, &CancelToken::new()).unwrap_err());
+        let reason = reason(
+            worker
+                .ask(&WorkerRequest::Work, &CancelToken::new())
+                .unwrap_err(),
+        );
         assert_eq!(reason, "no library");
     }
 
@@ -231,7 +245,7 @@ mod tests {
         let mut worker = shell("read x; exec sleep 600");
         let cancel = CancelToken::new();
         cancel.cancel();
-        let no_reply = worker.ask(&Request::Work, &cancel).unwrap_err();
+        let no_reply = worker.ask(&WorkerRequest::Work, &cancel).unwrap_err();
         assert!(matches!(no_reply, NoReply::Interrupted));
         drop(worker); // returns only because it kills
     }

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::report::{Report, Row, SCHEMA};
+use super::report::{BenchReport, Row, SCHEMA};
 use super::stats::Spread;
 use crate::error::{Error, Result};
 use crate::setting::{BASELINE, CORPUS, INPUT};
 
 /// A report compared with a baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
+pub struct BaselineComparison {
     /// When the baseline was measured.
     pub baseline_date: String,
     /// Its program and version.
@@ -65,7 +65,7 @@ impl Verdict {
     }
 }
 
-impl Comparison {
+impl BaselineComparison {
     /// Whether any configuration regressed or failed.
     #[must_use]
     pub fn has_regressed(&self) -> bool {
@@ -76,7 +76,7 @@ impl Comparison {
     ///
     /// # Errors
     /// If they have no configuration in common, or embedded different texts.
-    pub fn of(report: &Report, baseline: &Report, max_regression: f64) -> Result<Self> {
+    pub fn of(report: &BenchReport, baseline: &BenchReport, max_regression: f64) -> Result<Self> {
         if baseline.schema != SCHEMA {
             return Err(Error::usage(format!(
                 "{BASELINE}: the report is of schema {}, and this version reads {SCHEMA}",
@@ -173,7 +173,7 @@ fn change(before: &Spread, after: &Spread) -> (f64, f64, f64) {
     )
 }
 
-fn doubts(report: &Report, baseline: &Report) -> Vec<String> {
+fn doubts(report: &BenchReport, baseline: &BenchReport) -> Vec<String> {
     let mut notes = Vec::new();
     let (new, old) = (&report.machine, &baseline.machine);
     if new.signature() != old.signature() {

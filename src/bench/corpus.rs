@@ -56,7 +56,7 @@ impl Corpus {
     /// Text number `index`, below [`TEXTS`].
     #[must_use]
     pub fn text(self, index: usize) -> String {
-        let mut random = Random::new(index as u64);
+        let mut random = CorpusRandom::new(index as u64);
         let words = quantile(self.words(), spread(index));
         let mut text = first(index, words);
         // Whole sentences until the next would lead further away from the length than it is now.
@@ -98,7 +98,7 @@ fn first(index: usize, words: f64) -> String {
     });
     let mut sentence = format!("{subject} {deed} {time}");
     if words >= 17.0 {
-        let reason = Random::new(index as u64 ^ 0x5eed).pick(reasons);
+        let reason = CorpusRandom::new(index as u64 ^ 0x5eed).pick(reasons);
         sentence = format!("{sentence}, {reason}");
     }
     sentence.push('.');
@@ -124,9 +124,9 @@ fn quantile(table: &[(f64, f64)], place: f64) -> f64 {
 }
 
 /// A small generator of numbers (SplitMix64), so that texts are the same everywhere and for ever.
-struct Random(u64);
+struct CorpusRandom(u64);
 
-impl Random {
+impl CorpusRandom {
     fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
     }

@@ -22,9 +22,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::{Checkpoint, Model};
+use crate::model::{CheckpointFiles, Model};
 use crate::onnx::Node;
-use crate::onnx::skeleton::{self, Graph, Tensor};
+use crate::onnx::skeleton::{self, GraphSkeleton, TensorSkeleton};
 use crate::safetensors;
 
 /// The work of a model, per row.
@@ -52,7 +52,7 @@ impl Work {
     }
 
     /// Every matrix of a layer is multiplied with once a token, and there is one attention a layer.
-    fn of_checkpoint(checkpoint: &Checkpoint, width: usize) -> Result<Self> {
+    fn of_checkpoint(checkpoint: &CheckpointFiles, width: usize) -> Result<Self> {
         let number = |names: &[&str]| {
             let value = names.iter().find_map(|name| checkpoint.config.get(*name));
             value.and_then(serde_json::Value::as_f64)
@@ -112,9 +112,9 @@ fn attention_width(config: &Path) -> Option<usize> {
     }
 }
 
-fn read(path: &Path) -> Result<Graph> {
+fn read(path: &Path) -> Result<GraphSkeleton> {
     let file = File::open(path);
-    file.and_then(|file| skeleton::Model::graph_of(&file))
+    file.and_then(|file| skeleton::ModelSkeleton::graph_of(&file))
         .map_err(|error| Error::io("read", path, error))?
         .ok_or_else(|| Error::model(path.display(), "is not an ONNX model"))
 }
@@ -126,7 +126,7 @@ trait GraphWork {
     fn constants(&self) -> HashMap<&str, u64>;
 }
 
-impl GraphWork for Graph {
+impl GraphWork for GraphSkeleton {
     fn work(&self, output: &str, attention_width: usize) -> Work {
         let constants = self.constants();
         let mut work = Work {
@@ -183,7 +183,7 @@ impl GraphWork for Graph {
                 "Constant" => node
                     .attribute
                     .iter()
-                    .find_map(|one| one.t.as_ref().map(Tensor::elements)),
+                    .find_map(|one| one.t.as_ref().map(TensorSkeleton::elements)),
                 "Cast" | "Identity" | "DequantizeLinear" | "Transpose" | "Reshape" | "Squeeze"
                 | "Unsqueeze" | "Flatten" => node
                     .input
@@ -267,7 +267,7 @@ trait TensorWork {
     fn elements(&self) -> u64;
 }
 
-impl TensorWork for Tensor {
+impl TensorWork for TensorSkeleton {
     fn elements(&self) -> u64 {
         self.dims
             .iter()
@@ -346,23 +346,23 @@ mod tests {
         }
     }
 
-    fn stored(name: &str, dims: &[i64]) -> Tensor {
-        Tensor {
+    fn stored(name: &str, dims: &[i64]) -> TensorSkeleton {
+        TensorSkeleton {
             name: name.into(),
             dims: dims.to_vec(),
-            ..Tensor::default()
+            ..TensorSkeleton::default()
         }
     }
 
     #[test]
     fn what_the_output_does_not_need_is_not_counted() {
-        let graph = Graph {
+        let graph = GraphSkeleton {
             initializer: vec![stored("w", &[4, 8]), stored("pooler", &[8, 8])],
             node: vec![
                 node("MatMul", &["x", "w"], "hidden"),
                 node("Gemm", &["hidden", "pooler"], "pooled"),
             ],
-            ..Graph::default()
+            ..GraphSkeleton::default()
         };
         assert_eq!(graph.work("hidden", 8).per_token, 64.0);
         assert_eq!(graph.work("pooled", 8).per_token, 64.0 + 128.0);
@@ -380,7 +380,7 @@ mod tests {
         nbits.attribute = vec![integer("K", 16), integer("N", 4)];
         let mut fused = node("Attention", &["a", "qkv"], "out");
         fused.domain = "com.microsoft".into();
-        let graph = Graph {
+        let graph = GraphSkeleton {
             initializer: vec![
                 stored("packed", &[4, 1, 8]),
                 stored("scales", &[4]),
@@ -388,7 +388,7 @@ mod tests {
                 stored("qkv", &[4, 12]),
             ],
             node: vec![node("MatMulInteger", &["x8", "b"], "x"), nbits, fused],
-            ..Graph::default()
+            ..GraphSkeleton::default()
         };
         let work = graph.work("out", 4);
         assert_eq!(work.per_token, 2.0 * (256.0 + 64.0 + 48.0));

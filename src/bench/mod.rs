@@ -33,7 +33,7 @@ mod tune;
 mod worker;
 mod workload;
 
-pub use compare::{Compared, Comparison, Verdict};
+pub use compare::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
 pub use flops::Work;
@@ -41,7 +41,7 @@ pub use machine::Machine;
 pub use options::{BenchOptions, TuneOptions, Watcher};
 pub use peak::{Peak, measure as measure_peak};
 pub use protocol::{OpenedAs, Stages};
-pub use report::{Latency, Measured, Report, Row, Step, Tuning};
+pub use report::{BenchReport, Latency, MeasuredConfiguration, Row, TuneStep, Tuning};
 pub use run::run;
 pub use stats::Spread;
 pub use worker::serve;

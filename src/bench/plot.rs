@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use self::chart::{Canvas, LEFT, RIGHT};
 use super::configuration::{Configuration, last_part};
 use super::protocol::Stages;
-use super::report::{Measured, Report, Row};
+use super::report::{BenchReport, MeasuredConfiguration, Row};
 use crate::safe_text::wrapped;
 
 /// Height of a bar with the space around it.
@@ -19,8 +19,8 @@ const STEP: f64 = 30.0;
 
 /// The report as an SVG document.
 #[must_use]
-pub fn svg(report: &Report) -> String {
-    let measured: Vec<(&Row, &Measured)> = report.measured().collect();
+pub fn svg(report: &BenchReport) -> String {
+    let measured: Vec<(&Row, &MeasuredConfiguration)> = report.measured().collect();
     let mut canvas = Canvas::new();
     head(&mut canvas, report);
     if !measured.is_empty() {
@@ -33,7 +33,7 @@ pub fn svg(report: &Report) -> String {
 }
 
 /// The title, and what it was measured on.
-fn head(canvas: &mut Canvas, report: &Report) {
+fn head(canvas: &mut Canvas, report: &BenchReport) {
     canvas.text(LEFT, 34.0, "title", "start", &title(report));
     for (place, line) in [machine(report), texts(report)].iter().enumerate() {
         canvas.text(LEFT, 56.0 + 18.0 * place as f64, "soft", "start", line);
@@ -42,7 +42,7 @@ fn head(canvas: &mut Canvas, report: &Report) {
 }
 
 /// `Embedding speed of all-MiniLM-L6-v2`
-fn title(report: &Report) -> String {
+fn title(report: &BenchReport) -> String {
     let mut models: Vec<&str> = Vec::new();
     for row in &report.rows {
         let short = last_part(&row.configuration.model);
@@ -53,7 +53,7 @@ fn title(report: &Report) -> String {
     format!("Embedding speed of {}", models.join(", "))
 }
 
-fn machine(report: &Report) -> String {
+fn machine(report: &BenchReport) -> String {
     let machine = &report.machine;
     let plural = if machine.cores == 1 { "" } else { "s" };
     let mut parts = vec![
@@ -67,7 +67,7 @@ fn machine(report: &Report) -> String {
     parts.join(" · ")
 }
 
-fn texts(report: &Report) -> String {
+fn texts(report: &BenchReport) -> String {
     let built_in = if report.workload.built_in {
         " (built in)"
     } else {
@@ -84,7 +84,7 @@ fn texts(report: &Report) -> String {
 }
 
 /// A bar for each configuration.
-fn throughput(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
+fn throughput(canvas: &mut Canvas, rows: &[(&Row, &MeasuredConfiguration)]) {
     canvas.heading("Throughput");
     let most = rows
         .iter()
@@ -116,7 +116,7 @@ fn throughput(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
     canvas.y = bottom + 66.0;
 }
 
-fn providers<'a>(rows: &[(&Row, &'a Measured)]) -> Vec<&'a str> {
+fn providers<'a>(rows: &[(&Row, &'a MeasuredConfiguration)]) -> Vec<&'a str> {
     let mut providers: Vec<&str> = Vec::new();
     for (_, measured) in rows {
         if !providers.contains(&measured.opened.provider.as_str()) {
@@ -129,7 +129,7 @@ fn providers<'a>(rows: &[(&Row, &'a Measured)]) -> Vec<&'a str> {
 /// Rows that differ in nothing but the token budget.
 struct Series<'a> {
     name: String,
-    points: Vec<(f64, &'a Measured)>,
+    points: Vec<(f64, &'a MeasuredConfiguration)>,
 }
 
 impl Series<'_> {
@@ -139,7 +139,7 @@ impl Series<'_> {
     }
 }
 
-fn series<'a>(rows: &[(&'a Row, &'a Measured)]) -> Vec<Series<'a>> {
+fn series<'a>(rows: &[(&'a Row, &'a MeasuredConfiguration)]) -> Vec<Series<'a>> {
     let without = |row: &Row| Configuration {
         batch_tokens: None,
         ..row.configuration.clone()
@@ -171,7 +171,7 @@ fn series<'a>(rows: &[(&'a Row, &'a Measured)]) -> Vec<Series<'a>> {
 }
 
 /// Lines over the token budget, where several were measured.
-fn budgets(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
+fn budgets(canvas: &mut Canvas, rows: &[(&Row, &MeasuredConfiguration)]) {
     const HEIGHT: f64 = 220.0;
     let series = series(rows);
     let points = || series.iter().flat_map(|series| &series.points);
@@ -237,7 +237,7 @@ fn budgets(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
 }
 
 /// A bar for each configuration, cut into stages.
-fn stages(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
+fn stages(canvas: &mut Canvas, rows: &[(&Row, &MeasuredConfiguration)]) {
     canvas.heading("Where time goes (busy time of all threads, with the workers' waiting)");
     let mut x = LEFT + chart::LABELS;
     for (index, name) in Stages::NAMES.iter().enumerate() {
@@ -269,7 +269,7 @@ fn stages(canvas: &mut Canvas, rows: &[(&Row, &Measured)]) {
 }
 
 /// Configurations that gave nothing, those with the same reason together.
-fn failures(canvas: &mut Canvas, report: &Report) {
+fn failures(canvas: &mut Canvas, report: &BenchReport) {
     for (names, reason) in report.failures() {
         for line in wrapped(&format!("{}: {reason}", names.join(", ")), 118, 118) {
             canvas.text(LEFT, canvas.y, "soft", "start", &line);

@@ -15,11 +15,11 @@ use crate::stage::StageTimes;
 /// What a worker is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Request {
+pub(super) enum WorkerRequest {
     /// Open this configuration; comes first and once.
     Open(Box<Configuration>),
     /// Embed a file of records and write its vectors; say how long it took.
-    Sample {
+    WorkloadSample {
         /// The records; text, or JSONL with the field `text`.
         input: PathBuf,
         /// Where vectors go (Parquet); replaced.
@@ -44,13 +44,13 @@ pub(super) enum Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// To [`Request::Open`].
+    /// To [`WorkerRequest::Open`].
     Opened(Box<OpenedAs>),
-    /// To [`Request::Sample`].
-    Sampled(Sample),
-    /// To [`Request::Latency`]: seconds for each text.
+    /// To [`WorkerRequest::WorkloadSample`].
+    Sampled(WorkloadSample),
+    /// To [`WorkerRequest::Latency`]: seconds for each text.
     Latencies(Vec<f64>),
-    /// To [`Request::Work`].
+    /// To [`WorkerRequest::Work`].
     Work(Work),
     /// The request could not be met; the worker ends.
     Failed(String),
@@ -114,7 +114,7 @@ pub struct OpenedAs {
 
 /// One run over a sample of the workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sample {
+pub(super) struct WorkloadSample {
     /// Rows embedded.
     pub rows: u64,
     /// Tokens of these rows.
@@ -229,9 +229,9 @@ mod tests {
     #[test]
     fn requests_and_replies_are_lines_of_json() {
         let requests = [
-            Request::Work,
-            Request::Open(Box::default()),
-            Request::Latency {
+            WorkerRequest::Work,
+            WorkerRequest::Open(Box::default()),
+            WorkerRequest::Latency {
                 input: "a.jsonl".into(),
                 texts: 3,
                 skip: 0,
@@ -241,7 +241,10 @@ mod tests {
         for request in requests {
             let line = serde_json::to_string(&request).unwrap();
             assert!(!line.contains('\n'));
-            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+            assert_eq!(
+                serde_json::from_str::<WorkerRequest>(&line).unwrap(),
+                request
+            );
         }
         let reply = Reply::Failed("two\nlines".into());
         let line = serde_json::to_string(&reply).unwrap();

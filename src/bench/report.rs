@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::Comparison;
+use super::compare::BaselineComparison;
 use super::configuration::Configuration;
 use super::machine::Machine;
 use super::protocol::{OpenedAs, Stages};
@@ -28,7 +28,7 @@ pub(super) const SCHEMA: u32 = 1;
 
 /// A finished benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct BenchReport {
     /// Version of this schema: 1.
     pub schema: u32,
     /// Program and version, such as `embedctl 0.1.0`.
@@ -46,7 +46,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Against an earlier report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comparison: Option<Comparison>,
+    pub comparison: Option<BaselineComparison>,
     /// What tuning found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<Tuning>,
@@ -56,7 +56,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
     /// Everything that was tried, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TuneStep>,
     /// The settings that differ from the defaults in the end.
     pub settings: Tuned,
     /// Rows a second with them as a multiple of those with the defaults, compared in turn at the end.
@@ -71,7 +71,7 @@ pub struct Tuning {
 
 /// A candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct TuneStep {
     /// The setting, by its name as an option; several, where configurations differ in more than one.
     pub setting: String,
     /// Its value in the best settings so far.
@@ -87,9 +87,9 @@ pub struct Step {
     pub failed: Option<String>,
 }
 
-impl Report {
+impl BenchReport {
     /// The rows of which there are figures, with these.
-    pub fn measured(&self) -> impl Iterator<Item = (&Row, &Measured)> {
+    pub fn measured(&self) -> impl Iterator<Item = (&Row, &MeasuredConfiguration)> {
         let rows = self.rows.iter();
         rows.filter_map(|row| Some((row, row.measured.as_ref()?)))
     }
@@ -120,7 +120,7 @@ pub struct Row {
     pub configuration: Configuration,
     /// What was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredConfiguration>,
     /// Why nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -128,7 +128,7 @@ pub struct Row {
 
 /// Measurements of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredConfiguration {
     /// What it came down to: engine, provider as measured, all settings.
     pub opened: OpenedAs,
     /// Rows in a sample.
@@ -191,7 +191,7 @@ impl Latency {
     }
 }
 
-impl Step {
+impl TuneStep {
     /// Whether the candidate was dropped though it may well be faster: its samples don't prove it.
     #[must_use]
     pub fn is_unclear(&self) -> bool {
@@ -212,7 +212,7 @@ impl Row {
     pub(super) fn of(runner: &Runner, all: &[Configuration], machine: &Machine) -> Self {
         let measured = match &runner.failed {
             Some(_) => None,
-            None => Measured::of(runner, machine),
+            None => MeasuredConfiguration::of(runner, machine),
         };
         let failed = match (&measured, &runner.failed) {
             (Some(_), _) => None,
@@ -248,12 +248,12 @@ fn name(runner: &Runner, all: &[Configuration]) -> String {
     named.label(all)
 }
 
-impl Measured {
+impl MeasuredConfiguration {
     fn of(runner: &Runner, machine: &Machine) -> Option<Self> {
         let opened = runner.opened.clone()?;
         let last = runner.samples.last()?;
         let samples = || runner.samples.iter();
-        let rates = |amount: fn(&super::protocol::Sample) -> u64| {
+        let rates = |amount: fn(&super::protocol::WorkloadSample) -> u64| {
             let values = samples().map(|sample| per(amount(sample) as f64, sample.seconds));
             Spread::of(&values.collect::<Vec<_>>())
         };

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::batch::{Batch, TokenRows};
-use crate::engine::{BatchLimits, Cosine, Engine, EngineInfo, Finish, Output, Worker};
+use crate::engine::{BatchLimits, Cosine, Engine, EngineInfo, FinishRow, Output, Worker};
 use crate::error::Result;
 use crate::threads::locked;
 
 /// An engine whose workers are used again. Clones share one state.
 #[derive(Clone)]
 pub(super) struct ReusedEngine {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBatches>,
 }
 
-struct Shared {
+struct SharedBatches {
     engine: Box<dyn Engine>,
     idle: Mutex<Vec<Box<dyn Worker>>>,
     pairs: AtomicU64,
@@ -23,7 +23,7 @@ struct Shared {
 
 impl ReusedEngine {
     pub(super) fn new(engine: Box<dyn Engine>) -> Self {
-        let shared = Shared {
+        let shared = SharedBatches {
             engine,
             idle: Mutex::default(),
             pairs: AtomicU64::new(0),
@@ -66,7 +66,7 @@ impl Engine for ReusedEngine {
         self.shared.engine.operations(tokens)
     }
 
-    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+    fn measure(&self, rows: &TokenRows, finish: FinishRow<'_>) -> Result<Option<Cosine>> {
         self.shared.engine.measure(rows, finish)
     }
 
@@ -86,7 +86,7 @@ impl Engine for ReusedEngine {
 /// A worker on loan.
 struct ReusedWorker {
     worker: Option<Box<dyn Worker>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedBatches>,
 }
 
 impl Worker for ReusedWorker {

@@ -7,8 +7,8 @@ use super::configuration::Configuration;
 use super::machine::Machine;
 use super::options::{BenchOptions, LEAST_SAMPLES, TIGHT, Watcher};
 use super::peak;
-use super::report::{Report, Row, SCHEMA, now};
-use super::runner::{Runner, Shared};
+use super::report::{BenchReport, Row, SCHEMA, now};
+use super::runner::{Runner, RunnerShare};
 use super::stats::Spread;
 use super::tune::tune;
 use super::workload::Workload;
@@ -16,7 +16,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::private_folder;
 use crate::setting::DURATION;
-use embedctl_native::kernels::Arithmetic;
+use embedctl_native::kernels::ProductPrecision;
 
 /// Single texts that are timed after each sample.
 const SINGLE_TEXTS: usize = 16;
@@ -29,13 +29,17 @@ const PEAK_TIME: Duration = Duration::from_millis(200);
 /// # Errors
 /// If the workload cannot be read, worker processes cannot be started at all, or the run is cancelled;
 /// all workers have ended then.
-pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) -> Result<Report> {
+pub fn run(
+    options: &BenchOptions,
+    watcher: &dyn Watcher,
+    cancel: &CancelToken,
+) -> Result<BenchReport> {
     let date = now();
     // For this user alone: the texts are nobody else's business.
     let base = std::env::temp_dir();
     let folder = private_folder::make("embedctl-bench-", &base)
         .map_err(|error| Error::io("create a folder in", &base, error))?;
-    let mut shared = Shared {
+    let mut shared = RunnerShare {
         workload: Workload::open(&options.workload, folder.path(), cancel)?,
         folder: folder.path(),
         worker: &options.worker,
@@ -44,7 +48,7 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     };
     let mut machine = Machine::here();
     watcher.state("measuring the machine's peak");
-    let mut measured = peak::measure(Arithmetic::F32, machine.cores, PEAK_TIME);
+    let mut measured = peak::measure(ProductPrecision::F32, machine.cores, PEAK_TIME);
     let all = &options.configurations;
     let mut runners = Vec::new();
     for (number, configuration) in all.iter().enumerate() {
@@ -77,7 +81,7 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
         runner.end();
     }
     // A shared machine may have been busy the first time.
-    let again = peak::measure(Arithmetic::F32, machine.cores, PEAK_TIME);
+    let again = peak::measure(ProductPrecision::F32, machine.cores, PEAK_TIME);
     if again.map(|peak| peak.gflops) > measured.map(|peak| peak.gflops) {
         measured = again;
     }
@@ -91,14 +95,17 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
         let peak = || peak::measure(arithmetic, machine.cores, PEAK_TIME);
         runners.iter().any(uses).then(peak).flatten()
     };
-    let [int16, int8] = [(Arithmetic::I16, "int16"), (Arithmetic::I8, "int8")]
-        .map(|(arithmetic, precision)| integers(arithmetic, precision).map(|peak| peak.gflops));
+    let [int16, int8] = [
+        (ProductPrecision::I16, "int16"),
+        (ProductPrecision::I8, "int8"),
+    ]
+    .map(|(arithmetic, precision)| integers(arithmetic, precision).map(|peak| peak.gflops));
     (machine.peak_int16, machine.peak_int8) = (int16, int8);
     let all = configurations(&runners);
     let rows = runners.iter().map(|one| Row::of(one, &all, &machine));
     let rows: Vec<Row> = rows.collect();
     let notes = notes(&rows, &shared);
-    Ok(Report {
+    Ok(BenchReport {
         schema: SCHEMA,
         tool: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned(),
         date,
@@ -116,7 +123,7 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
 fn share_out(
     runners: &mut [Runner],
     options: &BenchOptions,
-    shared: &mut Shared<'_>,
+    shared: &mut RunnerShare<'_>,
 ) -> Result<()> {
     let most = runners.iter().map(|runner| runner.rows).max();
     let most = most.unwrap_or_default();
@@ -131,7 +138,7 @@ fn share_out(
 fn rounds(
     runners: &mut [Runner],
     options: &BenchOptions,
-    shared: &mut Shared<'_>,
+    shared: &mut RunnerShare<'_>,
     watcher: &dyn Watcher,
 ) -> Result<()> {
     let all = configurations(runners);
@@ -182,7 +189,7 @@ fn is_tight(runner: &Runner) -> bool {
     rates.len() >= LEAST_SAMPLES && Spread::of(&rates).is_some_and(|rates| rates.is_tight(TIGHT))
 }
 
-fn notes(rows: &[Row], shared: &Shared<'_>) -> Vec<String> {
+fn notes(rows: &[Row], shared: &RunnerShare<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let info = &shared.workload.info;
     if info.cut {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Work;
 use super::child::{NoReply, WorkerProcess};
 use super::configuration::Configuration;
-use super::protocol::{OpenedAs, Reply, Request, Sample};
+use super::protocol::{OpenedAs, Reply, WorkerRequest, WorkloadSample};
 use super::workload::Workload;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ const WINDOWS: usize = 4;
 const SINGLE_ROWS: usize = 64;
 
 /// What all runners of a benchmark share.
-pub(super) struct Shared<'a> {
+pub(super) struct RunnerShare<'a> {
     /// The texts.
     pub workload: Workload,
     /// Where outputs go.
@@ -51,7 +51,7 @@ pub(super) struct Runner {
     pub rows: usize,
     /// Rows a second in the last sample of the warm-up.
     pace: f64,
-    pub samples: Vec<Sample>,
+    pub samples: Vec<WorkloadSample>,
     /// Seconds, one for each single text.
     pub latencies: Vec<f64>,
     pub work: Option<Work>,
@@ -66,7 +66,7 @@ impl Runner {
     pub(super) fn start(
         configuration: Configuration,
         number: usize,
-        shared: &Shared<'_>,
+        shared: &RunnerShare<'_>,
     ) -> Result<Self> {
         let mut runner = Self {
             output: shared.folder.join(format!("vectors-{number}.parquet")),
@@ -85,7 +85,7 @@ impl Runner {
             redundant: false,
             configuration,
         };
-        let request = Request::Open(Box::new(runner.configuration.clone()));
+        let request = WorkerRequest::Open(Box::new(runner.configuration.clone()));
         if let Some(reply) = runner.ask(&request, shared)? {
             match reply {
                 Reply::Opened(opened) => runner.opened = Some(*opened),
@@ -116,7 +116,7 @@ impl Runner {
     /// Runs samples of growing size until one takes about as long as it should, and wishes for a size: one
     /// that takes as long, with enough batches to be like a long run. The samples count for nothing: caches
     /// and pages are filled, kernels chosen, memory taken.
-    pub(super) fn warm_up(&mut self, shared: &mut Shared<'_>) -> Result<()> {
+    pub(super) fn warm_up(&mut self, shared: &mut RunnerShare<'_>) -> Result<()> {
         let target = shared.target.as_secs_f64();
         let mut rows = FIRST_ROWS;
         while self.is_alive() {
@@ -137,7 +137,7 @@ impl Runner {
     }
 
     /// Rows that a sample should have: `wanted`, or more if these would be few batches or few windows.
-    fn wish(&self, wanted: usize, sample: &Sample) -> usize {
+    fn wish(&self, wanted: usize, sample: &WorkloadSample) -> usize {
         let Some(opened) = &self.opened else {
             return wanted;
         };
@@ -159,13 +159,13 @@ impl Runner {
     }
 
     /// Takes samples of `rows` records from now on, or of all there are.
-    pub(super) fn set_rows(&mut self, rows: usize, shared: &mut Shared<'_>) -> Result<()> {
+    pub(super) fn set_rows(&mut self, rows: usize, shared: &mut RunnerShare<'_>) -> Result<()> {
         (self.input, self.rows) = shared.workload.sample(rows)?;
         Ok(())
     }
 
     /// Takes a sample; its rows a second, where the worker lives.
-    pub(super) fn sample(&mut self, shared: &Shared<'_>) -> Result<Option<f64>> {
+    pub(super) fn sample(&mut self, shared: &RunnerShare<'_>) -> Result<Option<f64>> {
         let Some(sample) = self.run(shared)? else {
             return Ok(None);
         };
@@ -174,8 +174,8 @@ impl Runner {
         Ok(Some(rate))
     }
 
-    fn run(&mut self, shared: &Shared<'_>) -> Result<Option<Sample>> {
-        let request = Request::Sample {
+    fn run(&mut self, shared: &RunnerShare<'_>) -> Result<Option<WorkloadSample>> {
+        let request = WorkerRequest::WorkloadSample {
             input: self.input.clone(),
             output: self.output.clone(),
         };
@@ -190,9 +190,13 @@ impl Runner {
     }
 
     /// Times some single texts, others than the last time.
-    pub(super) fn single_texts(&mut self, texts: usize, shared: &mut Shared<'_>) -> Result<()> {
+    pub(super) fn single_texts(
+        &mut self,
+        texts: usize,
+        shared: &mut RunnerShare<'_>,
+    ) -> Result<()> {
         let (input, _) = shared.workload.sample(SINGLE_ROWS)?;
-        let request = Request::Latency {
+        let request = WorkerRequest::Latency {
             input,
             texts,
             skip: self.latencies.len(),
@@ -207,11 +211,11 @@ impl Runner {
     }
 
     /// Has the model's work counted. A graph that cannot be counted is no failure.
-    pub(super) fn count_work(&mut self, shared: &Shared<'_>) -> Result<()> {
+    pub(super) fn count_work(&mut self, shared: &RunnerShare<'_>) -> Result<()> {
         let Some(worker) = &mut self.worker else {
             return Ok(());
         };
-        match worker.ask(&Request::Work, shared.cancel) {
+        match worker.ask(&WorkerRequest::Work, shared.cancel) {
             Ok(Reply::Work(work)) => self.work = Some(work),
             Err(NoReply::Interrupted) => return Err(Error::interrupted()),
             Ok(_) | Err(NoReply::Failed(_)) => {}
@@ -225,7 +229,7 @@ impl Runner {
     }
 
     /// A worker that fails ends its runner and nothing else.
-    fn ask(&mut self, request: &Request, shared: &Shared<'_>) -> Result<Option<Reply>> {
+    fn ask(&mut self, request: &WorkerRequest, shared: &RunnerShare<'_>) -> Result<Option<Reply>> {
         let Some(worker) = &mut self.worker else {
             return Ok(None);
         };

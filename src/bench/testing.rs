@@ -3,7 +3,7 @@
 use super::configuration::Configuration;
 use super::machine::Machine;
 use super::protocol::{OpenedAs, Stages};
-use super::report::{Latency, Measured, Report, Row, SCHEMA};
+use super::report::{BenchReport, Latency, MeasuredConfiguration, Row, SCHEMA};
 use super::stats::Spread;
 use super::workload::WorkloadInfo;
 
@@ -22,8 +22,8 @@ pub(super) fn row(provider: &str, rates: &[f64]) -> Row {
     }
 }
 
-fn measured(provider: &str, rows_per_second: Spread) -> Measured {
-    Measured {
+fn measured(provider: &str, rows_per_second: Spread) -> MeasuredConfiguration {
+    MeasuredConfiguration {
         opened: OpenedAs {
             model: "org/model".into(),
             revision: None,
@@ -77,8 +77,8 @@ fn measured(provider: &str, rows_per_second: Spread) -> Measured {
     }
 }
 
-pub(super) fn report(rows: Vec<Row>) -> Report {
-    Report {
+pub(super) fn report(rows: Vec<Row>) -> BenchReport {
+    BenchReport {
         schema: SCHEMA,
         tool: "embedctl 0.1.0".into(),
         date: "2026-11-21T12:00:00Z".into(),

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::configuration::Configuration;
 use super::machine::peak_memory;
-use super::protocol::{OpenedAs, Reply, Request, Sample, Stages};
+use super::protocol::{OpenedAs, Reply, Stages, WorkerRequest, WorkloadSample};
 use super::reuse::ReusedEngine;
 use super::workload::TEXT_FIELD;
 use super::{Work, workload};
@@ -83,12 +83,12 @@ fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result
 }
 
 fn answer(
-    request: Request,
+    request: WorkerRequest,
     session: &mut Option<Session>,
     probe: Option<&ProbeCommand>,
     cancel: &CancelToken,
 ) -> Result<Reply> {
-    if let Request::Open(configuration) = request {
+    if let WorkerRequest::Open(configuration) = request {
         let (opened, reply) = Session::open(&configuration, probe, cancel)?;
         *session = Some(opened);
         return Ok(Reply::Opened(Box::new(reply)));
@@ -97,9 +97,11 @@ fn answer(
         .as_mut()
         .ok_or_else(|| Error::internal("a worker was asked to measure nothing"))?;
     match request {
-        Request::Open(_) => unreachable!("answered above"),
-        Request::Sample { input, output } => session.sample(&input, &output).map(Reply::Sampled),
-        Request::Latency {
+        WorkerRequest::Open(_) => unreachable!("answered above"),
+        WorkerRequest::WorkloadSample { input, output } => {
+            session.sample(&input, &output).map(Reply::Sampled)
+        }
+        WorkerRequest::Latency {
             input,
             texts,
             skip,
@@ -107,7 +109,7 @@ fn answer(
         } => session
             .latency(&input, texts, skip, Duration::from_secs_f64(seconds))
             .map(Reply::Latencies),
-        Request::Work => Work::of(&session.opened.model).map(Reply::Work),
+        WorkerRequest::Work => Work::of(&session.opened.model).map(Reply::Work),
     }
 }
 
@@ -222,7 +224,7 @@ impl Session {
         Ok((session, reply))
     }
 
-    fn sample(&mut self, input: &Path, output: &Path) -> Result<Sample> {
+    fn sample(&mut self, input: &Path, output: &Path) -> Result<WorkloadSample> {
         self.options.sources = vec![Source::Path(input.to_path_buf())];
         self.options.output.destination = Destination::Path(output.to_path_buf());
         let progress: Arc<dyn Progress> = Arc::new(Silent);
@@ -236,7 +238,7 @@ impl Session {
             &self.cancel,
         )?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Sample {
+        Ok(WorkloadSample {
             rows: summary.counts.embedded,
             tokens: summary.counts.tokens,
             truncated: summary.counts.truncated,
@@ -305,7 +307,7 @@ mod tests {
 
     const MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
 
-    fn talk(requests: &[Request]) -> Vec<Reply> {
+    fn talk(requests: &[WorkerRequest]) -> Vec<Reply> {
         let mut lines = Vec::new();
         for request in requests {
             serde_json::to_writer(&mut lines, request).unwrap();
@@ -335,8 +337,8 @@ mod tests {
         replies
     }
 
-    fn open() -> Request {
-        Request::Open(Box::new(Configuration {
+    fn open() -> WorkerRequest {
+        WorkerRequest::Open(Box::new(Configuration {
             model: MODEL.into(),
             provider: "rten".into(),
             threads: Some(2),
@@ -350,17 +352,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let input = folder.path().join("texts.txt");
         std::fs::write(&input, "one\ntwo words\nthree words here\ntwo words\n").unwrap();
-        let sample = Request::Sample {
+        let sample = WorkerRequest::WorkloadSample {
             input: input.clone(),
             output: folder.path().join("out.parquet"),
         };
-        let latency = Request::Latency {
+        let latency = WorkerRequest::Latency {
             input,
             texts: 6,
             skip: 3,
             seconds: 60.0,
         };
-        let replies = talk(&[open(), sample.clone(), latency, sample, Request::Work]);
+        let replies = talk(&[open(), sample.clone(), latency, sample, WorkerRequest::Work]);
         let [opened, first, latencies, second, work] = &replies[..] else {
             panic!("{replies:?}");
         };
@@ -395,12 +397,12 @@ mod tests {
             provider: "rten".into(),
             ..Configuration::default()
         };
-        let replies = talk(&[Request::Open(Box::new(missing)), Request::Work]);
+        let replies = talk(&[WorkerRequest::Open(Box::new(missing)), WorkerRequest::Work]);
         let [Reply::Failed(reason)] = &replies[..] else {
             panic!("{replies:?}");
         };
         assert!(reason.contains("no-such-model"), "{reason}");
-        let replies = talk(&[Request::Work]);
+        let replies = talk(&[WorkerRequest::Work]);
         assert!(matches!(&replies[..], [Reply::Failed(_)]), "{replies:?}");
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, ModelOptions, Precision, WeightsKind, WeightsPreference};
 use crate::provider::ProviderOption;
-use crate::runtime::selection::Selection;
+use crate::runtime::selection::LibrarySelection;
 use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
 
 /// What the options of model and engine decide together: which weights are looked for, and what the native
@@ -100,7 +100,7 @@ fn native_comes_first(options: &EngineOptions) -> bool {
     if !auto {
         return before.next().is_none();
     }
-    let selection = Selection::new(&options.runtime, 0, false, &options.cancel);
+    let selection = LibrarySelection::new(&options.runtime, 0, false, &options.cancel);
     before.all(|&provider| auto::hopeless(provider, || selection.may_have(provider)).is_some())
 }
 
@@ -133,7 +133,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let (providers, auto) = in_order(options);
     let device = options.devices.first().copied().unwrap_or(0);
     // A device that the processor emulates is for who asks for it by name.
-    let selection = Selection::new(&options.runtime, device, !auto, &options.cancel);
+    let selection = LibrarySelection::new(&options.runtime, device, !auto, &options.cancel);
     let mut passed_over: Vec<PassedOver> = Vec::new();
     let passed = |provider: Provider, reason: String| PassedOver {
         candidate: provider.to_string(),

@@ -6,8 +6,8 @@
 
 use std::sync::Mutex;
 
-use crate::batch::{Batch, BatchLimits, Plan, TokenRows};
-use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, Finish, Output, Worker};
+use crate::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
+use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Output, Worker};
 use crate::error::Result;
 use crate::model::{ElementType, Graph, Model, WeightsKind};
 use crate::pool::Pooler;
@@ -43,7 +43,7 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         equal_lengths: moves(worker.as_mut(), engine.info(), model, graph)?,
         ..engine.info().clone()
     };
-    Ok(Box::new(Checked {
+    Ok(Box::new(PaddingCheckedEngine {
         engine,
         info,
         worker: Mutex::new(Some(worker)),
@@ -71,7 +71,7 @@ fn moves(worker: &mut dyn Worker, info: &EngineInfo, model: &Model, graph: &Grap
     }
     let pooler = Pooler::new(&model.config, 0);
     let mut run = |rows: &[u32], length| {
-        let plan = Plan {
+        let plan = BatchPlan {
             rows: rows.to_vec(),
             length,
         };
@@ -103,7 +103,7 @@ fn last_row(
     worker: &mut dyn Worker,
     model: &Model,
     pooler: &Pooler,
-    plan: &Plan,
+    plan: &BatchPlan,
     tokens: &TokenRows,
 ) -> Result<Vec<f32>> {
     let mut batch = Batch::default();
@@ -122,14 +122,14 @@ fn last_row(
 }
 
 /// An engine of which is known whether its model may see padding.
-struct Checked {
+struct PaddingCheckedEngine {
     engine: Box<dyn Engine>,
     info: EngineInfo,
     /// The worker that was asked: the first one that is handed out.
     worker: Mutex<Option<Box<dyn Worker>>>,
 }
 
-impl Engine for Checked {
+impl Engine for PaddingCheckedEngine {
     fn info(&self) -> &EngineInfo {
         &self.info
     }
@@ -149,7 +149,7 @@ impl Engine for Checked {
         self.engine.operations(tokens)
     }
 
-    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+    fn measure(&self, rows: &TokenRows, finish: FinishRow<'_>) -> Result<Option<Cosine>> {
         self.engine.measure(rows, finish)
     }
 

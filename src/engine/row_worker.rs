@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::batch::{Batch, Plan, TokenRows};
+use crate::batch::{Batch, BatchPlan, TokenRows};
 use crate::engine::{Engine, Output, Worker};
 use crate::error::{Cause, Error, Result};
 use crate::halving::TokenLimit;
@@ -66,7 +66,7 @@ impl RowWorker {
     }
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
-    pub fn run(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
+    pub fn run(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
         match self.positions.filter(|&positions| plan.length > positions) {
             None => self.run_within(plan, tokens),
             Some(positions) => {
@@ -75,7 +75,7 @@ impl RowWorker {
                     plan.rows.iter().partition(|row| length(row) <= positions);
                 let mut finished = match within.iter().map(length).max() {
                     Some(length) => self.run_within(
-                        &Plan {
+                        &BatchPlan {
                             rows: within,
                             length,
                         },
@@ -99,7 +99,7 @@ impl RowWorker {
     }
 
     /// Runs a plan whose rows have a position for each token.
-    fn run_within(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
+    fn run_within(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
         let mut finished = self.fitting(plan, tokens)?;
         finished.warning = self.limit.warning();
         let mut watch = Watch::start();
@@ -117,7 +117,7 @@ impl RowWorker {
             let mut again = Finished::default();
             let mut vector = vector;
             if !is_finite(vector) && plan.rows.len() > 1 {
-                let alone = Plan {
+                let alone = BatchPlan {
                     rows: vec![row],
                     length: tokens.get(row as usize).len(),
                 };
@@ -137,7 +137,7 @@ impl RowWorker {
     }
 
     /// The vectors of a plan's rows, in parts where they don't fit into memory together.
-    fn fitting(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Finished> {
+    fn fitting(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
         let limit = Arc::clone(&self.limit);
         let mut fitted = limit.run(plan, &mut |part| self.vectors(part, tokens))?;
         // What was too long with the padding of its batch may fit without.
@@ -148,7 +148,7 @@ impl RowWorker {
                 continue;
             }
             let rows = vec![row];
-            let mut alone = self.fitting(&Plan { rows, length }, tokens)?;
+            let mut alone = self.fitting(&BatchPlan { rows, length }, tokens)?;
             fitted.rows.append(&mut alone.rows);
             fitted.vectors.append(&mut alone.vectors);
             fitted.failed.append(&mut alone.failed);
@@ -156,7 +156,7 @@ impl RowWorker {
         Ok(fitted)
     }
 
-    fn vectors(&mut self, plan: &Plan, tokens: &TokenRows) -> Result<Vec<f32>> {
+    fn vectors(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Vec<f32>> {
         let mut watch = Watch::start();
         self.batch.fill(plan, tokens, &self.frame);
         let rows = self.batch.rows();

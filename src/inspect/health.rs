@@ -48,7 +48,7 @@ pub struct Repeated {
 
 /// Watches a column go by.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ColumnWatch {
     dtype: &'static str,
     vectors: u64,
     widths: (usize, usize),
@@ -59,7 +59,7 @@ pub(super) struct Watch {
     seen: Seen,
 }
 
-impl Default for Watch {
+impl Default for ColumnWatch {
     fn default() -> Self {
         Self {
             dtype: "",
@@ -74,7 +74,7 @@ impl Default for Watch {
     }
 }
 
-impl Watch {
+impl ColumnWatch {
     pub(super) fn add(&mut self, vector: StoredVector<'_>) {
         let values = vector.values;
         self.dtype = vector.dtype.name();
@@ -182,7 +182,7 @@ mod tests {
     use crate::output::Dtype;
 
     fn watched(vectors: &[&[f32]]) -> Health {
-        let mut watch = Watch::default();
+        let mut watch = ColumnWatch::default();
         for values in vectors {
             watch.add(StoredVector {
                 column: "embedding",

@@ -25,7 +25,7 @@ use crate::job::{self, Local, Objects, Part, State};
 use crate::output::{self, OutputFormat};
 use crate::setting::RESUME;
 use crate::storage::{Address, Readable, Storage};
-use health::Watch;
+use health::ColumnWatch;
 
 /// What was found out about a file.
 #[derive(Debug, Clone, Serialize)]
@@ -210,7 +210,7 @@ fn format(path: &Path) -> Result<OutputFormat> {
 fn file(file: &Readable, rejects: Option<&Readable>, cancel: &CancelToken) -> Result<Inspection> {
     let path = file.path();
     let format = format(path)?;
-    let mut watches: BTreeMap<String, Watch> = BTreeMap::new();
+    let mut watches: BTreeMap<String, ColumnWatch> = BTreeMap::new();
     output::read_vectors(file, &mut |vector| {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());

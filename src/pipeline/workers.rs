@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 
 use super::background::ended;
 use super::tokenizing::InFlight;
-use crate::batch::{Plan, TokenRows};
+use crate::batch::{BatchPlan, TokenRows};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::engine::row_worker::{Finished, RowWorker};
@@ -21,7 +21,7 @@ use crate::threads::{guarded, spawn};
 
 /// A batch to run.
 pub(super) struct Job {
-    pub(super) plan: Plan,
+    pub(super) plan: BatchPlan,
     pub(super) tokens: Arc<TokenRows>,
     pub(super) done: Sender<Finished>,
 }

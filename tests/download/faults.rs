@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use embedctl::hub::Settings;
+use embedctl::hub::HubSettings;
 use insta::assert_snapshot;
 
 use crate::hub::{At, Fault, etag, sha256};
@@ -154,7 +154,7 @@ fn a_slow_trickle() {
 #[test]
 fn silence_counts_as_a_cut() {
     let world = World::new();
-    let hasty = Settings {
+    let hasty = HubSettings {
         idle_timeout: Duration::from_millis(100),
         ..world.settings()
     };
@@ -169,7 +169,7 @@ fn silence_counts_as_a_cut() {
 #[test]
 fn a_hub_that_never_answers() {
     let world = World::new();
-    let hasty = Settings {
+    let hasty = HubSettings {
         idle_timeout: Duration::from_millis(20),
         ..world.settings()
     };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use embedctl::hub::{Limits, Settings};
+use embedctl::hub::{HubSettings, ResponseLimits};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -306,7 +306,7 @@ fn a_folder_here_does_not_take_the_place_of_the_default_model() {
 
 // Servers that take more than they should.
 
-fn limited(world: &World, change: impl FnOnce(&mut Limits)) -> Settings {
+fn limited(world: &World, change: impl FnOnce(&mut ResponseLimits)) -> HubSettings {
     let mut settings = world.settings();
     change(&mut settings.limits);
     settings

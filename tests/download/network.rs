@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use embedctl::hub::Settings;
+use embedctl::hub::HubSettings;
 use insta::assert_snapshot;
 
 use crate::hub::proxy::Proxy;
@@ -201,7 +201,7 @@ fn the_wrong_scheme() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("HF_ENDPOINT"), "{run}");
     let world = encrypted_world();
-    let settings = Settings {
+    let settings = HubSettings {
         endpoint: world.hub.url().replace("https:", "http:"),
         ..world.settings()
     };

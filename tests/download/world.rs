@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use embedctl::Result;
 use embedctl::cancel::CancelToken;
-use embedctl::hub::{Downloaded, Limits, Settings, Transfer, Wanted, download};
+use embedctl::hub::{Downloaded, HubSettings, ResponseLimits, Transfer, Wanted, download};
 use embedctl::model::FileChoice;
 use embedctl::safe_text::Secrets;
 use serde_json::Value;
@@ -117,8 +117,8 @@ impl World {
     }
 
     /// What the library is told, with no pauses between attempts.
-    pub fn settings(&self) -> Settings {
-        Settings {
+    pub fn settings(&self) -> HubSettings {
+        HubSettings {
             endpoint: self.hub.url(),
             cache: self.sandbox.path(".cache/huggingface/hub"),
             token: None,
@@ -127,7 +127,7 @@ impl World {
             certificates: None,
             pause: Duration::ZERO,
             idle_timeout: Duration::from_secs(30),
-            limits: Limits::default(),
+            limits: ResponseLimits::default(),
             secrets: Secrets::default(),
         }
     }
@@ -137,7 +137,7 @@ impl World {
         self.download_with(&self.settings())
     }
 
-    pub fn download_with(&self, settings: &Settings) -> Result<(Downloaded, Vec<String>)> {
+    pub fn download_with(&self, settings: &HubSettings) -> Result<(Downloaded, Vec<String>)> {
         let wanted = Wanted {
             model: MODEL.parse().unwrap(),
             choice: FileChoice::default(),
@@ -152,7 +152,7 @@ impl World {
     }
 
     /// Why a download through the library fails, with the hosts' names taken out.
-    pub fn failure(&self, settings: &Settings) -> String {
+    pub fn failure(&self, settings: &HubSettings) -> String {
         let error = self.download_with(settings).unwrap_err().to_string();
         let [hub, storage] = self.hub.hosts();
         error.replace(&hub, "[HUB]").replace(&storage, "[STORAGE]")

@@ -2,7 +2,7 @@
 
 use embedctl::ErrorKind;
 use embedctl::cancel::CancelToken;
-use embedctl::hub::{HubOptions, Settings};
+use embedctl::hub::{HubOptions, HubSettings};
 use embedctl::storage::{Address, Storage};
 
 use crate::hub::{At, Fault, Files, Host, Hub};
@@ -20,8 +20,8 @@ pub fn files() -> Files {
 }
 
 fn open(hub: &Hub) -> Storage {
-    let settings = Settings::from_environment(&HubOptions::default()).unwrap();
-    let settings = Settings {
+    let settings = HubSettings::from_environment(&HubOptions::default()).unwrap();
+    let settings = HubSettings {
         endpoint: hub.url(),
         offline: None,
         ..settings

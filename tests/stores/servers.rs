@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use embedctl::cancel::CancelToken;
-use embedctl::hub::{HubOptions, Settings};
+use embedctl::hub::{HubOptions, HubSettings};
 use embedctl::storage::{Storage, StorageOption};
 
 use crate::support::{python, skip};
@@ -290,7 +290,7 @@ pub fn storage<'a>(
     cancel: &CancelToken,
 ) -> Storage {
     storage_with(
-        Settings::from_environment(&HubOptions::default()).unwrap(),
+        HubSettings::from_environment(&HubOptions::default()).unwrap(),
         settings,
         cancel,
     )
@@ -298,11 +298,11 @@ pub fn storage<'a>(
 
 /// The same with settings of the Hub.
 pub fn storage_with<'a>(
-    hub: Settings,
+    hub: HubSettings,
     settings: impl IntoIterator<Item = (&'a str, &'a str)>,
     cancel: &CancelToken,
 ) -> Storage {
-    let hub = Settings {
+    let hub = HubSettings {
         pause: std::time::Duration::from_millis(1),
         ..hub
     };

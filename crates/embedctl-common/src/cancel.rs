@@ -14,12 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Asks a run to stop. Clones share one state.
 #[derive(Debug, Clone)]
 pub struct CancelToken {
-    state: Arc<State>,
+    state: Arc<CancelState>,
     cancelled: Receiver<()>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CancelState {
     flag: AtomicBool,
     patience: Duration,
     // Dropped by the first `cancel`, which wakes every receiver.
@@ -44,7 +44,7 @@ impl CancelToken {
     #[must_use]
     pub fn with_patience(patience: Duration) -> Self {
         let (sender, cancelled) = bounded(0);
-        let state = State {
+        let state = CancelState {
             flag: AtomicBool::new(false),
             patience,
             sender: Mutex::new(Some(sender)),

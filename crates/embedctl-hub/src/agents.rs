@@ -8,7 +8,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Proxy};
 
 use super::origin::{default_port, follow, host};
-use super::settings::Settings;
+use super::settings::HubSettings;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
@@ -20,7 +20,7 @@ const LARGEST_CERTIFICATES: u64 = 16 << 20;
 /// Connections by the proxy that they go through.
 #[derive(Debug)]
 pub struct Agents {
-    settings: Settings,
+    settings: HubSettings,
     cancel: CancelToken,
     // One for each proxy in use, by the proxy's variable; the connections are kept for further requests.
     agents: Mutex<Vec<(Option<&'static str>, Agent)>>,
@@ -29,7 +29,7 @@ pub struct Agents {
 impl Agents {
     /// No connections yet, and none any more once `cancel` is cancelled.
     #[must_use]
-    pub fn new(settings: Settings, cancel: CancelToken) -> Self {
+    pub fn new(settings: HubSettings, cancel: CancelToken) -> Self {
         Self {
             settings,
             cancel,
@@ -117,7 +117,7 @@ pub fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
 
 /// Whom to trust: a file that the environment names, or the system's store, or, on a system without one
 /// (a bare container), the roots of Mozilla's programme that were built in.
-fn root_certificates(settings: &Settings) -> Result<RootCerts> {
+fn root_certificates(settings: &HubSettings) -> Result<RootCerts> {
     let Some((variable, path)) = &settings.certificates else {
         #[cfg(target_os = "linux")]
         if rustls_native_certs::load_native_certs().certs.is_empty() {

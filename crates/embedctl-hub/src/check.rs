@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::digest::{Digest, sums};
 use super::fetch::difference;
-use super::listing::{Listing, Remote};
+use super::listing::{HubFile, Listing};
 use super::local::{self, MANIFEST};
 use super::lockfile::LARGEST;
 use super::revision::Revision;
-use super::select::{self as selection, Layout, MODULES};
+use super::select::{self as selection, MODULES, ModuleFolders};
 use super::store::Store;
-use super::{ModelId, Settings, not_cached};
+use super::{HubSettings, ModelId, not_cached};
 use crate::ModelName;
 use crate::onnx_file::{self, OnnxChoice};
 use crate::weights::{self, FileChoice, WeightsPreference};
@@ -25,7 +25,7 @@ use embedctl_onnx::graph::Graph;
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
-pub struct Checked {
+pub struct CheckedModel {
     /// Repository, or the folder that was named.
     pub model: String,
     /// Full commit.
@@ -45,13 +45,13 @@ pub struct CheckedFile {
     pub path: String,
     /// What it is like.
     #[serde(flatten)]
-    pub state: FileState,
+    pub state: FileVerdict,
 }
 
 /// What a file is like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
-pub enum FileState {
+pub enum FileVerdict {
     /// What it should be.
     Ok,
     /// Here, but not what it should be.
@@ -70,13 +70,15 @@ pub enum FileState {
     },
 }
 
-impl Checked {
+impl CheckedModel {
     /// The files with something wrong: damaged, missing, or read though they are not the model's.
     pub fn wrong(&self) -> impl Iterator<Item = &CheckedFile> {
         self.files.iter().filter(|file| {
             matches!(
                 file.state,
-                FileState::Damaged { .. } | FileState::Missing | FileState::Foreign { read: true }
+                FileVerdict::Damaged { .. }
+                    | FileVerdict::Missing
+                    | FileVerdict::Foreign { read: true }
             )
         })
     }
@@ -88,11 +90,11 @@ impl Checked {
 /// # Errors
 /// If nothing of the model is here, or it cannot be read.
 pub fn check(
-    settings: &Settings,
+    settings: &HubSettings,
     model: &str,
     choice: &FileChoice,
     cancel: &CancelToken,
-) -> Result<Checked> {
+) -> Result<CheckedModel> {
     let id = match ModelName::of(model) {
         Ok(ModelName::Folder(folder)) => return check_folder(model, &folder, cancel),
         Ok(ModelName::Hub(id)) => id
@@ -122,7 +124,7 @@ pub fn check(
             continue;
         }
         let stored = source.listing.get(path).cloned().unwrap_or_default();
-        let remote = Remote {
+        let remote = HubFile {
             digest: stored
                 .digest
                 .or_else(|| Digest::parse(&store.linked(&source.commit, path)?)),
@@ -139,12 +141,12 @@ pub fn check(
         if !present.contains(&path) {
             files.push(CheckedFile {
                 path,
-                state: FileState::Missing,
+                state: FileVerdict::Missing,
             });
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Checked {
+    Ok(CheckedModel {
         model: id.repository,
         revision: source.commit,
         folder,
@@ -153,7 +155,7 @@ pub fn check(
     })
 }
 
-fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Checked> {
+fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<CheckedModel> {
     let Some(locked) = local::read(folder, MANIFEST)? else {
         return Err(Error::model(
             model,
@@ -164,7 +166,7 @@ fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Chec
     };
     let mut files = Vec::new();
     for file in &locked.files {
-        let remote = Remote {
+        let remote = HubFile {
             size: Some(file.size),
             digest: Digest::parse(&file.sha256),
         };
@@ -177,7 +179,7 @@ fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Chec
     let strangers = local::strangers(folder, |path| ours.contains(path));
     files.extend(strangers.into_iter().map(stranger));
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Checked {
+    Ok(CheckedModel {
         model: model.to_owned(),
         revision: locked.revision,
         folder: folder.to_path_buf(),
@@ -191,21 +193,21 @@ fn stranger(path: String) -> CheckedFile {
     let read = selection::is_read(&path);
     CheckedFile {
         path,
-        state: FileState::Foreign { read },
+        state: FileVerdict::Foreign { read },
     }
 }
 
-fn state(place: &Path, remote: &Remote, cancel: &CancelToken) -> Result<FileState> {
+fn state(place: &Path, remote: &HubFile, cancel: &CancelToken) -> Result<FileVerdict> {
     if !place.is_file() {
-        return Ok(FileState::Missing); // also a link that leads nowhere, and a pipe
+        return Ok(FileVerdict::Missing); // also a link that leads nowhere, and a pipe
     }
     let found = sums(place, remote.digest.as_ref(), cancel)
         .map_err(|error| Error::io("read", place, error))?
         .ok_or(Error::interrupted())?;
     Ok(match difference(remote, &found) {
-        Some(reason) => FileState::Damaged { reason },
-        None if remote.digest.is_none() => FileState::Unverifiable,
-        None => FileState::Ok,
+        Some(reason) => FileVerdict::Damaged { reason },
+        None if remote.digest.is_none() => FileVerdict::Unverifiable,
+        None => FileVerdict::Ok,
     })
 }
 
@@ -287,12 +289,12 @@ pub(super) fn required(
     Ok(needed)
 }
 
-fn layout(name: &str, folder: &Path, listing: &Listing) -> Result<Layout> {
+fn layout(name: &str, folder: &Path, listing: &Listing) -> Result<ModuleFolders> {
     if !listing.contains(MODULES) {
-        return Ok(Layout::default());
+        return Ok(ModuleFolders::default());
     }
     match small_file::read(&folder.join(MODULES), LARGEST) {
-        Ok(modules) => Layout::read(name, &modules),
-        Err(_) => Ok(Layout::default()), // it is missing, and reported itself
+        Ok(modules) => ModuleFolders::read(name, &modules),
+        Err(_) => Ok(ModuleFolders::default()), // it is missing, and reported itself
     }
 }

@@ -17,11 +17,11 @@ use ureq::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use super::Transfer;
 use super::agents::{Agents, redirected};
 use super::digest::Digest;
-use super::fault::Fault;
-use super::limits::{Limits, Paced};
+use super::fault::RequestFault;
+use super::limits::{Paced, ResponseLimits};
 use super::origin::{UrlOrigin, host};
-use super::refusal::{self, Refused};
-use super::settings::Settings;
+use super::refusal::{self, RefusedAnswer};
+use super::settings::HubSettings;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::safe_text::Secrets;
@@ -38,24 +38,24 @@ const PROGRESS: u64 = 1 << 20;
 
 /// Talks to the Hub.
 pub(super) struct Client<'a> {
-    settings: &'a Settings,
+    settings: &'a HubSettings,
     origin: UrlOrigin,
     cancel: &'a CancelToken,
     agents: Agents,
 }
 
 /// An answer, before its body is read.
-pub(super) struct Answer {
+pub(super) struct HubAnswer {
     pub(super) status: StatusCode,
     /// What the Hub itself said, before any redirect to its storage.
     pub(super) hub: HeaderMap,
     /// What the last host said.
     pub(super) headers: HeaderMap,
     body: ureq::Body,
-    limits: Limits,
+    limits: ResponseLimits,
 }
 
-impl Answer {
+impl HubAnswer {
     /// A header that the Hub itself sets, or else the last host.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.hub
@@ -96,7 +96,7 @@ impl Answer {
 /// # Errors
 /// Those of `work`; [`ErrorKind::Interrupted`](embedctl_common::error::ErrorKind::Interrupted) if cancelled meanwhile.
 pub(super) fn with_client<T>(
-    settings: &Settings,
+    settings: &HubSettings,
     cancel: &CancelToken,
     work: impl FnOnce(&Client) -> Result<T>,
 ) -> Result<T> {
@@ -127,7 +127,7 @@ pub(super) fn with_client<T>(
 }
 
 impl<'a> Client<'a> {
-    fn new(settings: &'a Settings, cancel: &'a CancelToken) -> Result<Self> {
+    fn new(settings: &'a HubSettings, cancel: &'a CancelToken) -> Result<Self> {
         let origin = settings
             .endpoint
             .parse()
@@ -144,7 +144,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &HubSettings {
         self.settings
     }
 
@@ -156,14 +156,14 @@ impl<'a> Client<'a> {
     /// a storage need not answer it: its addresses may be signed for `GET` alone. `model` is for messages.
     ///
     /// # Errors
-    /// Everything but an answer of the 200s (and 416, which belongs to ranges) is a [`Fault`].
+    /// Everything but an answer of the 200s (and 416, which belongs to ranges) is a [`RequestFault`].
     pub(super) fn send(
         &self,
         model: &str,
         method: &Method,
         url: &str,
         from: Option<u64>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<HubAnswer, RequestFault> {
         let mut uri: Uri = url
             .parse()
             .map_err(|_| Error::model(model, format!("'{url}' is no address")))?;
@@ -175,7 +175,7 @@ impl<'a> Client<'a> {
                 .run(self.request(model, method, &uri, from, to_hub)?)
                 .map_err(|error| {
                     if self.cancel.is_cancelled() {
-                        return Fault::Final(Error::interrupted());
+                        return RequestFault::Final(Error::interrupted());
                     }
                     let address = format!("HF_ENDPOINT ({})", self.settings.endpoint);
                     refusal::unreachable(model, &uri, proxy, self.settings, &address, &error)
@@ -183,7 +183,7 @@ impl<'a> Client<'a> {
             let (parts, body) = response.into_parts();
             let status = parts.status;
             let said = hub.get_or_insert_with(|| parts.headers.clone());
-            let answer = |hub| Answer {
+            let answer = |hub| HubAnswer {
                 status,
                 hub,
                 headers: parts.headers.clone(),
@@ -227,7 +227,7 @@ impl<'a> Client<'a> {
         what: &str,
         transfer: &dyn Transfer,
         arrived: &dyn Fn() -> u64,
-        mut work: impl FnMut() -> Result<T, Fault>,
+        mut work: impl FnMut() -> Result<T, RequestFault>,
     ) -> Result<T> {
         let mut failures = 0;
         // What comes again after it was given up does not count: a server could have us begin again for ever.
@@ -238,8 +238,8 @@ impl<'a> Client<'a> {
             }
             let (reason, after) = match work() {
                 Ok(done) => return Ok(done),
-                Err(Fault::Final(error)) => return Err(error),
-                Err(Fault::Transient { reason, after }) => (reason, after),
+                Err(RequestFault::Final(error)) => return Err(error),
+                Err(RequestFault::Transient { reason, after }) => (reason, after),
             };
             if self.cancel.is_cancelled() {
                 return Err(Error::interrupted());
@@ -308,7 +308,7 @@ impl<'a> Client<'a> {
         uri: &Uri,
         status: StatusCode,
         headers: &HeaderMap,
-    ) -> Fault {
+    ) -> RequestFault {
         let after = headers
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok())
@@ -317,7 +317,7 @@ impl<'a> Client<'a> {
         let reason = format!("{} answers {status}", host(uri));
         // 408: the server waited for us; 429: too many requests.
         if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
-            return Fault::Transient { reason, after };
+            return RequestFault::Transient { reason, after };
         }
         // A server may send back the signed address that the Hub redirected to.
         let mut secrets = Secrets::default();
@@ -327,7 +327,7 @@ impl<'a> Client<'a> {
             value.map(|value| secrets.redact(value).into_owned())
         };
         let (code, message) = (header("x-error-code"), header("x-error-message"));
-        Fault::Final(refusal::error(&Refused {
+        RequestFault::Final(refusal::error(&RefusedAnswer {
             model,
             file: asked
                 .split_once("/resolve/")

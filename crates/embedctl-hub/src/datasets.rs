@@ -4,7 +4,7 @@
 use super::client::with_client;
 use super::id::{ModelId, escaped};
 use super::listing::describe_kind;
-use super::{Settings, Silent};
+use super::{HubSettings, SilentTransfer};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
 
@@ -22,7 +22,7 @@ pub struct Dataset {
 /// # Errors
 /// If there is no such dataset or revision, it may not be read, the network is forbidden, or the Hub cannot be
 /// reached.
-pub fn dataset(settings: &Settings, cancel: &CancelToken, id: &str) -> Result<Dataset> {
+pub fn dataset(settings: &HubSettings, cancel: &CancelToken, id: &str) -> Result<Dataset> {
     let name = format!("hf://datasets/{id}");
     if let Some(by) = settings.offline {
         return Err(Error::new(
@@ -43,7 +43,7 @@ pub fn dataset(settings: &Settings, cancel: &CancelToken, id: &str) -> Result<Da
             "datasets",
             &parsed,
             &format!("datasets/{parsed}"),
-            &Silent,
+            &SilentTransfer,
         )
     });
     let described = described.map_err(|error| match error.kind() {
@@ -60,7 +60,7 @@ pub fn dataset(settings: &Settings, cancel: &CancelToken, id: &str) -> Result<Da
 
 /// The address of a file's content; `id` as for [`dataset`].
 #[must_use]
-pub fn dataset_address(settings: &Settings, id: &str, commit: &str, path: &str) -> String {
+pub fn dataset_address(settings: &HubSettings, id: &str, commit: &str, path: &str) -> String {
     let repository = id.split_once('@').map_or(id, |(repository, _)| repository);
     format!(
         "{}/datasets/{repository}/resolve/{commit}/{}",

@@ -53,7 +53,7 @@ impl Digest {
 
 /// The content of a file, summed up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct FileSums {
     /// Bytes.
     pub(super) size: u64,
     /// SHA-256, in hexadecimal.
@@ -62,7 +62,7 @@ pub(super) struct Sums {
     git_blob: Option<String>,
 }
 
-impl Sums {
+impl FileSums {
     /// Whether this content is the expected one.
     pub(super) fn matches(&self, digest: &Digest) -> bool {
         match digest {
@@ -85,7 +85,7 @@ pub(super) fn sums(
     path: &Path,
     expected: Option<&Digest>,
     cancel: &CancelToken,
-) -> io::Result<Option<Sums>> {
+) -> io::Result<Option<FileSums>> {
     let mut file = small_file::open(path)?;
     let mut sha256 = Hash::default();
     let mut git = matches!(expected, Some(Digest::GitBlob(_))).then(Sha1::new);
@@ -108,7 +108,7 @@ pub(super) fn sums(
         }
         size += count as u64;
     }
-    Ok(Some(Sums {
+    Ok(Some(FileSums {
         size,
         sha256: sha256.hex(),
         git_blob: git.map(|git| hex(&git.finalize())),

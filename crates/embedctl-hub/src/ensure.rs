@@ -8,10 +8,10 @@ use super::download::download;
 use super::listing;
 use super::lockfile::LARGEST;
 use super::revision::Revision;
-use super::select::{MODULES, Module};
+use super::select::{MODULES, ModuleFolder};
 use super::store::Store;
 use super::{
-    FileChoice, ModelId, ModelName, Settings, Transfer, Wanted, elsewhere, not_cached, offline,
+    FileChoice, HubSettings, ModelId, ModelName, Transfer, Wanted, elsewhere, not_cached, offline,
 };
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
@@ -24,7 +24,7 @@ use embedctl_common::small_file;
 /// # Errors
 /// If it is not here and cannot be fetched.
 pub fn ensure(
-    settings: &Settings,
+    settings: &HubSettings,
     name: &str,
     choice: &FileChoice,
     transfer: &dyn Transfer,
@@ -60,7 +60,7 @@ pub fn meant<T>(meanings: Vec<ModelId>, mut ask: impl FnMut(ModelId) -> Result<T
 }
 
 fn ensure_one(
-    settings: &Settings,
+    settings: &HubSettings,
     model: ModelId,
     choice: &FileChoice,
     transfer: &dyn Transfer,
@@ -69,16 +69,16 @@ fn ensure_one(
     let wanted_id = model.clone();
     let store = Store::new(&settings.cache, &model.repository);
     let missing = match look(&store, &model, choice) {
-        Found::Whole => return Ok(()),
-        Found::Doubtful { commit } => match settings.offline {
+        CachedModel::Whole => return Ok(()),
+        CachedModel::Doubtful { commit } => match settings.offline {
             Some(_) => {
                 transfer.warning(&doubt(&model));
                 return Ok(());
             }
             None => match confirm(settings, &store, &model.at(&commit), cancel) {
                 Ok(()) => match look(&store, &model, choice) {
-                    Found::Lacking(missing) => missing,
-                    Found::Whole | Found::Doubtful { .. } => return Ok(()),
+                    CachedModel::Lacking(missing) => missing,
+                    CachedModel::Whole | CachedModel::Doubtful { .. } => return Ok(()),
                 },
                 Err(error) if error.is_interrupted() => return Err(error),
                 Err(error) => {
@@ -90,13 +90,13 @@ fn ensure_one(
                 }
             },
         },
-        Found::Lacking(missing) => missing,
+        CachedModel::Lacking(missing) => missing,
     };
     // Weights of the other kind serve where these cannot be fetched.
     let instead = || {
-        choice
-            .instead()
-            .is_some_and(|choice| !matches!(look(&store, &wanted_id, &choice), Found::Lacking(_)))
+        choice.instead().is_some_and(|choice| {
+            !matches!(look(&store, &wanted_id, &choice), CachedModel::Lacking(_))
+        })
     };
     if settings.offline.is_some() && instead() {
         return Ok(());
@@ -130,7 +130,7 @@ fn ensure_one(
 }
 
 /// What the cache holds of a model.
-enum Found {
+enum CachedModel {
     /// All that embedding needs.
     Whole,
     /// All that a plain Transformer needs, and nothing says that it is one: a program that fetched single
@@ -140,15 +140,15 @@ enum Found {
     Lacking(Vec<String>),
 }
 
-fn look(store: &Store, model: &ModelId, choice: &FileChoice) -> Found {
+fn look(store: &Store, model: &ModelId, choice: &FileChoice) -> CachedModel {
     let Some(source) = Revision::cached(store, &model.revision) else {
-        return Found::Lacking(Vec::new());
+        return CachedModel::Lacking(Vec::new());
     };
     let folder = store.snapshot(&source.commit);
     let name = model.to_string();
     let Ok(needed) = required(&name, &folder, &source.listing, choice) else {
         // Where the list is whole, asking again brings the Hub's own answer: no such file.
-        return Found::Lacking(vec!["the weights".into()]);
+        return CachedModel::Lacking(vec!["the weights".into()]);
     };
     let lacks = |path: &String| {
         let size = source.listing.get(path).and_then(|file| file.size);
@@ -158,9 +158,9 @@ fn look(store: &Store, model: &ModelId, choice: &FileChoice) -> Found {
     let mut missing: Vec<String> = needed.into_iter().filter(lacks).collect();
     if source.whole {
         return if missing.is_empty() {
-            Found::Whole
+            CachedModel::Whole
         } else {
-            Found::Lacking(missing)
+            CachedModel::Lacking(missing)
         };
     }
     // What huggingface_hub fetched file by file: nothing says what else the repository has.
@@ -175,11 +175,11 @@ fn look(store: &Store, model: &ModelId, choice: &FileChoice) -> Found {
         missing.extend(unread_modules(&folder));
     }
     if !missing.is_empty() {
-        Found::Lacking(missing)
+        CachedModel::Lacking(missing)
     } else if has(MODULES) || store.is_known_absent(&source.commit, MODULES) {
-        Found::Whole
+        CachedModel::Whole
     } else {
-        Found::Doubtful {
+        CachedModel::Doubtful {
             commit: source.commit,
         }
     }
@@ -187,7 +187,7 @@ fn look(store: &Store, model: &ModelId, choice: &FileChoice) -> Found {
 
 /// Folders that `modules.json` names and that are not there. `Normalize` needs none.
 fn unread_modules(folder: &Path) -> Vec<String> {
-    let modules: Vec<Module> = small_file::read(&folder.join(MODULES), LARGEST)
+    let modules: Vec<ModuleFolder> = small_file::read(&folder.join(MODULES), LARGEST)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
@@ -205,18 +205,18 @@ fn unread_modules(folder: &Path) -> Vec<String> {
 
 /// Fetches and stores the list of a commit's files. Nobody waits for it long: what is here may do.
 fn confirm(
-    settings: &Settings,
+    settings: &HubSettings,
     store: &Store,
     model: &ModelId,
     cancel: &CancelToken,
 ) -> Result<()> {
-    let hasty = Settings {
+    let hasty = HubSettings {
         idle_timeout: std::time::Duration::from_secs(5),
         pause: std::time::Duration::from_millis(200),
         ..settings.clone()
     };
     let described = with_client(&hasty, cancel, |client| {
-        listing::describe(client, model, &super::Silent)
+        listing::describe(client, model, &super::SilentTransfer)
     })?;
     store.put_listing(&described.commit, &described.listing)
 }

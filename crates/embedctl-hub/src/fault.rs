@@ -7,7 +7,7 @@ use embedctl_common::error::Error;
 
 /// Why a request came to nothing.
 #[derive(Debug)]
-pub enum Fault {
+pub enum RequestFault {
     /// May work the next time.
     Transient {
         /// For messages, without a stop.
@@ -19,7 +19,7 @@ pub enum Fault {
     Final(Error),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for RequestFault {
     fn from(error: Error) -> Self {
         Self::Final(error)
     }

@@ -9,10 +9,10 @@ use ureq::http::{Method, StatusCode};
 
 use super::Transfer;
 use super::client::Client;
-use super::digest::{Sums, sums};
-use super::fault::{Fault, is_transient};
+use super::digest::{FileSums, sums};
+use super::fault::{RequestFault, is_transient};
 use super::files::{create_folder_of, open_to_write};
-use super::listing::Remote;
+use super::listing::HubFile;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::CACHE_DIR;
 
@@ -20,7 +20,7 @@ use embedctl_common::setting::CACHE_DIR;
 const CHUNK: usize = 1 << 16;
 
 /// A file to be fetched.
-pub(super) struct Content<'a> {
+pub(super) struct FetchedContent<'a> {
     /// The model, for messages.
     pub(super) model: &'a str,
     /// Path inside the repository.
@@ -28,7 +28,7 @@ pub(super) struct Content<'a> {
     /// Where it comes from.
     pub(super) url: &'a str,
     /// What it must be.
-    pub(super) remote: &'a Remote,
+    pub(super) remote: &'a HubFile,
 }
 
 /// Fetches content into `incomplete`, verifies it, and renames it to `place`.
@@ -38,11 +38,11 @@ pub(super) struct Content<'a> {
 /// `incomplete` unless it is known to be wrong.
 pub(super) fn fetch(
     client: &Client,
-    content: &Content,
+    content: &FetchedContent,
     incomplete: &Path,
     place: &Path,
     transfer: &dyn Transfer,
-) -> Result<Sums> {
+) -> Result<FileSums> {
     let limit = client
         .settings()
         .limits
@@ -92,7 +92,7 @@ pub(super) fn fetch(
 }
 
 /// How content differs from what it must be; `None` where it doesn't.
-pub(super) fn difference(remote: &Remote, found: &Sums) -> Option<String> {
+pub(super) fn difference(remote: &HubFile, found: &FileSums) -> Option<String> {
     if let Some(size) = remote.size.filter(|&size| size != found.size) {
         return Some(format!("{} bytes instead of {size}", found.size));
     }
@@ -110,10 +110,10 @@ pub(super) fn difference(remote: &Remote, found: &Sums) -> Option<String> {
 /// One attempt: goes on behind what is there, to the end.
 fn go_on(
     client: &Client,
-    content: &Content,
+    content: &FetchedContent,
     incomplete: &Path,
     transfer: &dyn Transfer,
-) -> Result<(), Fault> {
+) -> Result<(), RequestFault> {
     let write = |error| written(content, incomplete, error);
     let mut file = open_to_write(incomplete).map_err(write)?;
     let mut have = file.metadata().map_err(write)?.len();
@@ -135,7 +135,7 @@ fn go_on(
             return Ok(());
         }
         file.set_len(0).map_err(write)?;
-        return Err(Fault::Transient {
+        return Err(RequestFault::Transient {
             reason: "the server says that what had arrived is longer than the file".into(),
             after: Some(std::time::Duration::ZERO),
         });
@@ -144,7 +144,7 @@ fn go_on(
         // The server sends another part than it was asked for, or all of it.
         if answer.status == StatusCode::PARTIAL_CONTENT {
             file.set_len(0).map_err(write)?;
-            return Err(Fault::Transient {
+            return Err(RequestFault::Transient {
                 reason: "the server sends another part of the file than it was asked for".into(),
                 after: Some(std::time::Duration::ZERO),
             });
@@ -172,7 +172,7 @@ fn go_on(
                 return Err(Error::interrupted().into());
             }
             Err(error) if is_transient(&error) => {
-                return Err(Fault::Transient {
+                return Err(RequestFault::Transient {
                     reason: format!("the connection was cut after {have} bytes ({error})"),
                     after: None,
                 });
@@ -196,7 +196,7 @@ fn go_on(
     match size {
         // Else it came whole, and is another file: the verification will say so.
         Some(size) if have < size && told.is_none_or(|told| told == size) => {
-            Err(Fault::Transient {
+            Err(RequestFault::Transient {
                 reason: format!("the connection was cut after {have} of {size} bytes"),
                 after: None,
             })
@@ -206,7 +206,7 @@ fn go_on(
 }
 
 /// A file that nobody can want, whatever the Hub says.
-pub(super) fn too_long(content: &Content, limit: u64) -> Error {
+pub(super) fn too_long(content: &FetchedContent, limit: u64) -> Error {
     let size = content.remote.size.map_or_else(
         || "its size, which nobody tells,".to_owned(),
         |size| format!("its size ({size} bytes)"),
@@ -226,13 +226,13 @@ pub(super) fn publish(incomplete: &Path, place: &Path) -> Result<()> {
 }
 
 /// A failed write. A full disk is what people must do something about.
-fn written(content: &Content, incomplete: &Path, error: io::Error) -> Fault {
+fn written(content: &FetchedContent, incomplete: &Path, error: io::Error) -> RequestFault {
     let folder = incomplete.parent().unwrap_or(incomplete).display();
     let needs = content
         .remote
         .size
         .map_or_else(String::new, |size| format!(" ({size} bytes)"));
-    Fault::Final(match error.kind() {
+    RequestFault::Final(match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::model(
             content.model,
             format!(
@@ -254,17 +254,18 @@ mod tests {
 
     #[test]
     fn a_full_disk_says_what_helps() {
-        let content = Content {
+        let content = FetchedContent {
             model: "org/name",
             path: "onnx/model.onnx",
             url: "",
-            remote: &Remote {
+            remote: &HubFile {
                 size: Some(7),
                 digest: None,
             },
         };
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
-            let Fault::Final(error) = written(&content, Path::new("/cache/blobs/x"), kind.into())
+            let RequestFault::Final(error) =
+                written(&content, Path::new("/cache/blobs/x"), kind.into())
             else {
                 panic!("a full disk does not pass");
             };

@@ -62,21 +62,21 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use agents::{Agents, redirected};
-pub use check::{Checked, CheckedFile, FileState, check};
+pub use check::{CheckedFile, CheckedModel, FileVerdict, check};
 pub use datasets::{dataset, dataset_address};
 pub use download::download;
 pub use ensure::{ensure, meant};
-pub use fault::Fault;
+pub use fault::RequestFault;
 pub use id::ModelId;
-pub use limits::Limits;
 pub use limits::Paced;
-pub use list::{Listed, ListedFile, ListedKind, list};
+pub use limits::ResponseLimits;
+pub use list::{ListedFile, ListedKind, ListedWeights, list};
 pub use local::refuse_incomplete;
 pub use lockfile::{Lock, LockedModel};
 pub use origin::{UrlOrigin, host};
 pub use refusal::unreachable;
 pub use select::is_read;
-pub use settings::{HubOptions, Settings, Token, default_cache, secrets};
+pub use settings::{HubOptions, HubSettings, Token, default_cache, secrets};
 pub use store::Store;
 
 use embedctl_common::setting::{LOCAL_DIR, MODEL, SetBy};
@@ -158,7 +158,7 @@ pub struct DownloadedFile {
 
 /// How a file's turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FileOutcome {
     /// It came over the network.
     Fetched,
     /// It was here already, and is what it should be.
@@ -183,7 +183,7 @@ pub trait Transfer: Send + Sync {
     fn restarted(&self, file: &str, reason: &str) {}
 
     /// Its turn is over.
-    fn ended(&self, file: &str, size: u64, outcome: Outcome) {}
+    fn ended(&self, file: &str, size: u64, outcome: FileOutcome) {}
 
     /// A request failed and is made again after a pause.
     fn retrying(&self, what: &str, reason: &str, pause: Duration) {}
@@ -197,9 +197,9 @@ pub trait Transfer: Send + Sync {
 
 /// Hears nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct SilentTransfer;
 
-impl Transfer for Silent {}
+impl Transfer for SilentTransfer {}
 
 /// The error for a model, or files of it, that are not in the cache.
 #[must_use]
@@ -228,7 +228,7 @@ fn elsewhere(model: &ModelId) -> String {
 }
 
 /// The same, where something forbids the network.
-fn offline(model: &ModelId, settings: &Settings, by: SetBy, missing: &[&str]) -> Error {
+fn offline(model: &ModelId, settings: &HubSettings, by: SetBy, missing: &[&str]) -> Error {
     let remedy = format!(
         "{by} forbids the network: allow it, or, {}",
         elsewhere(model)

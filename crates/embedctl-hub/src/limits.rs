@@ -8,7 +8,7 @@ use super::select::is_metadata;
 
 /// The limits of downloads.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct ResponseLimits {
     /// Bytes of a file at most.
     pub file: u64,
     /// Bytes of a file at most whose size nobody tells; an ONNX file of itself cannot be longer than 2 GiB.
@@ -23,7 +23,7 @@ pub struct Limits {
     pub window: Duration,
 }
 
-impl Default for Limits {
+impl Default for ResponseLimits {
     fn default() -> Self {
         Self {
             file: 200 << 30,
@@ -36,7 +36,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ResponseLimits {
     /// Bytes of a file at most, by its path and by the size that was told.
     pub(super) fn of(&self, path: &str, told: Option<u64>) -> u64 {
         let limit = if told.is_some() {
@@ -56,17 +56,17 @@ impl Limits {
 /// have other things to do.
 pub struct Paced<R> {
     inner: R,
-    pace: Pace,
+    pace: TransferPace,
     now: Instant,
 }
 
 impl<R: Read> Paced<R> {
     /// Reads `inner` as fast as `limits` ask for, or fails.
-    pub fn new(inner: R, limits: &Limits) -> Self {
+    pub fn new(inner: R, limits: &ResponseLimits) -> Self {
         let now = Instant::now();
         Self {
             inner,
-            pace: Pace::new(limits, now),
+            pace: TransferPace::new(limits, now),
             now,
         }
     }
@@ -85,15 +85,15 @@ impl<R: Read> Read for Paced<R> {
 }
 
 /// How much has come, and since when.
-struct Pace {
+struct TransferPace {
     least: u64,
     window: Duration,
     began: Instant,
     bytes: u64,
 }
 
-impl Pace {
-    fn new(limits: &Limits, now: Instant) -> Self {
+impl TransferPace {
+    fn new(limits: &ResponseLimits, now: Instant) -> Self {
         Self {
             least: limits.least,
             window: limits.window,
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn a_trickle_ends() {
-        let limits = Limits::default();
+        let limits = ResponseLimits::default();
         let began = Instant::now();
-        let mut pace = Pace::new(&limits, began);
+        let mut pace = TransferPace::new(&limits, began);
         let after = |seconds| began + Duration::from_secs(seconds);
         assert!(pace.arrived(1, after(20)).is_ok());
         assert!(pace.arrived(1, after(40)).is_ok());
@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_slow_connection_that_gets_on_is_kept() {
-        let limits = Limits::default();
+        let limits = ResponseLimits::default();
         let began = Instant::now();
-        let mut pace = Pace::new(&limits, began);
+        let mut pace = TransferPace::new(&limits, began);
         for minute in 1..100 {
             let now = began + Duration::from_secs(60 * minute);
             assert!(pace.arrived(64 << 10, now).is_ok());
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn metadata_and_what_nobody_measures_have_limits_of_their_own() {
-        let limits = Limits::default();
+        let limits = ResponseLimits::default();
         assert_eq!(limits.of("onnx/model.onnx_data", Some(1)), limits.file);
         assert_eq!(limits.of("onnx/model.onnx", None), limits.unmeasured);
         assert_eq!(limits.of("1_Pooling/config.json", Some(1)), limits.metadata);

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::client::with_client;
 use super::revision::Revision;
 use super::store::Store;
-use super::{ModelId, Settings, Transfer, Wanted};
+use super::{HubSettings, ModelId, Transfer, Wanted};
 use crate::onnx_file::{self, OnnxChoice};
 use crate::weights;
 use embedctl_common::cancel::CancelToken;
@@ -13,7 +13,7 @@ use embedctl_common::error::{Error, Result};
 
 /// The files of a repository that hold weights.
 #[derive(Debug, Clone, Serialize)]
-pub struct Listed {
+pub struct ListedWeights {
     /// Repository.
     pub model: String,
     /// Full commit.
@@ -52,11 +52,11 @@ pub struct ListedFile {
 /// # Errors
 /// If the model cannot be asked for, or has none.
 pub fn list(
-    settings: &Settings,
+    settings: &HubSettings,
     model: &ModelId,
     transfer: &dyn Transfer,
     cancel: &CancelToken,
-) -> Result<Listed> {
+) -> Result<ListedWeights> {
     let store = Store::new(&settings.cache, &model.repository);
     let wanted = Wanted::of(model.clone());
     let source = with_client(settings, cancel, |client| {
@@ -103,7 +103,7 @@ pub fn list(
                 .collect(),
         }
     });
-    Ok(Listed {
+    Ok(ListedWeights {
         model: model.repository.clone(),
         revision: source.commit,
         files: checkpoint.into_iter().chain(onnx).collect(),

@@ -8,7 +8,7 @@ use ureq::http::{Method, StatusCode};
 use super::Transfer;
 use super::client::Client;
 use super::digest::Digest;
-use super::fault::Fault;
+use super::fault::RequestFault;
 use super::id::{ModelId, escaped, is_commit, is_path};
 use super::revision::Revision;
 use embedctl_common::error::{Error, Result};
@@ -20,11 +20,11 @@ const NAMED: usize = 5;
 
 /// The files of a repository at one commit, by their paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Listing(pub(super) BTreeMap<String, Remote>);
+pub(super) struct Listing(pub(super) BTreeMap<String, HubFile>);
 
 /// What the Hub says about a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Remote {
+pub(super) struct HubFile {
     /// Bytes, where known.
     pub(super) size: Option<u64>,
     /// Hash of the content, where known.
@@ -32,7 +32,7 @@ pub(super) struct Remote {
 }
 
 impl Listing {
-    pub(super) fn get(&self, path: &str) -> Option<&Remote> {
+    pub(super) fn get(&self, path: &str) -> Option<&HubFile> {
         self.0.get(path)
     }
 
@@ -46,7 +46,7 @@ impl Listing {
 
     /// Reads a list that was stored by [`Listing::to_json`], or by `huggingface_hub`, which uses the same form.
     pub(super) fn from_json(bytes: &[u8]) -> Option<Self> {
-        let stored: Stored = serde_json::from_slice(bytes).ok()?;
+        let stored: LfsObject = serde_json::from_slice(bytes).ok()?;
         (stored.format_version == FORMAT_VERSION).then(|| {
             let files = stored.files.into_iter().filter(|(path, _)| is_path(path));
             Self(files.map(|(path, file)| (path, file.into())).collect())
@@ -55,7 +55,7 @@ impl Listing {
 
     /// The list as it is stored.
     pub(super) fn to_json(&self) -> Vec<u8> {
-        let stored = Stored {
+        let stored = LfsObject {
             format_version: FORMAT_VERSION,
             files: self
                 .0
@@ -70,7 +70,7 @@ impl Listing {
 const FORMAT_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct LfsObject {
     format_version: u32,
     files: BTreeMap<String, StoredFile>,
 }
@@ -85,8 +85,8 @@ struct StoredFile {
     lfs_size: Option<u64>,
 }
 
-impl From<&Remote> for StoredFile {
-    fn from(file: &Remote) -> Self {
+impl From<&HubFile> for StoredFile {
+    fn from(file: &HubFile) -> Self {
         let (blob_id, lfs_sha256) = match &file.digest {
             Some(Digest::Sha256(text)) => (None, Some(text.clone())),
             Some(Digest::GitBlob(text)) => (Some(text.clone()), None),
@@ -101,7 +101,7 @@ impl From<&Remote> for StoredFile {
     }
 }
 
-impl From<StoredFile> for Remote {
+impl From<StoredFile> for HubFile {
     fn from(file: StoredFile) -> Self {
         let digest = file.lfs_sha256.or(file.blob_id);
         Self {
@@ -167,7 +167,7 @@ pub(super) fn describe_kind(
         let mut reader = std::io::Read::take(answer.reader(), LARGEST_DESCRIPTION);
         match std::io::Read::read_to_end(&mut reader, &mut bytes) {
             Ok(_) => Ok(bytes),
-            Err(error) => Err(Fault::Transient {
+            Err(error) => Err(RequestFault::Transient {
                 reason: format!("the answer was cut ({error})"),
                 after: None,
             }),
@@ -211,7 +211,7 @@ pub(super) fn describe_kind(
             None => (sibling.size, sibling.blob),
         };
         let digest = digest.and_then(|text| Digest::parse(&text));
-        files.insert(sibling.rfilename, Remote { size, digest });
+        files.insert(sibling.rfilename, HubFile { size, digest });
     }
     if left_out > NAMED {
         let more = left_out - NAMED;
@@ -236,7 +236,7 @@ pub(super) fn inspect(
     commit: &str,
     path: &str,
     transfer: &dyn Transfer,
-) -> Result<Remote> {
+) -> Result<HubFile> {
     let name = model.to_string();
     let url = address(client, &model.repository, commit, path);
     client.retrying(&name, path, transfer, &|| 0, || {
@@ -260,7 +260,7 @@ pub(super) fn inspect(
                 client.settings().endpoint
             ));
         }
-        Ok(Remote { size, digest })
+        Ok(HubFile { size, digest })
     })
 }
 
@@ -270,14 +270,14 @@ mod tests {
 
     #[test]
     fn a_list_is_stored_and_read_again() {
-        let file = |size, digest: &str| Remote {
+        let file = |size, digest: &str| HubFile {
             size: Some(size),
             digest: Digest::parse(digest),
         };
         let listing = Listing(BTreeMap::from([
             ("config.json".into(), file(12, &"b".repeat(40))),
             ("onnx/model.onnx".into(), file(1 << 33, &"c".repeat(64))),
-            ("README.md".into(), Remote::default()),
+            ("README.md".into(), HubFile::default()),
         ]));
         assert_eq!(Listing::from_json(&listing.to_json()), Some(listing));
         assert_eq!(

@@ -15,7 +15,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::digest::Digest;
 use super::files::{create_folder_of, wait_for};
 use super::id::is_path;
-use super::listing::Remote;
+use super::listing::HubFile;
 use super::lockfile::{Lock, LockedModel};
 use super::select::is_read;
 use super::{DownloadedFile, ModelId, Transfer};
@@ -155,7 +155,7 @@ impl Folder {
 
     /// What a file in its place must be: what the Hub says, or, where it tells no hash, what the manifest says of the
     /// same commit. Without either, nothing tells it from another model's.
-    pub(super) fn expected(&self, path: &str, remote: &Remote, commit: &str) -> Option<Remote> {
+    pub(super) fn expected(&self, path: &str, remote: &HubFile, commit: &str) -> Option<HubFile> {
         if remote.digest.is_some() {
             return Some(remote.clone());
         }
@@ -164,7 +164,7 @@ impl Folder {
             .as_ref()
             .filter(|before| before.revision == commit)?;
         let locked = before.files.iter().find(|file| file.path == path)?;
-        Some(Remote {
+        Some(HubFile {
             size: Some(locked.size),
             digest: Digest::parse(&locked.sha256),
         })

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 use super::id::{ModelId, is_commit, is_path};
-use super::listing::{Listing, Remote};
+use super::listing::{HubFile, Listing};
 use super::{Downloaded, DownloadedFile};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::LOCK;
@@ -191,7 +191,7 @@ impl LockedModel {
     pub(super) fn listing(&self) -> Listing {
         let files = self.files.iter().map(|file| {
             let digest = file.blob.as_deref().unwrap_or(&file.sha256);
-            let remote = Remote {
+            let remote = HubFile {
                 size: Some(file.size),
                 digest: Digest::parse(digest),
             };

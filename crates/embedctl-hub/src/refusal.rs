@@ -4,13 +4,13 @@ use std::io;
 
 use ureq::http::{StatusCode, Uri};
 
-use super::fault::{Fault, is_transient};
+use super::fault::{RequestFault, is_transient};
 use super::origin::host;
-use super::settings::Settings;
+use super::settings::HubSettings;
 use embedctl_common::error::{Error, ErrorKind};
 
 /// An answer that refuses.
-pub(super) struct Refused<'a> {
+pub(super) struct RefusedAnswer<'a> {
     pub(super) model: &'a str,
     /// What was asked for, if it was a file.
     pub(super) file: &'a str,
@@ -23,12 +23,12 @@ pub(super) struct Refused<'a> {
     pub(super) code: Option<&'a str>,
     /// The Hub's own sentence, `X-Error-Message`.
     pub(super) message: Option<&'a str>,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a HubSettings,
 }
 
 /// The error for an answer that will not change by asking again.
-pub(super) fn error(refused: &Refused) -> Error {
-    let Refused {
+pub(super) fn error(refused: &RefusedAnswer) -> Error {
+    let RefusedAnswer {
         model,
         status,
         reason,
@@ -124,23 +124,23 @@ pub fn unreachable(
     model: &str,
     uri: &Uri,
     proxy: Option<&'static str>,
-    settings: &Settings,
+    settings: &HubSettings,
     address: &str,
     error: &ureq::Error,
-) -> Fault {
+) -> RequestFault {
     let host = host(uri);
     let through = proxy.map_or_else(String::new, |variable| {
         format!(" through the proxy that {variable} names")
     });
     let fatal = |words: String, remedy: &str| {
         let reason = format!("cannot be asked for: {words}");
-        Fault::Final(Error::new(ErrorKind::Unreachable, model, reason).with_remedy(remedy))
+        RequestFault::Final(Error::new(ErrorKind::Unreachable, model, reason).with_remedy(remedy))
     };
     let untrusted = |cause| {
         let (words, remedy) = untrusted(&host, settings, address, cause);
         fatal(words, &remedy)
     };
-    let transient = |reason| Fault::Transient {
+    let transient = |reason| RequestFault::Transient {
         reason,
         after: None,
     };
@@ -158,7 +158,7 @@ pub fn unreachable(
             ),
             "check its address and password, or list the host in NO_PROXY",
         ),
-        ureq::Error::InvalidProxyUrl => Fault::Final(
+        ureq::Error::InvalidProxyUrl => RequestFault::Final(
             Error::model(
                 model,
                 format!(
@@ -202,7 +202,7 @@ fn tls(error: &io::Error) -> Option<&rustls::Error> {
 /// What is wrong with a server's certificate, or with encryption itself; and what helps.
 fn untrusted(
     host: &str,
-    settings: &Settings,
+    settings: &HubSettings,
     address: &str,
     error: &rustls::Error,
 ) -> (String, String) {

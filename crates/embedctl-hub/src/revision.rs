@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::digest::Digest;
-use super::listing::{self, Listing, Remote};
+use super::listing::{self, HubFile, Listing};
 use super::store::Store;
 use super::{ModelId, Transfer, Wanted, offline};
 use embedctl_common::error::{Error, Result};
@@ -62,7 +62,7 @@ impl Revision {
             let digest = store
                 .linked(&commit, &path)
                 .and_then(|name| Digest::parse(&name));
-            (path, Remote { size: None, digest })
+            (path, HubFile { size: None, digest })
         });
         let listing = Listing(files.collect());
         Some(Self {

@@ -48,7 +48,7 @@ pub fn is_read(path: &str) -> bool {
 
 /// The modules' folders, as `modules.json` names them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Layout {
+pub(super) struct ModuleFolders {
     /// The Transformer's folder; empty: the root.
     transformer: String,
     /// Folders of the other modules.
@@ -58,17 +58,17 @@ pub(super) struct Layout {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Module {
+pub(super) struct ModuleFolder {
     #[serde(default)]
     pub(super) path: String,
     #[serde(default, rename = "type")]
     pub(super) kind: String,
 }
 
-impl Layout {
+impl ModuleFolders {
     /// Reads `modules.json`.
     pub(super) fn read(model: &str, modules: &[u8]) -> Result<Self> {
-        let modules: Vec<Module> = serde_json::from_slice(modules).map_err(|error| {
+        let modules: Vec<ModuleFolder> = serde_json::from_slice(modules).map_err(|error| {
             Error::model(model, format!("its modules.json cannot be read: {error}"))
         })?;
         let is_static = modules
@@ -90,7 +90,7 @@ impl Layout {
 
 /// What is wanted of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(super) struct FileSelection {
     /// The ONNX file.
     pub(super) onnx: Option<String>,
     /// The checkpoint's files, where it is wanted instead.
@@ -99,7 +99,7 @@ pub(super) struct Selection {
     pub(super) others: Vec<String>,
 }
 
-impl Selection {
+impl FileSelection {
     /// Every file, the weights last: where they are in place, so is the rest.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         self.others.iter().map(String::as_str).chain(self.weights())
@@ -116,10 +116,10 @@ impl Selection {
 pub(super) fn select(
     model: &str,
     paths: &[&str],
-    layout: &Layout,
+    layout: &ModuleFolders,
     choice: &FileChoice,
     config: &Value,
-) -> Result<Selection> {
+) -> Result<FileSelection> {
     let folder = &layout.transformer;
     let inside = |name: &str| match folder.as_str() {
         "" => name.to_owned(),
@@ -173,7 +173,7 @@ pub(super) fn select(
         }
     }
     .map_err(|cause| Error::model(model, cause))?;
-    Ok(Selection {
+    Ok(FileSelection {
         others: metadata(paths, layout),
         onnx,
         checkpoint,
@@ -181,7 +181,7 @@ pub(super) fn select(
 }
 
 /// The Transformer's `config.json`, which tells its architecture.
-pub(super) fn config_path(layout: &Layout) -> String {
+pub(super) fn config_path(layout: &ModuleFolders) -> String {
     match layout.transformer.as_str() {
         "" => "config.json".to_owned(),
         folder => format!("{folder}/config.json"),
@@ -196,7 +196,7 @@ pub(super) fn config(path: &Path) -> Value {
 }
 
 /// Everything that is chosen but the ONNX file.
-pub(super) fn metadata(paths: &[&str], layout: &Layout) -> Vec<String> {
+pub(super) fn metadata(paths: &[&str], layout: &ModuleFolders) -> Vec<String> {
     let wanted = |path: &str| {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         (folder.is_empty() && OF_REPOSITORY.contains(&name))
@@ -221,8 +221,8 @@ mod tests {
     }
 
     fn chosen(paths: &[&str], modules: Option<&str>, choice: &FileChoice) -> Vec<String> {
-        let layout = modules.map_or_else(Layout::default, |modules| {
-            Layout::read("org/name", modules.as_bytes()).unwrap()
+        let layout = modules.map_or_else(ModuleFolders::default, |modules| {
+            ModuleFolders::read("org/name", modules.as_bytes()).unwrap()
         });
         let selection = select("org/name", paths, &layout, choice, &config()).unwrap();
         selection.paths().map(str::to_owned).collect()
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_static_models_weights_need_no_config() {
         let modules = r#"[{"path":"0_StaticEmbedding","type":"sentence_transformers.models.StaticEmbedding"}]"#;
-        let layout = Layout::read("org/name", modules.as_bytes()).unwrap();
+        let layout = ModuleFolders::read("org/name", modules.as_bytes()).unwrap();
         let paths = [
             "0_StaticEmbedding/model.safetensors",
             "0_StaticEmbedding/tokenizer.json",
@@ -294,7 +294,13 @@ mod tests {
                 weights,
                 ..FileChoice::default()
             };
-            let selection = select("org/name", &paths, &Layout::default(), &choice, &config())?;
+            let selection = select(
+                "org/name",
+                &paths,
+                &ModuleFolders::default(),
+                &choice,
+                &config(),
+            )?;
             Ok(selection.weights().map(str::to_owned).collect())
         }
         let (checkpoint, onnx) = ("model.safetensors", "onnx/model.onnx");
@@ -349,7 +355,7 @@ mod tests {
             chosen(&alone, None, &unknown),
             [paths[0], paths[5], paths[1]]
         );
-        let layout = Layout::default();
+        let layout = ModuleFolders::default();
         let refused = |paths: &[&str], choice: &FileChoice| {
             let error = select("org/name", paths, &layout, choice, &config()).unwrap_err();
             error.to_string()
@@ -421,7 +427,9 @@ mod tests {
 
     #[test]
     fn a_module_list_that_is_none_is_refused() {
-        let error = Layout::read("org/name", b"{}").unwrap_err().to_string();
+        let error = ModuleFolders::read("org/name", b"{}")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("modules.json"), "{error}");
     }
 }

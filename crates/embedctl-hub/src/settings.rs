@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ureq::http::Uri;
 
-use super::limits::Limits;
+use super::limits::ResponseLimits;
 use super::proxies::Proxies;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::safe_text::Secrets;
@@ -32,7 +32,7 @@ pub struct HubOptions {
 
 /// The whole of it, resolved.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct HubSettings {
     /// Scheme and host of the Hub, without a slash at the end.
     pub endpoint: String,
     /// Folder of the cache.
@@ -50,7 +50,7 @@ pub struct Settings {
     /// How long a connection may be silent before it counts as cut.
     pub idle_timeout: Duration,
     /// What a server may take of us.
-    pub limits: Limits,
+    pub limits: ResponseLimits,
     /// What no message may show.
     pub secrets: Secrets,
 }
@@ -77,7 +77,7 @@ impl fmt::Debug for Token {
     }
 }
 
-impl Settings {
+impl HubSettings {
     /// Reads the process's environment.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Settings {
                 .filter(|(_, path)| !path.is_dir()),
             pause: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(30),
-            limits: Limits::default(),
+            limits: ResponseLimits::default(),
             secrets: environment.secrets(),
         })
     }

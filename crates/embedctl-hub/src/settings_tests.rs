@@ -5,14 +5,14 @@ use std::path::Path;
 
 use super::*;
 
-fn read(variables: &[(&str, &str)]) -> Result<Settings> {
+fn read(variables: &[(&str, &str)]) -> Result<HubSettings> {
     let lookup = |name: &str| {
         variables
             .iter()
             .find(|(key, _)| *key == name)
             .map(|(_, value)| OsString::from(value))
     };
-    Settings::read(&HubOptions::default(), &lookup)
+    HubSettings::read(&HubOptions::default(), &lookup)
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn an_option_goes_before_variables() {
         cache_dir: Some("/given".into()),
         offline: true,
     };
-    let settings = Settings::read(&options, &|name| {
+    let settings = HubSettings::read(&options, &|name| {
         (name == "HF_HUB_CACHE").then(|| "/c".into())
     })
     .unwrap();

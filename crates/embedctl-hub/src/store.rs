@@ -189,7 +189,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Silent;
+    use crate::SilentTransfer;
 
     const HASH: &str = "ce013625030ba8dba906f756967f9e9ca394464a";
 
@@ -299,15 +299,15 @@ mod tests {
     fn a_lock_is_waited_for_until_cancelled() {
         let (_folder, store) = store();
         let cancel = CancelToken::new();
-        let held = store.lock(HASH, &cancel, &Silent).unwrap();
+        let held = store.lock(HASH, &cancel, &SilentTransfer).unwrap();
         assert!(held.is_some());
         cancel.cancel();
-        let error = store.lock(HASH, &cancel, &Silent).unwrap_err();
+        let error = store.lock(HASH, &cancel, &SilentTransfer).unwrap_err();
         assert!(error.is_interrupted());
         drop(held);
         assert!(
             store
-                .lock(HASH, &CancelToken::new(), &Silent)
+                .lock(HASH, &CancelToken::new(), &SilentTransfer)
                 .unwrap()
                 .is_some()
         );

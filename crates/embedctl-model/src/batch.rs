@@ -130,7 +130,7 @@ pub fn longest(tokens: &TokenRows, than: usize, most: usize) -> TokenRows {
 
 /// Rows of a window that will run together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct BatchPlan {
     /// Indices into the window.
     pub rows: Vec<u32>,
     /// Tokens of the longest of them.
@@ -141,7 +141,7 @@ pub struct Plan {
 /// are left out (there is nothing to run). Every other row is in exactly one batch. `ragged`: for an engine
 /// that runs rows without padding, so that only real tokens count.
 #[must_use]
-pub fn plan(tokens: &TokenRows, limits: BatchLimits, ragged: bool) -> Vec<Plan> {
+pub fn plan(tokens: &TokenRows, limits: BatchLimits, ragged: bool) -> Vec<BatchPlan> {
     let mut order: Vec<u32> = (0..u32::try_from(tokens.len())
         .expect("a window has fewer than 2^32 rows"))
         .filter(|&row| !tokens.get(row as usize).is_empty())
@@ -167,7 +167,7 @@ pub fn plan(tokens: &TokenRows, limits: BatchLimits, ragged: bool) -> Vec<Plan> 
         };
         let rows = fit.clamp(1, limits.rows.max(1)).min(most);
         let (rows, after) = rest.split_at(rows);
-        plans.push(Plan {
+        plans.push(BatchPlan {
             rows: rows.to_vec(),
             length,
         });
@@ -189,7 +189,7 @@ pub struct Batch {
 
 impl Batch {
     /// Fills this batch with the rows of `plan`, reusing its memory; token types are those of `frame`.
-    pub fn fill(&mut self, plan: &Plan, tokens: &TokenRows, frame: &Frame) {
+    pub fn fill(&mut self, plan: &BatchPlan, tokens: &TokenRows, frame: &Frame) {
         self.clear();
         for &row in &plan.rows {
             self.push(tokens.get(row as usize).iter().copied(), frame);

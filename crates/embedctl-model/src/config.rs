@@ -74,7 +74,7 @@ impl Frame {
 
 /// How position ids are made, for graphs that ask for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Positions {
+pub enum PositionIds {
     /// 0, 1, 2, … over the real tokens.
     FromZero,
     /// The RoBERTa family: every token other than this one is counted, from this id + 1 on; this one,
@@ -152,7 +152,7 @@ pub struct ModelConfig {
     /// Ids of special tokens (they end a prompt's count).
     pub special_ids: BTreeSet<u32>,
     /// Position ids, for graphs that take them.
-    pub positions: Positions,
+    pub positions: PositionIds,
     /// The graph's output to read.
     pub output: OutputChoice,
     /// Pooling modes whose results are concatenated, in this order.

@@ -11,7 +11,7 @@ use super::ModelName;
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate;
-use super::{Checkpoint, Onnx};
+use super::{CheckpointFiles, Onnx};
 use super::{Model, ModelOptions, ModelProvenance, WeightsKind, modules, resolve, statics};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState, Noted};
@@ -59,7 +59,7 @@ impl Model {
                         "name it with {PROVIDER} native, or leave {PROVIDER} out"
                     )),
                 ),
-                checkpoint: Ok(Checkpoint {
+                checkpoint: Ok(CheckpointFiles {
                     folder: folder_of(&model.weights),
                     files: vec![model.weights],
                     config: serde_json::Value::Null,

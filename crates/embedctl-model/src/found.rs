@@ -27,7 +27,7 @@ impl Onnx {
 
 /// Weights as they were trained, in safetensors files.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub struct CheckpointFiles {
     /// `model.safetensors`, or the index of several files followed by these.
     pub files: Vec<PathBuf>,
     /// The folder of these files and of the network's `config.json`: the Transformer's, or that of an adapter's base

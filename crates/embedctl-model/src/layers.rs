@@ -14,7 +14,7 @@ pub struct Dense {
     /// Output width.
     pub output: usize,
     /// Activation.
-    pub activation: Activation,
+    pub activation: DenseActivation,
     /// What is added to the activated output.
     pub residual: Residual,
 }
@@ -32,7 +32,7 @@ pub enum Residual {
 
 named! {
     /// Activation of a dense layer, under PyTorch's definitions and names, and with its defaults.
-    pub enum Activation {
+    pub enum DenseActivation {
         Identity = "Identity",
         Celu = "CELU",
         Elu = "ELU",
@@ -61,7 +61,7 @@ named! {
     }
 }
 
-impl Activation {
+impl DenseActivation {
     /// The activation that a full path names: a class of `torch.nn` that needs no arguments.
     pub(super) fn parse(path: &str) -> Option<Self> {
         let (module, name) = path.rsplit_once('.')?;

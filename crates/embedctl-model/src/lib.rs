@@ -56,7 +56,7 @@ use serde::Serialize;
 
 pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
-    Dimensions, Frame, ModelConfig, OutputChoice, PoolingMode, Positions, Prompts, Side, Step,
+    Dimensions, Frame, ModelConfig, OutputChoice, PoolingMode, PositionIds, Prompts, Side, Step,
 };
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,
@@ -64,8 +64,8 @@ pub use embedctl_hub::{
 pub use embedctl_native::{Adapter, AdapterSettings};
 pub use embedctl_onnx::graph::{ElementType, Graph, Value};
 pub use files::ModelFile;
-pub use found::{Checkpoint, Onnx};
-pub use layers::{Activation, Dense, LayerNorm, Residual};
+pub use found::{CheckpointFiles, Onnx};
+pub use layers::{Dense, DenseActivation, LayerNorm, Residual};
 pub use metadata::TOKENIZER_TIME;
 #[cfg(test)]
 pub(crate) use metadata::tokenizer as tokenizer_file;
@@ -93,7 +93,7 @@ pub struct Model {
     /// The ONNX file; if there is none, why.
     pub onnx: Result<Onnx, Cause>,
     /// The checkpoint, where the native engine was asked for and knows it; if not, why.
-    pub checkpoint: Result<Checkpoint, Cause>,
+    pub checkpoint: Result<CheckpointFiles, Cause>,
     /// What the repository's metadata decides.
     pub config: ModelConfig,
     /// The tokenizer, rewritten as the metadata demands, without truncation and padding.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::ModelName;
 use super::graph::Graph;
 use super::weights::{self, WeightsPreference};
-use super::{Adapter, Checkpoint, Onnx, adapter};
+use super::{Adapter, CheckpointFiles, Onnx, adapter};
 use super::{ModelOptions, metadata, onnx_file, resolve};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
@@ -94,7 +94,7 @@ pub(super) fn weights(
     transformer: &str,
     has_modules: bool,
     options: &ModelOptions,
-) -> Result<(Result<Onnx, Cause>, Result<Checkpoint, Cause>)> {
+) -> Result<(Result<Onnx, Cause>, Result<CheckpointFiles, Cause>)> {
     let folder = &located.folder;
     if adapter::stands_in(&folder.join(transformer)) {
         let checkpoint = adapted(located, transformer, options)?;
@@ -120,7 +120,11 @@ pub(super) fn weights(
 }
 
 /// The checkpoint below an adapter, and the adapter.
-fn adapted(located: &Located, transformer: &str, options: &ModelOptions) -> Result<Checkpoint> {
+fn adapted(
+    located: &Located,
+    transformer: &str,
+    options: &ModelOptions,
+) -> Result<CheckpointFiles> {
     let subject = located.folder.join(transformer);
     if options.weights.knows().is_none() {
         return Err(Error::model(subject.display(), weights::refuses_onnx()));
@@ -134,7 +138,7 @@ fn adapted(located: &Located, transformer: &str, options: &ModelOptions) -> Resu
         });
         Error::model(network.display(), cause)
     })?;
-    Ok(Checkpoint {
+    Ok(CheckpointFiles {
         adapter,
         ..checkpoint
     })
@@ -177,7 +181,7 @@ fn find_checkpoint(
     folder: &Path,
     transformer: &str,
     weights: WeightsPreference,
-) -> Result<Result<Checkpoint, Cause>> {
+) -> Result<Result<CheckpointFiles, Cause>> {
     let Some(knows) = weights.knows() else {
         return Ok(Err("was not asked for".into()));
     };
@@ -194,7 +198,7 @@ fn find_checkpoint(
     let config = metadata::read(&folder.join(transformer).join("config.json"))?;
     let config: serde_json::Value = config.unwrap_or_default();
     Ok(match knows(&config) {
-        Ok(()) => Ok(Checkpoint {
+        Ok(()) => Ok(CheckpointFiles {
             files: files.iter().map(|file| folder.join(file)).collect(),
             folder: folder.join(transformer),
             config,
@@ -208,10 +212,10 @@ fn find_checkpoint(
 /// ways, so that one of the two has to go.
 fn one_kind_of_output(
     onnx: Onnx,
-    checkpoint: Checkpoint,
+    checkpoint: CheckpointFiles,
     weights: WeightsPreference,
     has_modules: bool,
-) -> (Result<Onnx, Cause>, Result<Checkpoint, Cause>) {
+) -> (Result<Onnx, Cause>, Result<CheckpointFiles, Cause>) {
     if !resolve::gives_finished_vectors(&onnx.graph, has_modules) {
         return (Ok(onnx), Ok(checkpoint));
     }

@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use super::PoolingMode;
 use super::config::Step;
-use super::layers::{Activation, Dense, LayerNorm, Residual};
+use super::layers::{Dense, DenseActivation, LayerNorm, Residual};
 use super::metadata::{self, DenseConfig, ModuleEntry, PoolingConfig, SentenceModuleConfig};
 use embedctl_common::error::{Error, Result};
 use embedctl_native::safetensors::{Checkpoint, missing};
@@ -29,7 +29,7 @@ pub(super) struct Pooling {
 }
 
 /// A module that follows the Transformer.
-enum Module {
+enum FollowingModule {
     Pooling(Pooling),
     Step(Step),
     /// Does nothing outside training.
@@ -44,7 +44,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
     };
     let refuse = |reason: String| Error::model(list.display(), reason);
     let mut transformer = None;
-    let mut named: Vec<(&str, Option<Module>)> = Vec::new();
+    let mut named: Vec<(&str, Option<FollowingModule>)> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let own = folder.join(&entry.path);
         let is_part = |part| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -71,16 +71,18 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
                 transformer = Some(entry.path.clone());
                 None
             }
-            "Pooling" if index > 0 => Some(Module::Pooling(pooling(&own)?)),
-            "Dense" if index > 0 => Some(Module::Step(Step::Dense(dense(&own)?))),
-            "LayerNorm" if index > 0 => Some(Module::Step(Step::LayerNorm(layer_norm(&own)?))),
+            "Pooling" if index > 0 => Some(FollowingModule::Pooling(pooling(&own)?)),
+            "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(&own)?))),
+            "LayerNorm" if index > 0 => {
+                Some(FollowingModule::Step(Step::LayerNorm(layer_norm(&own)?)))
+            }
             "Normalize" if index > 0 => {
                 let file = own.join("config.json");
                 let config = metadata::read::<SentenceModuleConfig>(&file)?.unwrap_or_default();
                 only_sentences(&file, config.module_input_name, config.module_output_name)?;
-                Some(Module::Step(Step::Normalize))
+                Some(FollowingModule::Step(Step::Normalize))
             }
-            "Dropout" if index > 0 => Some(Module::Dropout),
+            "Dropout" if index > 0 => Some(FollowingModule::Dropout),
             other => {
                 return Err(refuse(format!(
                     "has the module {other} in place {index}, which embedctl does not run; it runs a Transformer \
@@ -106,7 +108,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
     for (_, module) in named {
         match module {
             // Reads the tokens again, whatever was made of them before.
-            Some(Module::Pooling(pooling)) => {
+            Some(FollowingModule::Pooling(pooling)) => {
                 let early = |step: &Step| !matches!(step, Step::Normalize);
                 if modules.pooling.is_none() && modules.steps.iter().any(early) {
                     return Err(refuse(
@@ -117,8 +119,8 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
                 modules.pooling = Some(pooling);
                 modules.steps.clear();
             }
-            Some(Module::Step(step)) => modules.steps.push(step),
-            Some(Module::Dropout) | None => {}
+            Some(FollowingModule::Step(step)) => modules.steps.push(step),
+            Some(FollowingModule::Dropout) | None => {}
         }
     }
     Ok(Some(modules))
@@ -216,8 +218,8 @@ fn dense(folder: &Path) -> Result<Dense> {
     })?;
     only_sentences(&file, config.module_input_name, config.module_output_name)?;
     let activation = match &config.activation_function {
-        None => Activation::Tanh,
-        Some(named) => named.as_str().and_then(Activation::parse).ok_or_else(|| {
+        None => DenseActivation::Tanh,
+        Some(named) => named.as_str().and_then(DenseActivation::parse).ok_or_else(|| {
             Error::model(
                 file.display(),
                 format!(
@@ -227,7 +229,7 @@ fn dense(folder: &Path) -> Result<Dense> {
             )
         })?,
     };
-    let weights = Weights::open(folder)?;
+    let weights = ModuleWeights::open(folder)?;
     let (input, output) = (config.in_features, config.out_features);
     let residual = match (config.use_residual, input == output) {
         (false, _) => Residual::None,
@@ -249,7 +251,7 @@ fn dense(folder: &Path) -> Result<Dense> {
 }
 
 fn layer_norm(folder: &Path) -> Result<LayerNorm> {
-    let weights = Weights::open(folder)?;
+    let weights = ModuleWeights::open(folder)?;
     let weight = weights.get("norm.weight", None)?;
     let bias = weights.get("norm.bias", weight.len())?;
     Ok(LayerNorm {
@@ -261,9 +263,9 @@ fn layer_norm(folder: &Path) -> Result<LayerNorm> {
 }
 
 /// The `model.safetensors` of a module.
-struct Weights(Checkpoint);
+struct ModuleWeights(Checkpoint);
 
-impl Weights {
+impl ModuleWeights {
     fn open(folder: &Path) -> Result<Self> {
         let file = folder.join("model.safetensors");
         // Whatever else hides it, opening it says so.

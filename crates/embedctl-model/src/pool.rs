@@ -233,7 +233,7 @@ fn sum_tokens(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Activation, Dense, LayerNorm, Residual};
+    use crate::{Dense, DenseActivation, LayerNorm, Residual};
 
     const STATES: [f32; 8] = [1.0, -1.0, 3.0, 5.0, 2.0, 0.5, 9.0, 9.0];
 
@@ -388,7 +388,7 @@ mod tests {
         }
     }
 
-    fn dense_with(activation: Activation, bias: f32) -> Step {
+    fn dense_with(activation: DenseActivation, bias: f32) -> Step {
         Step::Dense(Dense {
             input: 2,
             output: 2,
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn nothing_turns_nan_or_infinity_into_numbers() {
-        use Activation::{Gelu, Identity, Relu, Sigmoid, Silu, Tanh};
+        use DenseActivation::{Gelu, Identity, Relu, Sigmoid, Silu, Tanh};
         let norm = || {
             Step::LayerNorm(LayerNorm {
                 weight: vec![1.0; 2],

@@ -80,7 +80,7 @@ const AFTER_PADDING: &str =
 
 /// What an architecture's positions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct PositionRange {
     /// `max_position_embeddings`, as the reference has it.
     pub stated: Option<usize>,
     /// Tokens of a row at most, where the architecture has a vector for each position.
@@ -90,7 +90,7 @@ pub(super) struct Range {
 }
 
 /// The positions of `transformer`, whose padding token the tokenizer gives the id `padding`.
-pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> Range {
+pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> PositionRange {
     let kind = transformer.model_type.as_deref().unwrap_or_default();
     let alias = match kind {
         "codegen" | "ctrl" | "gpt-sw3" | "gpt2" | "gpt_bigcode" | "gptj" | "openai-gpt" => {
@@ -116,7 +116,7 @@ pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> Range {
         "deberta" | "deberta-v2" => transformer.position_biased_input.unwrap_or(true),
         _ => after_padding.is_some() || lists(LEARNED, kind),
     };
-    Range {
+    PositionRange {
         stated,
         usable: stated.filter(|_| learned).map(|max| match after_padding {
             Some(id) => max.saturating_sub(id as usize + 1),
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use embedctl_common::word_list::words;
 
-    fn range(json: serde_json::Value) -> Range {
+    fn range(json: serde_json::Value) -> PositionRange {
         of(&serde_json::from_value(json).unwrap(), 1)
     }
 

@@ -6,18 +6,18 @@ mod pooling;
 
 use std::path::Path;
 
-use super::config::{ModelConfig, Positions, Prompts, Step};
+use super::config::{ModelConfig, PositionIds, Prompts, Step};
 use super::graph::Graph;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::Modules;
 use super::options::ModelOptions;
 use super::positions;
 use super::sentence_config::{self, SentenceConfig};
-use super::tokenizer::{self, Asked};
+use super::tokenizer::{self, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
 use embedctl_common::word_list::{lists, words};
-use limits::{Limits, limits};
+use limits::{LengthLimits, limits};
 use output::choose_output;
 use pooling::{check_widths, hidden_width, pooling};
 
@@ -73,7 +73,7 @@ pub(super) fn resolve(
     let tokenizer = tokenizer::read(
         &folder,
         &transformer,
-        &Asked {
+        &TokenizerRequests {
             lower_case: sentence.do_lower_case,
             arguments: sentence.arguments.clone(),
             no_special_tokens: sentence.texts.no_special_tokens,
@@ -92,7 +92,7 @@ pub(super) fn resolve(
 
     let output = choose_output(graph, modules.is_some(), &sentence, &mut notes, root)?;
     let range = positions::of(&transformer, tokenizer.padding);
-    let Limits {
+    let LengthLimits {
         max_length,
         positions_limit,
     } = limits(range, &sentence, &tokenizer, options, &mut notes)?;
@@ -121,8 +121,8 @@ pub(super) fn resolve(
     let (dimensions, width) = dimensions(full, options, truncate_dim)?;
     let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
     let positions = match range.after_padding {
-        Some(id) => Positions::AfterPadding(id),
-        None => Positions::FromZero,
+        Some(id) => PositionIds::AfterPadding(id),
+        None => PositionIds::FromZero,
     };
     Ok(Resolved {
         config: ModelConfig {

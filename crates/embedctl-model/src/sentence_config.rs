@@ -75,7 +75,7 @@ pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
         let file = folder.join(name);
         match metadata::read::<Map<String, Value>>(&file)? {
             Some(values) if !values.is_empty() => {
-                return Reader { file: &file }
+                return SentenceConfigReader { file: &file }
                     .config(values)
                     .map(|config| SentenceConfig {
                         file: Some(file),
@@ -88,11 +88,11 @@ pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
     Ok(SentenceConfig::default())
 }
 
-struct Reader<'a> {
+struct SentenceConfigReader<'a> {
     file: &'a Path,
 }
 
-impl Reader<'_> {
+impl SentenceConfigReader<'_> {
     fn refusal(&self, reason: impl Into<String>) -> Error {
         Error::model(self.file.display(), reason.into())
     }

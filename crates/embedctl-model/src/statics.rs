@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::{Tokenizer, TruncationDirection};
 
-use super::config::{Frame, ModelConfig, OutputChoice, Positions, Side, Step};
+use super::config::{Frame, ModelConfig, OutputChoice, PositionIds, Side, Step};
 use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
@@ -199,7 +199,7 @@ fn finish(
         truncation_side: Side::Right,
         padding_id: 0,
         special_ids: BTreeSet::new(),
-        positions: Positions::FromZero,
+        positions: PositionIds::FromZero,
         output: OutputChoice::Sentence("sentence_embedding".into()),
         pooling: Vec::new(),
         include_prompt: true,

@@ -38,7 +38,7 @@ const HEADS: &[&str] = &[
 
 /// An adapter, checked against the network that it is for.
 #[derive(Debug)]
-pub struct Adapter {
+pub struct CheckedAdapter {
     settings: AdapterSettings,
     checkpoint: Arc<Checkpoint>,
     /// Modules with low-rank weights, and what the file calls them.
@@ -47,7 +47,7 @@ pub struct Adapter {
     replaced: BTreeMap<String, String>,
 }
 
-impl Adapter {
+impl CheckedAdapter {
     /// Reads the header of the adapter's weights.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Adapter {
         rows: usize,
         inputs: usize,
         bias: &mut [f32],
-    ) -> Result<Change<'_>> {
+    ) -> Result<WeightChange<'_>> {
         let replaced = self.replacing(&format!("{module}.weight"));
         if let Some(tensor) = replaced {
             tensor.expect_shape(&[rows, inputs])?;
@@ -182,7 +182,7 @@ impl Adapter {
         }
         let low_rank = self.low_rank.get(module);
         let low_rank = low_rank.map(|name| self.low_rank(module, name, [rows, inputs]));
-        Ok(Change {
+        Ok(WeightChange {
             rows,
             inputs,
             replaced,
@@ -224,7 +224,7 @@ impl Adapter {
 }
 
 /// What an adapter changes of the rows of a module's weight.
-pub struct Change<'a> {
+pub struct WeightChange<'a> {
     rows: usize,
     inputs: usize,
     /// What takes their place.
@@ -243,7 +243,7 @@ struct LowRank {
     up: Vec<f32>,
 }
 
-impl Change<'_> {
+impl WeightChange<'_> {
     /// How many rows the module's weight has.
     pub fn rows(&self) -> usize {
         self.rows

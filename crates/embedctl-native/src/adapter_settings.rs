@@ -52,21 +52,21 @@ impl Adapter {
 
 /// Which modules a setting means.
 #[derive(Debug, Clone)]
-enum Modules {
+enum TargetModules {
     /// Every linear layer.
     AllLinear,
     /// Those whose whole name matches.
     Pattern(Regex),
     /// Those of these names, and those whose names end with one of these behind a dot.
-    Names(Vec<String>),
+    TensorNames(Vec<String>),
 }
 
-impl Modules {
+impl TargetModules {
     fn contain(&self, module: &str) -> bool {
         match self {
             Self::AllLinear => true,
             Self::Pattern(pattern) => pattern.is_match(module),
-            Self::Names(names) => names.iter().any(|name| {
+            Self::TensorNames(names) => names.iter().any(|name| {
                 module
                     .strip_suffix(name.as_str())
                     .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -97,8 +97,8 @@ pub struct AdapterSettings {
     alphas: Vec<(Regex, f64)>,
     /// Divide by the root of the rank.
     rank_stabilized: bool,
-    targets: Modules,
-    excluded: Option<Modules>,
+    targets: TargetModules,
+    excluded: Option<TargetModules>,
     /// `modules_to_save`, and what excludes them from the targets.
     saved: Vec<(String, Regex)>,
     biases: Biases,
@@ -178,16 +178,16 @@ impl AdapterSettings {
             None => Ok(None),
             Some(Value::String(pattern)) if pattern.is_empty() => Ok(None),
             Some(Value::String(pattern)) => regex("^(?:", pattern, ")$")
-                .map(|pattern| Some(Modules::Pattern(pattern)))
+                .map(|pattern| Some(TargetModules::Pattern(pattern)))
                 .ok_or_else(|| strange(key)),
             Some(_) => {
                 let names = words(key)?;
-                Ok((!names.is_empty()).then_some(Modules::Names(names)))
+                Ok((!names.is_empty()).then_some(TargetModules::TensorNames(names)))
             }
         };
         let targets = match get("target_modules") {
             Some(Value::String(all)) if all.eq_ignore_ascii_case("all-linear") => {
-                Modules::AllLinear
+                TargetModules::AllLinear
             }
             _ => modules("target_modules")?.ok_or("names no target_modules")?,
         };
@@ -266,7 +266,7 @@ impl AdapterSettings {
         }
         match (&self.layers, &self.targets) {
             // A pattern says which layers by itself.
-            (Some((layers, places)), Modules::Names(_)) => {
+            (Some((layers, places)), TargetModules::TensorNames(_)) => {
                 let number = places.iter().find_map(|place| place.captures(module));
                 let number = number.and_then(|found| found["layer"].parse().ok());
                 number.is_some_and(|number: u64| layers.contains(&number))

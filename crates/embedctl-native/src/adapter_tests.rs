@@ -9,10 +9,10 @@ use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::adapter::Adapter;
+use super::adapter::CheckedAdapter;
 use super::architecture::Architecture;
-use super::kernels::{Arithmetic, Isa};
-use super::loader::Weights;
+use super::kernels::{Isa, ProductPrecision};
+use super::loader::NetworkWeights;
 use super::network::Network;
 use super::prefix::{self, Prefix};
 use super::tests::{CASES, case, run_all};
@@ -23,7 +23,7 @@ use embedctl_common::error::Result;
 const ADAPTERS: &str = "../../fixtures/adapters";
 
 /// The network that an adapter's folder describes.
-fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network> {
+fn open(folder: &Path, isa: Isa, arithmetic: ProductPrecision) -> Result<Network> {
     let settings = AdapterSettings::read(folder.join("adapter_config.json"))?;
     let base = folder.join(settings.base.as_deref().expect("a base model"));
     let adapter = adapter_settings::Adapter {
@@ -32,8 +32,8 @@ fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network> {
         base: None,
     };
     let architecture = Architecture::read(&base).expect("a known architecture");
-    let weights = Weights {
-        adapter: Some(Adapter::open(&adapter, &architecture)?),
+    let weights = NetworkWeights {
+        adapter: Some(CheckedAdapter::open(&adapter, &architecture)?),
         ..Checkpoint::open(&base)?.expect("a checkpoint").into()
     };
     Network::open(architecture, &weights, isa, arithmetic)
@@ -57,7 +57,7 @@ fn adapters_over_every_family_give_the_references_states() {
         let folder = Path::new(ADAPTERS).join(&name);
         let case = case(&folder);
         for isa in Isa::all() {
-            let network = match open(&folder, isa, Arithmetic::F32) {
+            let network = match open(&folder, isa, ProductPrecision::F32) {
                 Ok(network) => network,
                 Err(error) => {
                     wrong.push(format!("{name}: {error}"));
@@ -81,7 +81,10 @@ fn adapted_weights_stay_near_the_exact_states_in_reduced_precision() {
     for name in names() {
         let folder = Path::new(ADAPTERS).join(&name);
         let case = case(&folder);
-        for (arithmetic, least) in [(Arithmetic::I16, 0.9999), (Arithmetic::I8, 0.97)] {
+        for (arithmetic, least) in [
+            (ProductPrecision::I16, 0.9999),
+            (ProductPrecision::I8, 0.97),
+        ] {
             let network = open(&folder, Isa::best(), arithmetic).unwrap();
             let states = run_all(&network, &case);
             let product = |a: &[f32], b: &[f32]| -> f64 {
@@ -117,7 +120,7 @@ fn copy(settings: impl FnOnce(&mut Value)) -> TempDir {
 }
 
 fn refusal(folder: &Path) -> String {
-    match open(folder, Isa::best(), Arithmetic::F32) {
+    match open(folder, Isa::best(), ProductPrecision::F32) {
         Ok(_) => panic!("{} is taken", folder.display()),
         Err(error) => error.to_string(),
     }
@@ -188,7 +191,7 @@ fn settings_that_change_nothing_are_no_obstacle() {
         ("target_modules", json!(r".*\.(?:query|value)")),
     ] {
         let folder = copy(|settings| settings[key] = value.clone());
-        let opened = open(folder.path(), Isa::best(), Arithmetic::F32);
+        let opened = open(folder.path(), Isa::best(), ProductPrecision::F32);
         assert!(opened.is_ok(), "{key} {value}: {:?}", opened.err());
     }
 }

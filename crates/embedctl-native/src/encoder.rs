@@ -6,11 +6,11 @@ use std::sync::Arc;
 use embedctl_common::threads::exhausted;
 use embedctl_common::{Error, Result};
 
-use crate::adapter::Adapter as AdapterWeights;
+use crate::adapter::CheckedAdapter;
 use crate::adapter_settings::Adapter;
 use crate::architecture::Architecture;
-use crate::kernels::{Arithmetic, Isa};
-use crate::loader::{Loader, Weights};
+use crate::kernels::{Isa, ProductPrecision};
+use crate::loader::{Loader, NetworkWeights};
 use crate::need::{self, Need};
 use crate::network::Network;
 use crate::safetensors::Checkpoint;
@@ -22,10 +22,10 @@ const NAME: &str = "native";
 /// A transformer with its weights, shared by all threads. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Encoder {
-    weights: Arc<Weights>,
+    weights: Arc<NetworkWeights>,
     network: Arc<Network>,
     isa: Isa,
-    arithmetic: Arithmetic,
+    arithmetic: ProductPrecision,
     threads: usize,
     need: u64,
 }
@@ -43,7 +43,7 @@ impl Encoder {
     pub fn open(
         folder: &Path,
         adapter: Option<&Adapter>,
-        arithmetic: Arithmetic,
+        arithmetic: ProductPrecision,
         threads: usize,
     ) -> Result<Self> {
         let failed = |reason: String| Error::engine(NAME, reason);
@@ -56,21 +56,21 @@ impl Encoder {
                 folder.display()
             ))
         })?;
-        let weights = Weights {
+        let weights = NetworkWeights {
             adapter: adapter
-                .map(|adapter| AdapterWeights::open(adapter, &architecture))
+                .map(|adapter| CheckedAdapter::open(adapter, &architecture))
                 .transpose()?,
             ..checkpoint.into()
         };
         let arithmetic = match arithmetic {
-            Arithmetic::I8 if !isa.speeds_up(Arithmetic::I8) => Arithmetic::I16,
+            ProductPrecision::I8 if !isa.speeds_up(ProductPrecision::I8) => ProductPrecision::I16,
             other => other,
         };
         let tables = Loader::new(&architecture, &weights, isa)?.table_bytes();
         let changes = weights
             .adapter
             .as_ref()
-            .map_or(0, AdapterWeights::low_rank_bytes);
+            .map_or(0, CheckedAdapter::low_rank_bytes);
         let needs = |arithmetic| Need::of(&architecture, tables, changes, arithmetic, threads);
         need::check(needs, arithmetic)?;
         let need = needs(arithmetic).bytes();
@@ -107,7 +107,7 @@ impl Encoder {
 
     /// The numbers that products are computed in.
     #[must_use]
-    pub fn arithmetic(&self) -> Arithmetic {
+    pub fn arithmetic(&self) -> ProductPrecision {
         self.arithmetic
     }
 

@@ -5,8 +5,10 @@
 //! up a block of tokens at a time, so that they stay in the processor's cache.
 
 use super::architecture::{Architecture, Layer};
-use super::kernels::{Attention, Finish, Input, Isa, Lines, RelativeBias, Sight, linear, rotary};
-use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
+use super::kernels::{
+    Attention, CacheLines, HeadsInput, Isa, ProductFinish, RelativeBias, Sight, linear, rotary,
+};
+use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::relative_bias;
 use super::scratch::{Rows, Scratch, block, room};
 use embedctl_common::error::{Error, Result};
@@ -108,7 +110,7 @@ impl Executor<'_> {
                 projection,
                 room(states, tokens * hidden),
                 hidden,
-                Finish::Store,
+                ProductFinish::Store,
             );
         }
         for (turns, frequencies) in scratch.turns.iter_mut().zip(&self.architecture.rotary) {
@@ -129,7 +131,7 @@ impl Executor<'_> {
         weights: &LayerWeights,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        mut ranges: Option<&mut Ranges>,
+        mut ranges: Option<&mut InputRanges>,
     ) {
         let Architecture {
             hidden,
@@ -172,7 +174,7 @@ impl Executor<'_> {
         let key = attention.key_value_heads * attention.head_size;
         let stride = query + 2 * key;
         let heads = room(heads, tokens * stride);
-        linear(input, 0..tokens, into, heads, stride, Finish::Store);
+        linear(input, 0..tokens, into, heads, stride, ProductFinish::Store);
         let context = room(context, tokens * query);
         let shape = Attention {
             heads: attention.heads,
@@ -212,7 +214,7 @@ impl Executor<'_> {
                     }
                 }
             }
-            let input = |first: usize| Input {
+            let input = |first: usize| HeadsInput {
                 data: own.get(first..).unwrap_or_default(),
                 stride,
             };
@@ -241,9 +243,9 @@ impl Executor<'_> {
         let width = feed_forward.width;
         let block = block(width, tokens);
         let finish = if feed_forward.gated {
-            Finish::Gate(feed_forward.activation)
+            ProductFinish::Gate(feed_forward.activation)
         } else {
-            Finish::Activate(feed_forward.activation)
+            ProductFinish::Activate(feed_forward.activation)
         };
         let inner = room(inner, block * width);
         self.after(
@@ -278,7 +280,12 @@ impl Executor<'_> {
     }
 
     /// What a branch is fed with: the residual stream, or its norm.
-    fn before<'a>(&self, norms: &Norms, states: &'a [f32], branch: &'a mut Lines) -> &'a [f32] {
+    fn before<'a>(
+        &self,
+        norms: &Norms,
+        states: &'a [f32],
+        branch: &'a mut CacheLines,
+    ) -> &'a [f32] {
         match &norms.before {
             None => states,
             Some(norm) => {
@@ -294,14 +301,14 @@ impl Executor<'_> {
         &self,
         norms: &Norms,
         states: &mut [f32],
-        branch: &mut Lines,
-        run: impl FnOnce(&mut [f32], Finish),
+        branch: &mut CacheLines,
+        run: impl FnOnce(&mut [f32], ProductFinish),
     ) {
         match &norms.after {
-            None => run(states, Finish::Add),
+            None => run(states, ProductFinish::Add),
             Some(norm) => {
                 let branch = room(branch, states.len());
-                run(branch, Finish::Store);
+                run(branch, ProductFinish::Store);
                 norm.apply(self.isa, branch);
                 add(states, branch);
             }

@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::adapter::{Adapter, class_parts};
-use super::architecture::{Architecture, Norm, NormKind};
-use super::kernels::{self, Arithmetic, Isa, Layout, Matrix};
+use super::adapter::{CheckedAdapter, class_parts};
+use super::architecture::{Architecture, NormDescription, NormKind};
+use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
 use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
-use super::packed::{LayerWeights, Norms, OuterWeights, Product, Ranges};
+use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::prefix::{self, Prefix};
 use super::rows::StoredRows;
-use crate::safetensors::{Checkpoint, Table, Tensor, missing};
+use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
 
 /// A network's weights on the disk.
 #[derive(Debug)]
-pub struct Weights {
+pub struct NetworkWeights {
     /// The checkpoint.
     pub checkpoint: Arc<Checkpoint>,
     /// What changes it.
-    pub adapter: Option<Adapter>,
+    pub adapter: Option<CheckedAdapter>,
 }
 
-impl Weights {
+impl NetworkWeights {
     /// Makes sure that everything read so far came from the files as they were when they were opened.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Weights {
     }
 }
 
-impl From<Checkpoint> for Weights {
+impl From<Checkpoint> for NetworkWeights {
     fn from(checkpoint: Checkpoint) -> Self {
         Self {
             checkpoint: Arc::new(checkpoint),
@@ -48,7 +48,7 @@ impl From<Checkpoint> for Weights {
 pub struct Loader<'a> {
     pub(super) architecture: &'a Architecture,
     checkpoint: &'a Arc<Checkpoint>,
-    adapter: Option<&'a Adapter>,
+    adapter: Option<&'a CheckedAdapter>,
     prefix: String,
     pub(super) isa: Isa,
 }
@@ -58,7 +58,11 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// If the checkpoint has no token embeddings, or those of several networks.
-    pub fn new(architecture: &'a Architecture, weights: &'a Weights, isa: Isa) -> Result<Self> {
+    pub fn new(
+        architecture: &'a Architecture,
+        weights: &'a NetworkWeights,
+        isa: Isa,
+    ) -> Result<Self> {
         let Prefix { prefix, .. } = prefix::find(
             architecture,
             weights.checkpoint.path(),
@@ -99,7 +103,7 @@ impl<'a> Loader<'a> {
         let (word_source, word) = self.word();
         let positions = embeddings.positions.map(|positions| {
             let (source, name) = self.positions();
-            Table::open(source, &name, Some(positions.count), Some(width))
+            ElementTable::open(source, &name, Some(positions.count), Some(width))
         });
         let table = |own: &str, shape: &[usize]| {
             let name = format!("{}{own}.weight", self.prefix);
@@ -123,12 +127,12 @@ impl<'a> Loader<'a> {
         }
         let projection = if embeddings.projected {
             let rows = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
-            let layout = Layout {
+            let layout = PackedLayout {
                 outputs: *hidden,
                 inputs: width,
                 gated: false,
             };
-            Some(self.pack(Arithmetic::F32, layout, rows, None)?)
+            Some(self.pack(ProductPrecision::F32, layout, rows, None)?)
         } else {
             None
         };
@@ -137,7 +141,7 @@ impl<'a> Loader<'a> {
             Some(buckets) => table(names.relative_bias, &[buckets, attention.heads])?,
         };
         Ok(OuterWeights {
-            word: Table::open(word_source, &word, embeddings.vocabulary, Some(width))?,
+            word: ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?,
             positions: positions.transpose()?,
             types,
             norm: embeddings
@@ -162,8 +166,8 @@ impl<'a> Loader<'a> {
     pub fn layer(
         &self,
         set: usize,
-        arithmetic: Arithmetic,
-        ranges: Option<&Ranges>,
+        arithmetic: ProductPrecision,
+        ranges: Option<&InputRanges>,
     ) -> Result<LayerWeights> {
         let Architecture {
             hidden,
@@ -187,7 +191,7 @@ impl<'a> Loader<'a> {
         type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
         let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
             let rows = self.rows(layer, sources, outputs, inputs, biased)?;
-            let layout = Layout {
+            let layout = PackedLayout {
                 outputs: if which == Product::Up {
                     inner
                 } else {
@@ -265,14 +269,14 @@ impl<'a> Loader<'a> {
 
     fn pack(
         &self,
-        arithmetic: Arithmetic,
-        layout: Layout,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
         (mut weight, bias): (StoredRows<'_>, Vec<f32>),
         ranges: Option<&[f32]>,
     ) -> Result<Matrix> {
         // 8-bit sums over very many inputs could overflow.
         let arithmetic = if layout.inputs > 65_000 {
-            Arithmetic::F32
+            ProductPrecision::F32
         } else {
             arithmetic
         };
@@ -343,7 +347,7 @@ impl<'a> Loader<'a> {
         &self,
         [layer, own]: [&str; 2],
         names: Alternatives,
-        norm: Norm,
+        norm: NormDescription,
         width: usize,
     ) -> Result<kernels::Norm> {
         // Old checkpoints call a norm's scale and shift gamma and beta.

@@ -51,7 +51,7 @@ impl NormNames {
 
 /// The names of a family's tensors.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct TensorNames {
     /// Token embeddings.
     pub word: Alternatives,
     /// Learned positions.
@@ -88,7 +88,7 @@ pub struct Names {
 /// ERNIE's table of tasks.
 pub const TASK_TYPE: &str = "embeddings.task_type_embeddings";
 
-const BASE: Names = Names {
+const BASE: TensorNames = TensorNames {
     word: &["embeddings.word_embeddings"],
     position: "embeddings.position_embeddings",
     token_type: "embeddings.token_type_embeddings",
@@ -111,10 +111,10 @@ const BASE: Names = Names {
 };
 
 /// BERT, RoBERTa and what is built like them.
-pub static BERT: Names = BASE;
+pub static BERT: TensorNames = BASE;
 
 /// DistilBERT.
-pub static DISTILBERT: Names = Names {
+pub static DISTILBERT: TensorNames = TensorNames {
     layer: &["transformer.layer.{}."],
     query_key_value: &[&["attention.q_lin", "attention.k_lin", "attention.v_lin"]],
     attention_output: &[&["attention.out_lin"]],
@@ -126,7 +126,7 @@ pub static DISTILBERT: Names = Names {
 };
 
 /// MPNet.
-pub static MPNET: Names = Names {
+pub static MPNET: TensorNames = TensorNames {
     query_key_value: &[&["attention.attn.q", "attention.attn.k", "attention.attn.v"]],
     attention_output: &[&["attention.attn.o"]],
     attention_norms: NormNames::sum(&["attention.LayerNorm"]),
@@ -134,7 +134,7 @@ pub static MPNET: Names = Names {
 };
 
 /// ALBERT; its layers are numbered by group and place in it.
-pub static ALBERT: Names = Names {
+pub static ALBERT: TensorNames = TensorNames {
     projection: &[&["encoder.embedding_hidden_mapping_in"]],
     layer: &["encoder.albert_layer_groups.{}."],
     query_key_value: &[&["attention.query", "attention.key", "attention.value"]],
@@ -147,9 +147,9 @@ pub static ALBERT: Names = Names {
 };
 
 /// BERT-like encoders with rotary positions and a gate: NomicBERT, GTE.
-pub static ROTARY_BERT: Names = ROTARY_BASE;
+pub static ROTARY_BERT: TensorNames = ROTARY_BASE;
 
-const ROTARY_BASE: Names = Names {
+const ROTARY_BASE: TensorNames = TensorNames {
     embedding_norm: &["embeddings.LayerNorm", "emb_ln"],
     layer: &["layers.{}.", "encoder.layers.{}.", "encoder.layer.{}."],
     query_key_value: &[
@@ -176,14 +176,14 @@ const ROTARY_BASE: Names = Names {
 };
 
 /// Jina embeddings v3: the same without a gate.
-pub static JINA: Names = Names {
+pub static JINA: TensorNames = TensorNames {
     up: &[&["mlp.fc1"]],
     down: &[&["mlp.fc2"]],
     ..ROTARY_BASE
 };
 
 /// ModernBERT.
-pub static MODERNBERT: Names = Names {
+pub static MODERNBERT: TensorNames = TensorNames {
     word: &["embeddings.tok_embeddings"],
     embedding_norm: &["embeddings.norm"],
     layer: &["layers.{}."],
@@ -198,9 +198,9 @@ pub static MODERNBERT: Names = Names {
 };
 
 /// Llama and the decoders that took its names.
-pub static LLAMA: Names = LLAMA_BASE;
+pub static LLAMA: TensorNames = LLAMA_BASE;
 
-const LLAMA_BASE: Names = Names {
+const LLAMA_BASE: TensorNames = TensorNames {
     word: &["embed_tokens"],
     layer: &["layers.{}."],
     query_key_value: &[&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]],
@@ -213,7 +213,7 @@ const LLAMA_BASE: Names = Names {
 };
 
 /// Gemma 3, which also normalizes what a branch gives.
-pub static GEMMA3: Names = Names {
+pub static GEMMA3: TensorNames = TensorNames {
     attention_norms: NormNames::around(&["input_layernorm"], &["post_attention_layernorm"]),
     feed_forward_norms: NormNames::around(
         &["pre_feedforward_layernorm"],

@@ -3,7 +3,7 @@
 
 use super::BATCH_TOKENS;
 use super::architecture::Architecture;
-use super::kernels::Arithmetic;
+use super::kernels::ProductPrecision;
 use super::scratch::Scratch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::machine;
@@ -33,10 +33,10 @@ impl Need {
         architecture: &Architecture,
         tables: usize,
         changes: usize,
-        arithmetic: Arithmetic,
+        arithmetic: ProductPrecision,
         threads: usize,
     ) -> Self {
-        let layer = |arithmetic: Arithmetic| {
+        let layer = |arithmetic: ProductPrecision| {
             let products = products(architecture).into_iter();
             products
                 .map(|(outputs, inputs)| {
@@ -48,13 +48,13 @@ impl Need {
         let workers = Scratch::bytes(architecture, BATCH_TOKENS, BATCH_TOKENS);
         let workers = workers.saturating_mul(threads);
         let beside = match arithmetic {
-            Arithmetic::F32 => workers,
+            ProductPrecision::F32 => workers,
             // Both states of each row are there at a time.
-            Arithmetic::I16 | Arithmetic::I8 => {
+            ProductPrecision::I16 | ProductPrecision::I8 => {
                 let share = MEASURED.div_ceil(threads.max(1));
                 let own = Scratch::bytes(architecture, share, share.min(512));
                 let measuring = own.saturating_mul(2 * threads);
-                workers.max(layer(Arithmetic::F32).saturating_add(measuring))
+                workers.max(layer(ProductPrecision::F32).saturating_add(measuring))
             }
         };
         Self {
@@ -96,7 +96,10 @@ fn products(architecture: &Architecture) -> [(usize, usize); 4] {
 ///
 /// # Errors
 /// If it does not fit; the error says what is needed, what there is, and which precision would fit.
-pub(super) fn check(need: impl Fn(Arithmetic) -> Need, arithmetic: Arithmetic) -> Result<()> {
+pub(super) fn check(
+    need: impl Fn(ProductPrecision) -> Need,
+    arithmetic: ProductPrecision,
+) -> Result<()> {
     let Some(room) = machine::room() else {
         return Ok(());
     };
@@ -107,8 +110,8 @@ pub(super) fn check(need: impl Fn(Arithmetic) -> Need, arithmetic: Arithmetic) -
 }
 
 fn refusal(
-    need: impl Fn(Arithmetic) -> Need,
-    arithmetic: Arithmetic,
+    need: impl Fn(ProductPrecision) -> Need,
+    arithmetic: ProductPrecision,
     room: machine::Room,
 ) -> Option<Cause> {
     let needs = need(arithmetic);
@@ -124,10 +127,13 @@ fn refusal(
         room.bound.words(),
         size::words(room.bytes)
     );
-    let less = [(Arithmetic::I16, "int16"), (Arithmetic::I8, "int8")]
-        .into_iter()
-        .map(|(less, name)| (need(less).bytes(), name))
-        .find(|&(bytes, _)| bytes <= room.bytes && bytes < needs.bytes());
+    let less = [
+        (ProductPrecision::I16, "int16"),
+        (ProductPrecision::I8, "int8"),
+    ]
+    .into_iter()
+    .map(|(less, name)| (need(less).bytes(), name))
+    .find(|&(bytes, _)| bytes <= room.bytes && bytes < needs.bytes());
     Some(Cause::of(reason).with(match less {
         Some((bytes, name)) => format!(
             "pass {PRECISION} {name}, which needs about {}, or {}",

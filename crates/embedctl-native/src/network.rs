@@ -5,9 +5,9 @@ use rayon::prelude::*;
 
 use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
-use super::kernels::{Arithmetic, Isa, Matrix};
-use super::loader::{Loader, Weights};
-use super::packed::{LayerWeights, OuterWeights, Ranges};
+use super::kernels::{Isa, Matrix, ProductPrecision};
+use super::loader::{Loader, NetworkWeights};
+use super::packed::{InputRanges, LayerWeights, OuterWeights};
 use super::scratch::{Rows, Scratch};
 use embedctl_common::error::Result;
 
@@ -25,14 +25,14 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn open(
         architecture: Architecture,
-        weights: &Weights,
+        weights: &NetworkWeights,
         isa: Isa,
-        arithmetic: Arithmetic,
+        arithmetic: ProductPrecision,
     ) -> Result<Self> {
         let (outer, sets) = {
             let loader = Loader::new(&architecture, weights, isa)?;
             let outer = loader.outer_weights()?;
-            let ranges = if arithmetic == Arithmetic::I8 {
+            let ranges = if arithmetic == ProductPrecision::I8 {
                 Some(calibrate(&loader, &outer)?)
             } else {
                 None
@@ -62,7 +62,7 @@ impl Network {
     /// For each row, what `compare` makes of its token states here and of those in single precision.
     pub(super) fn beside_exact<'a, T: Send>(
         &self,
-        weights: &Weights,
+        weights: &NetworkWeights,
         rows: impl Iterator<Item = &'a [u32]>,
         compare: impl Fn(&[f32], &[f32]) -> T + Sync,
     ) -> Result<Vec<T>> {
@@ -125,19 +125,19 @@ impl Network {
 
 /// Rows that one thread takes through a network whose layers come one at a time.
 #[derive(Default)]
-struct Share {
-    texts: Texts,
+struct LayerwiseRows {
+    texts: TextRows,
     scratch: Scratch,
-    ranges: Ranges,
+    ranges: InputRanges,
 }
 
 #[derive(Default)]
-struct Texts {
+struct TextRows {
     ids: Vec<u32>,
     ends: Vec<usize>,
 }
 
-impl Texts {
+impl TextRows {
     fn rows(&self) -> Rows<'_> {
         Rows {
             ids: &self.ids,
@@ -152,8 +152,8 @@ impl Texts {
 fn run_exactly(
     loader: &Loader<'_>,
     outer: &OuterWeights,
-    shares: &mut [Share],
-    mut after: impl FnMut(usize, &mut [Share]),
+    shares: &mut [LayerwiseRows],
+    mut after: impl FnMut(usize, &mut [LayerwiseRows]),
 ) -> Result<()> {
     let executor = Executor {
         architecture: loader.architecture,
@@ -170,7 +170,7 @@ fn run_exactly(
             Some(held) => held,
             None => (
                 layer.weights,
-                loader.layer(layer.weights, Arithmetic::F32, None)?,
+                loader.layer(layer.weights, ProductPrecision::F32, None)?,
             ),
         };
         shares.par_iter_mut().for_each(|share| {
@@ -185,9 +185,9 @@ fn run_exactly(
 }
 
 /// Spreads rows over as many shares as there are threads.
-fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<Share> {
+fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<LayerwiseRows> {
     let count = rayon::current_num_threads();
-    let mut shares: Vec<Share> = (0..count).map(|_| Share::default()).collect();
+    let mut shares: Vec<LayerwiseRows> = (0..count).map(|_| LayerwiseRows::default()).collect();
     for (index, row) in rows.enumerate() {
         let texts = &mut shares[index % count].texts;
         texts.ids.extend_from_slice(row);
@@ -198,7 +198,7 @@ fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<Share> {
 
 /// The greatest magnitudes of what each product is fed with, over rows of random ids: real texts gave no
 /// better ones.
-fn calibrate(loader: &Loader<'_>, outer: &OuterWeights) -> Result<Vec<Ranges>> {
+fn calibrate(loader: &Loader<'_>, outer: &OuterWeights) -> Result<Vec<InputRanges>> {
     let architecture = loader.architecture;
     let (rows, length) = CALIBRATION;
     // RoBERTa's positions begin behind the padding id.
@@ -221,7 +221,7 @@ fn calibrate(loader: &Loader<'_>, outer: &OuterWeights) -> Result<Vec<Ranges>> {
     };
     let ids: Vec<u32> = (0..rows * length).map(|_| id()).collect();
     let mut shares = share_out(ids.chunks_exact(length.max(1)));
-    let mut all = vec![Ranges::default(); architecture.weight_sets.len()];
+    let mut all = vec![InputRanges::default(); architecture.weight_sets.len()];
     run_exactly(loader, outer, &mut shares, |set, shares| {
         for share in shares {
             for (into, own) in all[set].iter_mut().zip(std::mem::take(&mut share.ranges)) {

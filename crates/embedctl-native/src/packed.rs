@@ -1,7 +1,7 @@
 //! A model's weights, packed for the kernels: what all workers share.
 
 use super::kernels::{Matrix, Norm};
-use crate::safetensors::Table;
+use crate::safetensors::ElementTable;
 
 /// The norms around half a layer.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub enum Product {
 }
 
 /// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Product`].
-pub type Ranges = [Vec<f32>; 4];
+pub type InputRanges = [Vec<f32>; 4];
 
 /// A layer's weights.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ pub struct LayerWeights {
 #[derive(Debug)]
 pub struct OuterWeights {
     /// Token embeddings.
-    pub word: Table,
+    pub word: ElementTable,
     /// Learned positions.
-    pub positions: Option<Table>,
+    pub positions: Option<ElementTable>,
     /// Token types, row-major; empty where there are none.
     pub types: Vec<f32>,
     /// The norm of the embeddings.

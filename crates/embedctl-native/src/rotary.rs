@@ -8,7 +8,7 @@ use std::collections::TryReserveError;
 use serde_json::{Map, Value};
 
 use super::scratch::grow_kept;
-use super::settings::{Known, Settings};
+use super::settings::{ConfigSettings, Supported};
 use embedctl_common::word_list::lists;
 
 /// How fast each pair of a head's components turns.
@@ -23,12 +23,12 @@ pub struct Rotary {
 impl Rotary {
     /// Reads one set of rope parameters; `theta` is the base where they name none.
     pub(super) fn read(
-        settings: &Settings,
+        settings: &ConfigSettings,
         parameters: &Map<String, Value>,
         head_size: usize,
         theta: f64,
         positions: usize,
-    ) -> Known<Self> {
+    ) -> Supported<Self> {
         let refuse = |name: &str| {
             let value = parameters.get(name).unwrap_or(&Value::Null);
             settings.refuse(format!(

@@ -2,7 +2,7 @@
 //! has half a gigabyte, and as many products are packed at a time as there are threads. What an adapter changes is
 //! brought into them as they are read.
 
-use super::adapter::Change;
+use super::adapter::WeightChange;
 use crate::safetensors::Tensor;
 use embedctl_common::error::{Error, Result};
 
@@ -12,11 +12,11 @@ const BLOCK: usize = 1 << 16;
 /// The rows of a product's weight, `[outputs, inputs]`, which one tensor or several hold one after another.
 pub(super) struct StoredRows<'a> {
     inputs: usize,
-    parts: Vec<Part<'a>>,
+    parts: Vec<RowsPart<'a>>,
     /// What changes rows, and the first of the rows that it changes.
-    changes: Vec<(usize, Change<'a>)>,
+    changes: Vec<(usize, WeightChange<'a>)>,
     /// Two, for the two halves of a gated product, whose rows are asked for in turns.
-    blocks: [Block; 2],
+    blocks: [RowBlock; 2],
     /// The block that was used last.
     last: usize,
     /// Why a row could not be read.
@@ -24,7 +24,7 @@ pub(super) struct StoredRows<'a> {
 }
 
 /// Some rows of a tensor.
-struct Part<'a> {
+struct RowsPart<'a> {
     tensor: Tensor<'a>,
     /// The tensor's row that comes first.
     first: usize,
@@ -34,7 +34,7 @@ struct Part<'a> {
 
 /// Rows that have been read: `count` from `first` on.
 #[derive(Default)]
-struct Block {
+struct RowBlock {
     first: usize,
     count: usize,
     floats: Vec<f32>,
@@ -55,7 +55,7 @@ impl<'a> StoredRows<'a> {
 
     /// Appends `count` rows of a tensor of `[rows, inputs]`, from its row `first` on.
     pub(super) fn append(&mut self, tensor: Tensor<'a>, first: usize, count: usize) {
-        self.parts.push(Part {
+        self.parts.push(RowsPart {
             tensor,
             first,
             count,
@@ -63,7 +63,7 @@ impl<'a> StoredRows<'a> {
     }
 
     /// Lets `change` change the rows from `first` on.
-    pub(super) fn change(&mut self, first: usize, change: Change<'a>) {
+    pub(super) fn change(&mut self, first: usize, change: WeightChange<'a>) {
         self.changes.push((first, change));
     }
 
@@ -87,7 +87,7 @@ impl<'a> StoredRows<'a> {
     }
 
     fn read(&mut self, row: usize, out: &mut [f32]) -> Result<()> {
-        let holds = |block: &Block| (block.first..block.first + block.count).contains(&row);
+        let holds = |block: &RowBlock| (block.first..block.first + block.count).contains(&row);
         if !holds(&self.blocks[self.last]) {
             self.last = 1 - self.last;
         }

@@ -23,7 +23,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::file_state::{self, FileState};
 use embedctl_common::small_file;
 
-pub use tensor::{Element, Table, Tensor};
+pub use tensor::{Element, ElementTable, Tensor};
 
 /// The longest header that is read: the safetensors library's own limit.
 const MOST_HEADER: u64 = 100_000_000;
@@ -40,7 +40,7 @@ struct Extent {
 
 /// A tensor's entry in the header.
 #[derive(Deserialize)]
-struct Entry {
+struct TensorEntry {
     dtype: String,
     shape: Vec<u64>,
     data_offsets: (u64, u64),
@@ -51,27 +51,27 @@ const LARGEST_INDEX: u64 = 256 << 20;
 
 /// `model.safetensors.index.json`.
 #[derive(Deserialize)]
-struct Index {
+struct ShardIndex {
     weight_map: HashMap<String, String>,
 }
 
 /// A checkpoint: one file, or several that an index ties together.
 #[derive(Debug)]
 pub struct Checkpoint {
-    files: Vec<Source>,
+    files: Vec<CheckpointFile>,
     extents: HashMap<String, Extent>,
 }
 
 /// A file of a checkpoint, open.
 #[derive(Debug)]
-struct Source {
+struct CheckpointFile {
     path: PathBuf,
     file: File,
     /// As it was when it was opened.
     state: FileState,
 }
 
-impl Source {
+impl CheckpointFile {
     fn open(path: &Path) -> Result<Self> {
         let read = |error| Error::io("read", path, error);
         let file = small_file::open(path).map_err(read)?;
@@ -87,7 +87,7 @@ impl Source {
         usize::try_from(self.state.length).unwrap_or(usize::MAX)
     }
 
-    /// Fills `out` with the bytes from `start` on, which is inside [`Source::length`].
+    /// Fills `out` with the bytes from `start` on, which is inside [`CheckpointFile::length`].
     fn read(&self, start: usize, out: &mut [u8]) -> Result<()> {
         read_at(&self.file, out, start as u64).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => file_state::changed(&self.path),
@@ -135,7 +135,7 @@ pub fn checkpoint_files(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     let text = small_file::read(&index, LARGEST_INDEX)
         .map_err(|error| Error::io("read", &index, error))?;
-    let map: Index = serde_json::from_slice(&text).map_err(|error| {
+    let map: ShardIndex = serde_json::from_slice(&text).map_err(|error| {
         Error::model(index.display(), format!("is no index of shards: {error}"))
     })?;
     let mut names: Vec<String> = map.weight_map.into_values().collect();
@@ -179,7 +179,7 @@ impl Checkpoint {
             extents: HashMap::new(),
         };
         for path in paths {
-            let source = Source::open(path)?;
+            let source = CheckpointFile::open(path)?;
             let index = checkpoint.files.len();
             for (name, extent) in header(&source, index)? {
                 if checkpoint.extents.insert(name.clone(), extent).is_some() {
@@ -212,7 +212,7 @@ impl Checkpoint {
     /// # Errors
     /// If one of them was written to or cut since then.
     pub fn check_unchanged(&self) -> Result<()> {
-        for Source { path, file, state } in &self.files {
+        for CheckpointFile { path, file, state } in &self.files {
             let now = FileState::of(file).map_err(|error| Error::io("read", path, error))?;
             if !state.has_content_of(&now) {
                 return Err(file_state::changed(path));
@@ -234,7 +234,7 @@ impl Checkpoint {
 }
 
 /// Reads and checks a file's header.
-fn header(source: &Source, file: usize) -> Result<Vec<(String, Extent)>> {
+fn header(source: &CheckpointFile, file: usize) -> Result<Vec<(String, Extent)>> {
     let refuse = |reason: String| Error::model(source.path.display(), reason);
     let cut = |what: &str| refuse(format!("is cut short or no safetensors file: {what}"));
     let mut length = [0; 8];
@@ -263,7 +263,7 @@ fn header(source: &Source, file: usize) -> Result<Vec<(String, Extent)>> {
             continue;
         }
         let wrong = |reason: String| refuse(format!("the tensor '{name}' {reason}"));
-        let entry: Entry = serde_json::from_value(entry)
+        let entry: TensorEntry = serde_json::from_value(entry)
             .map_err(|error| wrong(format!("is described wrongly: {error}")))?;
         let element = match entry.dtype.as_str() {
             "F32" => Ok(Element::F32),

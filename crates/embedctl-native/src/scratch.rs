@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::architecture::Architecture;
-use super::kernels::{AttentionScratch, Lines, Operand};
+use super::kernels::{AttentionScratch, CacheLines, Operand};
 use super::relative_bias;
 use super::rotary::RotaryTable;
 use embedctl_common::error::{Error, ErrorKind, Result};
@@ -61,17 +61,17 @@ impl Rows<'_> {
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The residual stream `[tokens, hidden]`.
-    pub(super) states: Lines,
+    pub(super) states: CacheLines,
     /// A branch's normalized input, and its output where that is normalized too.
-    pub(super) branch: Lines,
+    pub(super) branch: CacheLines,
     /// Queries, keys and values.
-    pub(super) heads: Lines,
+    pub(super) heads: CacheLines,
     /// What attention gives.
-    pub(super) context: Lines,
+    pub(super) context: CacheLines,
     /// The feed-forward's inner activations.
-    pub(super) inner: Lines,
+    pub(super) inner: CacheLines,
     /// A row of the embeddings.
-    pub(super) row: Lines,
+    pub(super) row: CacheLines,
     pub(super) operand: Operand,
     pub(super) inner_operand: Operand,
     pub(super) attention: AttentionScratch,
@@ -264,7 +264,7 @@ pub(super) fn grow_kept(buffer: &mut Vec<f32>, length: usize) -> Result<(), TryR
 }
 
 /// The first `length` values of a buffer, for which room has been made.
-pub(super) fn room(buffer: &mut Lines, length: usize) -> &mut [f32] {
+pub(super) fn room(buffer: &mut CacheLines, length: usize) -> &mut [f32] {
     &mut buffer.floats_mut()[..length]
 }
 

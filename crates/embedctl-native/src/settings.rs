@@ -26,7 +26,7 @@ impl fmt::Display for Unsupported {
 }
 
 /// Shorthand for what reading a setting gives.
-pub(super) type Known<T> = Result<T, Unsupported>;
+pub(super) type Supported<T> = Result<T, Unsupported>;
 
 /// Settings that say nothing about a hidden state: training, generation, heads that are not loaded, notes.
 const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_type torch_dtype dtype
@@ -51,15 +51,15 @@ const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_t
     return_dict_in_generate xla_device torchscript license tokenizers_version transformers.js_config _num_labels";
 
 /// A config.json that is being read.
-pub(super) struct Settings {
+pub(super) struct ConfigSettings {
     file: PathBuf,
     map: Map<String, Value>,
     read: RefCell<BTreeSet<&'static str>>,
 }
 
-impl Settings {
+impl ConfigSettings {
     /// The settings in `value`, which was read from `file`.
-    pub fn new(file: PathBuf, value: Value) -> Known<Self> {
+    pub fn new(file: PathBuf, value: Value) -> Supported<Self> {
         match value {
             Value::Object(map) => Ok(Self {
                 file,
@@ -110,7 +110,7 @@ impl Settings {
     }
 
     /// A count from 1 to 2^24, or the default.
-    pub fn count(&self, name: &'static str, default: usize) -> Known<usize> {
+    pub fn count(&self, name: &'static str, default: usize) -> Supported<usize> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value
@@ -122,7 +122,7 @@ impl Settings {
     }
 
     /// A count that may be zero.
-    pub fn count_or_zero(&self, name: &'static str, default: usize) -> Known<usize> {
+    pub fn count_or_zero(&self, name: &'static str, default: usize) -> Supported<usize> {
         if self.value(name).and_then(Value::as_u64) == Some(0) {
             return Ok(0);
         }
@@ -130,12 +130,12 @@ impl Settings {
     }
 
     /// A count that has no default.
-    pub fn optional_count(&self, name: &'static str) -> Known<Option<usize>> {
+    pub fn optional_count(&self, name: &'static str) -> Supported<Option<usize>> {
         self.value(name).map(|_| self.count(name, 1)).transpose()
     }
 
     /// A finite number above zero, or the default.
-    pub fn positive(&self, name: &'static str, default: f64) -> Known<f64> {
+    pub fn positive(&self, name: &'static str, default: f64) -> Supported<f64> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value
@@ -146,7 +146,7 @@ impl Settings {
     }
 
     /// A switch, or the default.
-    pub fn flag(&self, name: &'static str, default: bool) -> Known<bool> {
+    pub fn flag(&self, name: &'static str, default: bool) -> Supported<bool> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value.as_bool().ok_or_else(|| self.unknown(name)),
@@ -154,7 +154,7 @@ impl Settings {
     }
 
     /// A word, or the default.
-    pub fn word<'a>(&'a self, name: &'static str, default: &'a str) -> Known<&'a str> {
+    pub fn word<'a>(&'a self, name: &'static str, default: &'a str) -> Supported<&'a str> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value.as_str().ok_or_else(|| self.unknown(name)),
@@ -162,7 +162,7 @@ impl Settings {
     }
 
     /// Refuses the setting unless it is absent or equal to one of `values`.
-    pub fn pinned(&self, name: &'static str, values: &[Value]) -> Known<()> {
+    pub fn pinned(&self, name: &'static str, values: &[Value]) -> Supported<()> {
         match self.value(name) {
             Some(value) if !values.contains(value) => Err(self.unknown(name)),
             _ => Ok(()),
@@ -170,7 +170,7 @@ impl Settings {
     }
 
     /// Refuses the first setting that nobody has asked for and that could change a hidden state.
-    pub fn finish(self) -> Known<()> {
+    pub fn finish(self) -> Supported<()> {
         let read = self.read.borrow();
         let empty = |value: &Value| match value {
             Value::Null | Value::Bool(false) => true,

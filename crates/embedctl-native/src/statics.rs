@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use crate::safetensors::{Checkpoint, Table};
+use crate::safetensors::{Checkpoint, ElementTable};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
 use embedctl_common::remedies;
@@ -18,7 +18,7 @@ const ONE_A_TOKEN: &str = "embedding.weight";
 /// The token vectors of a static model.
 #[derive(Debug)]
 pub struct StaticTable {
-    vectors: Table,
+    vectors: ElementTable,
     /// Which row each token takes; empty: its own.
     mapping: Vec<u32>,
     /// What it is multiplied by; empty: nothing.
@@ -40,7 +40,7 @@ impl StaticTable {
         };
         let stored = checkpoint.get(name).map_or(0, |table| table.stored_bytes());
         room_for(stored)?;
-        let vectors = Table::open(&checkpoint, name, None, None)?;
+        let vectors = ElementTable::open(&checkpoint, name, None, None)?;
         // Beside the former name nothing else of the file is read.
         let extra = |name: &str| {
             if one_a_token {

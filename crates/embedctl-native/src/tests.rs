@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::architecture::Architecture;
-use super::kernels::{Arithmetic, Isa};
+use super::kernels::{Isa, ProductPrecision};
 use super::network::Network;
 use super::scratch::{Rows, Scratch};
 use crate::safetensors::Checkpoint;
@@ -66,7 +66,11 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-pub(super) fn open(folder: &Path, isa: Isa, arithmetic: Arithmetic) -> Result<Network, String> {
+pub(super) fn open(
+    folder: &Path,
+    isa: Isa,
+    arithmetic: ProductPrecision,
+) -> Result<Network, String> {
     let architecture = Architecture::read(folder).map_err(|unsupported| unsupported.to_string())?;
     let checkpoint = Checkpoint::open(folder)
         .map_err(|error| error.to_string())?
@@ -108,7 +112,7 @@ fn every_architecture_gives_transformers_states_on_every_instruction_set() {
     let mut wrong = Vec::new();
     for case in cases() {
         for isa in Isa::all() {
-            let worst = match open(&case.folder, isa, Arithmetic::F32) {
+            let worst = match open(&case.folder, isa, ProductPrecision::F32) {
                 Err(error) => Err(error),
                 Ok(network) => {
                     let states = run(&network, &all(&case), &mut Scratch::default());
@@ -137,7 +141,11 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
     ] {
         let case = case(&Path::new(CASES).join(name));
         for isa in Isa::all() {
-            for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
+            for arithmetic in [
+                ProductPrecision::F32,
+                ProductPrecision::I16,
+                ProductPrecision::I8,
+            ] {
                 let network = open(&case.folder, isa, arithmetic).unwrap();
                 let mut scratch = Scratch::default();
                 let together = run(&network, &all(&case), &mut scratch);
@@ -177,10 +185,13 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
 #[test]
 fn reduced_precision_stays_near_the_exact_states() {
     for case in cases() {
-        let exact = open(&case.folder, Isa::best(), Arithmetic::F32).unwrap();
+        let exact = open(&case.folder, Isa::best(), ProductPrecision::F32).unwrap();
         let exact = run(&exact, &all(&case), &mut Scratch::default());
         // Networks this narrow with weights this large are far harder on 8 bits than real ones.
-        for (arithmetic, least) in [(Arithmetic::I16, 0.9999), (Arithmetic::I8, 0.97)] {
+        for (arithmetic, least) in [
+            (ProductPrecision::I16, 0.9999),
+            (ProductPrecision::I8, 0.97),
+        ] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
             let states = run(&network, &all(&case), &mut Scratch::default());
             let product = |a: &[f32], b: &[f32]| -> f64 {
@@ -203,7 +214,7 @@ fn reduced_precision_stays_near_the_exact_states() {
 #[test]
 fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
     let case = case(&Path::new(CASES).join("bert"));
-    let network = open(&case.folder, Isa::best(), Arithmetic::F32).unwrap();
+    let network = open(&case.folder, Isa::best(), ProductPrecision::F32).unwrap();
     let refused = |ids: &[u32], types: &[u32]| {
         let rows = Rows {
             ids,
@@ -226,7 +237,7 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
 
 #[test]
 fn memory_that_the_system_refuses_is_told_from_other_errors() {
-    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
+    let architecture = &open(&cases()[0].folder, Isa::best(), ProductPrecision::F32)
         .unwrap()
         .architecture;
     let mut scratch = Scratch::default();
@@ -243,7 +254,7 @@ fn more_memory_than_there_is_is_refused_before_it_is_taken() {
     let room = embedctl_common::machine::room()
         .expect("the system tells")
         .bytes;
-    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
+    let architecture = &open(&cases()[0].folder, Isa::best(), ProductPrecision::F32)
         .unwrap()
         .architecture;
     let token = Scratch::bytes(architecture, 1 << 20, 64) >> 20;
@@ -272,7 +283,7 @@ fn more_memory_than_there_is_is_refused_before_it_is_taken() {
 
 #[test]
 fn memory_of_a_long_row_is_given_back_with_short_ones() {
-    let architecture = &open(&cases()[0].folder, Isa::best(), Arithmetic::F32)
+    let architecture = &open(&cases()[0].folder, Isa::best(), ProductPrecision::F32)
         .unwrap()
         .architecture;
     let mut scratch = Scratch::default();
@@ -294,7 +305,7 @@ fn memory_of_a_long_row_is_given_back_with_short_ones() {
 fn weights_that_change_under_a_network_change_nothing_and_are_not_compared_with() {
     for name in ["bert", "modernbert", "gemma3-text-bidirectional", "albert"] {
         let case = case(&Path::new(CASES).join(name));
-        for arithmetic in [Arithmetic::F32, Arithmetic::I8] {
+        for arithmetic in [ProductPrecision::F32, ProductPrecision::I8] {
             let folder = tempfile::tempdir().unwrap();
             for file in ["config.json", "model.safetensors"] {
                 fs::copy(case.folder.join(file), folder.path().join(file)).unwrap();
@@ -322,7 +333,11 @@ fn weights_that_change_under_a_network_change_nothing_and_are_not_compared_with(
 #[test]
 fn a_batch_asks_for_no_memory_beyond_what_is_reserved() {
     for case in cases() {
-        for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
+        for arithmetic in [
+            ProductPrecision::F32,
+            ProductPrecision::I16,
+            ProductPrecision::I8,
+        ] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
             let mut scratch = Scratch::default();
             let asked = together(&all(&case), |rows| {

@@ -87,7 +87,7 @@ impl Graph {
     pub fn read(path: &Path) -> Result<Self> {
         let file = small_file::open(path);
         let header = file
-            .and_then(|file| skeleton::Model::graph_of(&file))
+            .and_then(|file| skeleton::ModelSkeleton::graph_of(&file))
             .map_err(|error| Error::io("read", path, error))?;
         let Some(graph) = header.filter(|graph| !graph.node.is_empty()) else {
             return Err(Error::model(
@@ -113,7 +113,7 @@ impl Graph {
         Ok(graph)
     }
 
-    fn from_header(graph: &skeleton::Graph) -> Self {
+    fn from_header(graph: &skeleton::GraphSkeleton) -> Self {
         let stored: BTreeSet<&str> = graph
             .initializer
             .iter()
@@ -142,7 +142,7 @@ impl Graph {
         read
     }
 
-    fn collect(&mut self, graph: &skeleton::Graph, external: &mut BTreeSet<String>) {
+    fn collect(&mut self, graph: &skeleton::GraphSkeleton, external: &mut BTreeSet<String>) {
         let constants = graph
             .node
             .iter()
@@ -273,7 +273,7 @@ mod tests {
             domain: "com.microsoft".into(),
             ..Default::default()
         };
-        let graph = skeleton::Graph {
+        let graph = skeleton::GraphSkeleton {
             node: vec![node],
             ..Default::default()
         };

@@ -155,9 +155,9 @@ pub struct Attribute {
     #[prost(int64, optional, tag = "3")]
     pub i: Option<i64>,
     #[prost(message, optional, tag = "5")]
-    pub t: Option<skeleton::Tensor>,
+    pub t: Option<skeleton::TensorSkeleton>,
     #[prost(message, optional, tag = "6")]
-    pub g: Option<skeleton::Graph>,
+    pub g: Option<skeleton::GraphSkeleton>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub ints: Vec<i64>,
     #[prost(int32, tag = "20")]

@@ -11,17 +11,17 @@ use super::{MessageKind, Node, StringEntry, ValueInfo, append};
 
 /// `ModelProto`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Model {
+pub struct ModelSkeleton {
     #[prost(message, optional, tag = "7")]
-    pub graph: Option<Graph>,
+    pub graph: Option<GraphSkeleton>,
 }
 
-impl Model {
+impl ModelSkeleton {
     /// The graph of an open file that was not read from yet; `None` where that is no ONNX model.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn graph_of(file: &File) -> io::Result<Option<Graph>> {
+    pub fn graph_of(file: &File) -> io::Result<Option<GraphSkeleton>> {
         let mut skimmed = Skimming {
             file: BufReader::with_capacity(1 << 16, file),
             depth: 0,
@@ -119,11 +119,11 @@ fn damaged() -> io::Error {
 
 /// `GraphProto`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Graph {
+pub struct GraphSkeleton {
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<Node>,
     #[prost(message, repeated, tag = "5")]
-    pub initializer: Vec<Tensor>,
+    pub initializer: Vec<TensorSkeleton>,
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "12")]
@@ -132,7 +132,7 @@ pub struct Graph {
 
 /// `TensorProto` without its elements.
 #[derive(Clone, PartialEq, Message)]
-pub struct Tensor {
+pub struct TensorSkeleton {
     #[prost(int64, repeated, tag = "1")]
     pub dims: Vec<i64>,
     #[prost(int32, tag = "2")]
@@ -168,10 +168,12 @@ mod tests {
         files(Path::new("../../fixtures"), &mut found);
         found.sort();
         assert!(found.len() > 10, "{}", found.len());
-        let skimmed = |path: &Path| Model::graph_of(&File::open(path).unwrap()).unwrap();
+        let skimmed = |path: &Path| ModelSkeleton::graph_of(&File::open(path).unwrap()).unwrap();
         for path in &found {
             let whole = std::fs::read(path).unwrap();
-            let decoded = Model::decode(&whole[..]).ok().and_then(|model| model.graph);
+            let decoded = ModelSkeleton::decode(&whole[..])
+                .ok()
+                .and_then(|model| model.graph);
             assert!(skimmed(path) == decoded, "{}", path.display());
         }
         let small = found
@@ -180,7 +182,7 @@ mod tests {
         let good = std::fs::read(small.unwrap()).unwrap();
         embedctl_testing::mutation::each("model.onnx", &good, 300, |path| {
             let damaged = std::fs::read(path).unwrap();
-            let decoded = Model::decode(&damaged[..])
+            let decoded = ModelSkeleton::decode(&damaged[..])
                 .ok()
                 .and_then(|model| model.graph);
             // What is left out is not looked at, so that damage there alone is no matter.

@@ -166,7 +166,7 @@ impl Cosine {
 }
 
 /// From a row's token states `[tokens, width]` and their width to its finished vector.
-pub type Finish<'a> = &'a (dyn Fn(&[f32], usize) -> Vec<f32> + Sync);
+pub type FinishRow<'a> = &'a (dyn Fn(&[f32], usize) -> Vec<f32> + Sync);
 
 /// Texts by which an engine's reduced precision is measured: prose, questions, lists and code of several
 /// lengths and languages.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::arithmetic::{Arithmetic, Cosine, Finish, Lengths, sample};
+pub use crate::arithmetic::{Arithmetic, Cosine, FinishRow, Lengths, sample};
 
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
 pub use embedctl_model::batch::BatchLimits;
@@ -265,7 +265,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// If a row cannot be run.
-    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
+    fn measure(&self, rows: &TokenRows, finish: FinishRow<'_>) -> Result<Option<Cosine>> {
         let _ = (rows, finish);
         Ok(None)
     }

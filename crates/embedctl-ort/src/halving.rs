@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{BATCH_TOKENS, MAX_LENGTH};
-use embedctl_model::batch::Plan;
+use embedctl_model::batch::BatchPlan;
 
 /// What became of a plan's rows.
 #[derive(Debug, Default)]
@@ -47,8 +47,8 @@ impl TokenLimit {
     /// As `run`, but for memory that runs out.
     pub fn run(
         &self,
-        plan: &Plan,
-        run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
+        plan: &BatchPlan,
+        run: &mut dyn FnMut(&BatchPlan) -> Result<Vec<f32>>,
     ) -> Result<Finished> {
         let mut fitted = Finished::default();
         self.run_into(&mut fitted, plan, run)?;
@@ -58,8 +58,8 @@ impl TokenLimit {
     fn run_into(
         &self,
         fitted: &mut Finished,
-        plan: &Plan,
-        run: &mut dyn FnMut(&Plan) -> Result<Vec<f32>>,
+        plan: &BatchPlan,
+        run: &mut dyn FnMut(&BatchPlan) -> Result<Vec<f32>>,
     ) -> Result<()> {
         let tokens = plan.rows.len() * plan.length;
         if tokens <= self.tokens.load(Ordering::Relaxed) || plan.rows.len() == 1 {
@@ -83,7 +83,7 @@ impl TokenLimit {
         }
         let rows = (self.tokens.load(Ordering::Relaxed) / plan.length).max(1);
         for rows in plan.rows.chunks(rows) {
-            let part = Plan {
+            let part = BatchPlan {
                 rows: rows.to_vec(),
                 length: plan.length,
             };
@@ -120,15 +120,15 @@ fn too_long(error: &Error, length: usize) -> Cause {
 mod tests {
     use super::*;
 
-    fn plan(rows: u32) -> Plan {
-        Plan {
+    fn plan(rows: u32) -> BatchPlan {
+        BatchPlan {
             rows: (0..rows).collect(),
             length: 10,
         }
     }
 
     /// A device that holds `most` tokens: a row's vector is its number.
-    fn device(most: usize, sizes: &mut Vec<usize>) -> impl FnMut(&Plan) -> Result<Vec<f32>> {
+    fn device(most: usize, sizes: &mut Vec<usize>) -> impl FnMut(&BatchPlan) -> Result<Vec<f32>> {
         move |plan| {
             let tokens = plan.rows.len() * plan.length;
             sizes.push(plan.rows.len());

@@ -29,7 +29,7 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::safe_text::{Secrets, Typed};
 use embedctl_common::threads::{locked, spawn};
-use embedctl_hub::Settings;
+use embedctl_hub::HubSettings;
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
@@ -50,7 +50,7 @@ struct Inner {
     _watched: Sender<()>,
     cancelled: watch::Receiver<bool>,
     wires: Arc<Wires>,
-    settings: Settings,
+    settings: HubSettings,
     secrets: Secrets,
     options: Vec<StorageOption>,
     cancel: CancelToken,
@@ -77,7 +77,7 @@ impl Storage {
     /// # Errors
     /// If an option is known to no store, or the system gives no thread.
     pub fn new(
-        settings: Settings,
+        settings: HubSettings,
         options: Vec<StorageOption>,
         cancel: &CancelToken,
     ) -> Result<Self> {
@@ -139,7 +139,7 @@ impl Storage {
         Self::new(settings.clone(), options.clone(), &CancelToken::new())
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &HubSettings {
         &self.0.settings
     }
 

@@ -32,7 +32,8 @@ use embedctl_common::error::{Error, ErrorKind};
 use embedctl_common::safe_text::Secrets;
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::{
-    Agents, Fault, Limits, Paced, Settings, Token, UrlOrigin, host, redirected, unreachable,
+    Agents, HubSettings, Paced, RequestFault, ResponseLimits, Token, UrlOrigin, host, redirected,
+    unreachable,
 };
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
@@ -58,17 +59,17 @@ pub(super) struct Wires {
     agents: Agents,
     /// For what is left to do after the run was cancelled.
     last: Agents,
-    settings: Settings,
+    settings: HubSettings,
     cancel: CancelToken,
     hub: Option<UrlOrigin>,
     no_metadata: bool,
 }
 
 impl Wires {
-    pub(super) fn new(mut settings: Settings, cancel: CancelToken) -> Self {
+    pub(super) fn new(mut settings: HubSettings, cancel: CancelToken) -> Self {
         let direct = METADATA.iter().map(|&host| host.to_owned());
         settings.proxies.add_direct(direct);
-        let hurried = Settings {
+        let hurried = HubSettings {
             idle_timeout: LAST_PATIENCE,
             ..settings.clone()
         };
@@ -204,7 +205,7 @@ impl Service {
         }
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &ResponseLimits {
         &self.0.wires.settings.limits
     }
 
@@ -348,8 +349,8 @@ impl Service {
                 return fatal(error.to_string());
             }
             match unreachable("", &uri, proxy, &wires.settings, "the address", &error) {
-                Fault::Transient { reason, .. } => self.broken(&reason),
-                Fault::Final(error) => HttpError::new(
+                RequestFault::Transient { reason, .. } => self.broken(&reason),
+                RequestFault::Final(error) => HttpError::new(
                     HttpErrorKind::Unknown,
                     Error::new(ErrorKind::Storage, "", error.reason())
                         .with_remedy_if(error.remedy()),

@@ -6,7 +6,7 @@ fn verdict(before: &[f64], after: &[f64], allowed: f64) -> Verdict {
         report(vec![row("cpu", before)]),
         report(vec![row("cpu", after)]),
     );
-    let comparison = Comparison::of(&new, &old, allowed).unwrap();
+    let comparison = BaselineComparison::of(&new, &old, allowed).unwrap();
     assert_eq!(
         comparison.has_regressed(),
         comparison.rows[0].verdict.is_regression()
@@ -50,7 +50,7 @@ fn changes_come_with_their_interval() {
         report(vec![row("cpu", &around(100.0, 0.01))]),
         report(vec![row("cpu", &around(80.0, 0.01))]),
     );
-    let compared = &Comparison::of(&new, &old, 0.05).unwrap().rows[0];
+    let compared = &BaselineComparison::of(&new, &old, 0.05).unwrap().rows[0];
     assert!(
         (compared.change.unwrap() + 0.2).abs() < 1e-9,
         "{compared:?}"
@@ -65,8 +65,8 @@ fn a_configuration_that_fails_now_is_a_regression_and_one_that_always_did_is_not
     broken.failed = Some("no library".into());
     let good = report(vec![row("cpu", &[1.0; 6]), row("rten", &[1.0; 6])]);
     let bad = report(vec![broken.clone(), row("rten", &[1.0; 6])]);
-    let verdicts = |new: &Report, old: &Report| -> Vec<Verdict> {
-        let comparison = Comparison::of(new, old, 0.05).unwrap();
+    let verdicts = |new: &BenchReport, old: &BenchReport| -> Vec<Verdict> {
+        let comparison = BaselineComparison::of(new, old, 0.05).unwrap();
         comparison.rows.iter().map(|row| row.verdict).collect()
     };
     assert_eq!(verdicts(&bad, &good), [Verdict::Failed, Verdict::Kept]);
@@ -77,7 +77,7 @@ fn a_configuration_that_fails_now_is_a_regression_and_one_that_always_did_is_not
 fn configurations_of_one_report_alone_are_named() {
     let old = report(vec![row("cpu", &[1.0; 6]), row("rten", &[1.0; 6])]);
     let new = report(vec![row("cuda", &[9.0; 6]), row("cpu", &[1.0; 6])]);
-    let comparison = Comparison::of(&new, &old, 0.05).unwrap();
+    let comparison = BaselineComparison::of(&new, &old, 0.05).unwrap();
     let verdicts: Vec<_> = comparison
         .rows
         .iter()
@@ -93,7 +93,7 @@ fn configurations_of_one_report_alone_are_named() {
     );
     assert!(!comparison.has_regressed());
     let other = report(vec![row("cuda", &[9.0; 6])]);
-    let error = Comparison::of(&other, &old, 0.05).unwrap_err();
+    let error = BaselineComparison::of(&other, &old, 0.05).unwrap_err();
     assert!(error.to_string().contains("none of this run's"), "{error}");
 }
 
@@ -102,17 +102,17 @@ fn other_texts_cannot_be_compared_and_other_machines_with_a_note_only() {
     let new = report(vec![row("cpu", &[1.0; 6])]);
     let mut old = new.clone();
     old.workload.name = "long".into();
-    assert!(Comparison::of(&new, &old, 0.05).is_err());
+    assert!(BaselineComparison::of(&new, &old, 0.05).is_err());
     let mut old = new.clone();
     old.machine.cores += 6;
-    let comparison = Comparison::of(&new, &old, 0.05).unwrap();
+    let comparison = BaselineComparison::of(&new, &old, 0.05).unwrap();
     assert!(
         comparison.notes[0].contains("another machine"),
         "{comparison:?}"
     );
     let mut old = new.clone();
     old.machine.peak_gflops = Some(1000.0);
-    let comparison = Comparison::of(&new, &old, 0.05).unwrap();
+    let comparison = BaselineComparison::of(&new, &old, 0.05).unwrap();
     assert!(comparison.notes[0].contains("GFLOP/s"), "{comparison:?}");
 }
 
@@ -120,5 +120,5 @@ fn other_texts_cannot_be_compared_and_other_machines_with_a_note_only() {
 fn a_report_survives_its_file() {
     let report = report(vec![row("cpu", &[1.0, 2.0])]);
     let json = serde_json::to_string(&report).unwrap();
-    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    assert_eq!(serde_json::from_str::<BenchReport>(&json).unwrap(), report);
 }

@@ -3,7 +3,7 @@ use super::*;
 use crate::bench::testing::{report, row};
 
 /// Two providers with three budgets each, and one that failed.
-pub fn example() -> Report {
+pub fn example() -> BenchReport {
     let mut rows = Vec::new();
     for (provider, rates) in [
         ("cpu", [900.0, 1015.0, 940.0]),

@@ -14,9 +14,9 @@ use self::search::Search;
 use super::machine::Machine;
 use super::options::{BenchOptions, TuneOptions, Watcher};
 use super::protocol::OpenedAs;
-use super::report::{Step, Tuning, now};
+use super::report::{TuneStep, Tuning, now};
 use super::run::configurations;
-use super::runner::{Runner, Shared};
+use super::runner::{Runner, RunnerShare};
 use crate::error::{Error, Result};
 use crate::profile::{Profile, SCHEMA, Tuned};
 use crate::setting::DURATION;
@@ -27,7 +27,7 @@ pub(super) fn tune(
     tune_options: &TuneOptions,
     options: &BenchOptions,
     runners: &mut [Runner],
-    shared: &mut Shared<'_>,
+    shared: &mut RunnerShare<'_>,
     machine: &Machine,
     watcher: &dyn Watcher,
 ) -> Result<Option<(Tuning, Option<Runner>)>> {
@@ -50,7 +50,7 @@ pub(super) fn tune(
         skipped: Vec::new(),
     };
     search.choose(shared)?;
-    for setting in setting::Setting::ALL {
+    for setting in setting::TuneSetting::ALL {
         search.climb(setting, shared)?;
     }
     let chosen = search.chosen();
@@ -80,7 +80,7 @@ pub(super) fn tune(
         1 => "the defaults".to_owned(),
         _ => all[base].label(&all),
     };
-    let advice = if tuning.steps.iter().any(Step::is_unclear) {
+    let advice = if tuning.steps.iter().any(TuneStep::is_unclear) {
         format!("; what is unclear may be, and a longer {DURATION} tells")
     } else {
         String::new()
@@ -142,7 +142,7 @@ fn save(
     base: &Runner,
     winner: &OpenedAs,
     machine: &Machine,
-    shared: &Shared<'_>,
+    shared: &RunnerShare<'_>,
 ) -> Result<Vec<PathBuf>> {
     let of_base = base.opened.as_ref().map(|opened| &opened.fingerprint);
     let fingerprint = fingerprint.or(of_base).unwrap_or(&winner.fingerprint);

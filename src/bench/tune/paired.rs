@@ -2,7 +2,7 @@
 
 use crate::bench::options::{BenchOptions, LEAST_SAMPLES};
 use crate::bench::report::LEAST_GAIN;
-use crate::bench::runner::{Runner, Shared};
+use crate::bench::runner::{Runner, RunnerShare};
 use crate::bench::stats::Spread;
 use crate::error::Result;
 
@@ -47,7 +47,7 @@ pub(super) fn compare(
     second: &mut Runner,
     options: &BenchOptions,
     patience: f64,
-    shared: &Shared<'_>,
+    shared: &RunnerShare<'_>,
 ) -> Result<PairedComparison> {
     let most = options.duration.as_secs_f64() * patience;
     let before = first.spent() + second.spent();

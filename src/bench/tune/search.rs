@@ -1,12 +1,12 @@
 //! The search itself: which of the listed configurations, then one setting after another.
 
 use super::paired::compare;
-use super::setting::Setting;
-use super::{Step, pair};
+use super::setting::TuneSetting;
+use super::{TuneStep, pair};
 use crate::bench::configuration::Configuration;
 use crate::bench::machine::Machine;
 use crate::bench::options::{BenchOptions, Watcher};
-use crate::bench::runner::{Runner, Shared};
+use crate::bench::runner::{Runner, RunnerShare};
 use crate::error::Result;
 use crate::profile::Tuned;
 
@@ -29,7 +29,7 @@ pub(super) struct Search<'a> {
     pub(super) settings: Tuned,
     /// The runner with these changes.
     pub(super) best: Option<Runner>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<TuneStep>,
     pub(super) skipped: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Search<'_> {
     }
 
     /// Finds the fastest of the configurations that were listed.
-    pub(super) fn choose(&mut self, shared: &mut Shared<'_>) -> Result<()> {
+    pub(super) fn choose(&mut self, shared: &mut RunnerShare<'_>) -> Result<()> {
         for number in 0..self.runners.len() {
             if number == self.base || !self.runners[number].is_alive() {
                 continue;
@@ -68,7 +68,7 @@ impl Search<'_> {
             best.set_rows(rows[0], shared)?;
             other.set_rows(rows[1], shared)?;
             let kept = other.is_alive() && comparison.is_better();
-            self.steps.push(Step {
+            self.steps.push(TuneStep {
                 setting,
                 from,
                 to,
@@ -112,7 +112,11 @@ impl Search<'_> {
     }
 
     /// Moves one setting for as long as that helps.
-    pub(super) fn climb(&mut self, setting: Setting, shared: &mut Shared<'_>) -> Result<()> {
+    pub(super) fn climb(
+        &mut self,
+        setting: TuneSetting,
+        shared: &mut RunnerShare<'_>,
+    ) -> Result<()> {
         let name = setting.name();
         let best = self.best();
         if setting.is_given(&best.configuration) {
@@ -125,7 +129,7 @@ impl Search<'_> {
         let Some(start) = setting.value(best) else {
             return Ok(());
         };
-        if setting == Setting::Window && rows <= start {
+        if setting == TuneSetting::Window && rows <= start {
             self.skipped.push(format!(
                 "{name}: a sample has {rows} records and fits one window of {start}, so no other could \
                  make a difference"
@@ -155,7 +159,12 @@ impl Search<'_> {
     }
 
     /// Tries one value; whether it is the best now.
-    fn attempt(&mut self, setting: Setting, value: usize, shared: &mut Shared<'_>) -> Result<bool> {
+    fn attempt(
+        &mut self,
+        setting: TuneSetting,
+        value: usize,
+        shared: &mut RunnerShare<'_>,
+    ) -> Result<bool> {
         let mut settings = self.settings.clone();
         *setting.slot(&mut settings) = Some(value);
         let number = self.runners.len() + self.steps.len();
@@ -178,7 +187,7 @@ impl Search<'_> {
         let options = self.options;
         let comparison = compare(self.best(), &mut candidate, options, 1.0, shared)?;
         let kept = candidate.is_alive() && comparison.is_better();
-        self.steps.push(Step {
+        self.steps.push(TuneStep {
             setting: setting.name().into(),
             from: from.to_string(),
             to: value.to_string(),

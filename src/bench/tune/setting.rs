@@ -11,14 +11,14 @@ const BATCH_TOKENS: (usize, usize) = (32, 1 << 20);
 
 named! {
     /// What is looked for, by its name as an option.
-    pub enum Setting {
+    pub enum TuneSetting {
         BatchTokens = "batch-tokens",
         Threads = "threads",
         Window = "window",
     }
 }
 
-impl Setting {
+impl TuneSetting {
     pub(super) fn value(self, runner: &Runner) -> Option<usize> {
         let opened = runner.opened.as_ref()?;
         Some(match self {

@@ -14,12 +14,12 @@ use crate::exit::ExitCode;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CommandFailure {
     error: anyhow::Error,
     hint: Option<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     /// Options that cannot be meant, and which others would do.
     pub fn usage(cause: impl Into<Cause>) -> Self {
         Error::usage(cause).into()
@@ -134,20 +134,20 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.messages().join(": "))
     }
 }
 
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CommandFailure {
     fn from(error: anyhow::Error) -> Self {
         let hint = error.chain().find_map(|cause| hint(cause.downcast_ref()?));
         Self { error, hint }
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         anyhow::Error::new(error).into()
     }
@@ -160,7 +160,9 @@ fn hint(error: &Error) -> Option<String> {
 }
 
 /// Runs `work`; a panic becomes a failure like any other, so that it has a message and an exit code.
-pub fn catch_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+pub fn catch_panic<T>(
+    work: impl FnOnce() -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
     // Nothing of `work` is used after a panic but the message.
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|payload| Err(Error::internal(panic_message(payload.as_ref())).into()))
@@ -180,15 +182,15 @@ mod tests {
     use super::*;
     use anyhow::Context;
 
-    fn io_error(kind: io::ErrorKind) -> Failure {
+    fn io_error(kind: io::ErrorKind) -> CommandFailure {
         Error::io("write to", "out.jsonl", io::Error::from(kind)).into()
     }
 
     #[test]
     fn wrong_options_are_told_from_failures() {
-        assert_eq!(Failure::usage("no").exit_code(), ExitCode::Usage);
+        assert_eq!(CommandFailure::usage("no").exit_code(), ExitCode::Usage);
         assert_eq!(
-            Failure::from(Error::model("m", "is broken")).exit_code(),
+            CommandFailure::from(Error::model("m", "is broken")).exit_code(),
             ExitCode::Failed
         );
     }
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn an_interrupt_is_found_under_context() {
         let error = Err::<(), _>(Error::interrupted()).context("embedding");
-        let failure = Failure::from(error.expect_err("made as an error"));
+        let failure = CommandFailure::from(error.expect_err("made as an error"));
         assert_eq!(failure.exit_code(), ExitCode::Interrupted);
     }
 
@@ -207,14 +209,14 @@ mod tests {
             ExitCode::Done
         );
         let raw = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!(Failure::from(raw).exit_code(), ExitCode::Done);
+        assert_eq!(CommandFailure::from(raw).exit_code(), ExitCode::Done);
     }
 
     #[test]
     fn a_pipe_that_breaks_on_the_way_in_is_a_failure() {
         let broken = io::Error::from(io::ErrorKind::BrokenPipe);
         let input = Error::new(ErrorKind::Io, "", "read").caused_by(broken);
-        assert_eq!(Failure::from(input).exit_code(), ExitCode::Failed);
+        assert_eq!(CommandFailure::from(input).exit_code(), ExitCode::Failed);
     }
 
     #[test]
@@ -230,7 +232,10 @@ mod tests {
     #[test]
     fn a_cause_is_not_repeated() {
         let error = anyhow::anyhow!("disk full").context("cannot write: disk full");
-        assert_eq!(Failure::from(error).to_string(), "cannot write: disk full");
+        assert_eq!(
+            CommandFailure::from(error).to_string(),
+            "cannot write: disk full"
+        );
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use crate::engine::Provider;
 use crate::provider::{ProviderReport, check_graph as graph};
-use embedctl_native::kernels::{Arithmetic, Finish, Isa, Layout, Matrix, Norm, Operand, linear};
+use embedctl_native::kernels::{
+    Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish, ProductPrecision, linear,
+};
 
 /// Computes the small graph in every precision. Takes some milliseconds.
 #[must_use]
@@ -22,18 +24,22 @@ pub fn check() -> ProviderReport {
 /// The instructions that run here, and how long fp32 took the second time.
 fn run() -> Result<(Isa, f64), String> {
     let isa = Isa::here()?;
-    for arithmetic in [Arithmetic::I8, Arithmetic::I16, Arithmetic::F32] {
+    for arithmetic in [
+        ProductPrecision::I8,
+        ProductPrecision::I16,
+        ProductPrecision::F32,
+    ] {
         graph::check(&compute(isa, arithmetic))
             .map_err(|reason| format!("{arithmetic:?}: {reason}"))?;
     }
     let start = Instant::now();
-    compute(isa, Arithmetic::F32);
+    compute(isa, ProductPrecision::F32);
     Ok((isa, start.elapsed().as_secs_f64() * 1e3))
 }
 
-fn compute(isa: Isa, arithmetic: Arithmetic) -> Vec<f32> {
+fn compute(isa: Isa, arithmetic: ProductPrecision) -> Vec<f32> {
     let [w, v, bias] = graph::weights();
-    let layout = Layout {
+    let layout = PackedLayout {
         outputs: graph::WIDTH,
         inputs: graph::WIDTH,
         gated: false,
@@ -48,13 +54,18 @@ fn compute(isa: Isa, arithmetic: Arithmetic) -> Vec<f32> {
         Matrix::pack(isa, arithmetic, layout, row, bias, None)
     };
     let mut sum = graph::input();
-    let product = times(&packed(&w, &[]), &sum, vec![0.0; sum.len()], Finish::Store);
-    sum = times(&packed(&v, &bias), &product, sum, Finish::Add);
+    let product = times(
+        &packed(&w, &[]),
+        &sum,
+        vec![0.0; sum.len()],
+        ProductFinish::Store,
+    );
+    sum = times(&packed(&v, &bias), &product, sum, ProductFinish::Add);
     Norm::layer(vec![1.0; graph::WIDTH], Vec::new(), graph::EPSILON as f32).apply(isa, &mut sum);
     sum
 }
 
-fn times(matrix: &Matrix, rows: &[f32], mut out: Vec<f32>, finish: Finish) -> Vec<f32> {
+fn times(matrix: &Matrix, rows: &[f32], mut out: Vec<f32>, finish: ProductFinish) -> Vec<f32> {
     let mut operand = Operand::new();
     linear(
         operand.convert(matrix, rows, graph::WIDTH, graph::ROWS),
@@ -74,7 +85,11 @@ mod tests {
     #[test]
     fn every_instruction_set_and_precision_computes_right() {
         for isa in Isa::all() {
-            for arithmetic in [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8] {
+            for arithmetic in [
+                ProductPrecision::F32,
+                ProductPrecision::I16,
+                ProductPrecision::I8,
+            ] {
                 let result = graph::check(&compute(isa, arithmetic));
                 assert_eq!(result, Ok(()), "{isa} {arithmetic:?}");
             }

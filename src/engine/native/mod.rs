@@ -8,13 +8,13 @@ pub use check::check;
 pub use embedctl_native::knows;
 pub use notes::notes;
 
-use embedctl_native::kernels::Arithmetic as Numbers;
+use embedctl_native::kernels::ProductPrecision;
 use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, Rows, StaticTable};
 
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
-    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, Finish, Output, PassedOver,
-    Provider, Worker,
+    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Output,
+    PassedOver, Provider, Worker,
 };
 use crate::error::Result;
 use crate::model::{Model, OutputChoice};
@@ -65,9 +65,9 @@ pub fn open(
         model.network(),
         model.adapter(),
         match options.arithmetic {
-            Arithmetic::Fp32 => Numbers::F32,
-            Arithmetic::Int16 => Numbers::I16,
-            Arithmetic::Int8 => Numbers::I8,
+            Arithmetic::Fp32 => ProductPrecision::F32,
+            Arithmetic::Int16 => ProductPrecision::I16,
+            Arithmetic::Int8 => ProductPrecision::I8,
         },
         match options.workers {
             0 => usable_cores(),
@@ -75,9 +75,9 @@ pub fn open(
         },
     )?;
     let precision = match encoder.arithmetic() {
-        Numbers::F32 => Arithmetic::Fp32,
-        Numbers::I16 => Arithmetic::Int16,
-        Numbers::I8 => Arithmetic::Int8,
+        ProductPrecision::F32 => Arithmetic::Fp32,
+        ProductPrecision::I16 => Arithmetic::Int16,
+        ProductPrecision::I8 => Arithmetic::Int8,
     };
     Ok(Box::new(NativeEngine {
         info: info(precision, format!("{version} ({})", encoder.isa())),
@@ -109,8 +109,8 @@ impl Engine for NativeEngine {
         }))
     }
 
-    fn measure(&self, rows: &TokenRows, finish: Finish<'_>) -> Result<Option<Cosine>> {
-        if self.encoder.arithmetic() == Numbers::F32 {
+    fn measure(&self, rows: &TokenRows, finish: FinishRow<'_>) -> Result<Option<Cosine>> {
+        if self.encoder.arithmetic() == ProductPrecision::F32 {
             return Ok(None);
         }
         let present = (0..rows.len())

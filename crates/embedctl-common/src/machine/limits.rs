@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// What the control groups of this process allow. A limit of a group above counts, too: the least is the
 /// one that holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Limits {
+pub(super) struct ControlGroupLimits {
     /// Processor time in each moment, as a number of cores.
     pub cores: Option<f64>,
     /// Bytes of memory.
@@ -19,7 +19,7 @@ pub(super) struct Limits {
 /// Version 1's way to say that there is no limit: the largest page-aligned number.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-impl Limits {
+impl ControlGroupLimits {
     /// Reads the limits; `root` stands for `/`.
     pub(super) fn read(root: &Path) -> Self {
         let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
@@ -185,7 +185,7 @@ mod tests {
         let group = ("proc/self/cgroup", "0::/a/b\n");
         let left = |files: &[(&str, &str)]| {
             let all = [&[mount, group][..], files].concat();
-            Limits::read(root(&all).path()).memory_left
+            ControlGroupLimits::read(root(&all).path()).memory_left
         };
         assert_eq!(left(&[]), None);
         assert_eq!(left(&[("sys/fs/cgroup/a/b/memory.max", "max\n")]), None);
@@ -227,7 +227,10 @@ mod tests {
                 "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n",
             ),
         ]);
-        assert_eq!(Limits::read(first.path()).memory_left, Some(300));
+        assert_eq!(
+            ControlGroupLimits::read(first.path()).memory_left,
+            Some(300)
+        );
     }
 
     const SECOND: &str = "31 24 0:27 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n22 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
@@ -248,12 +251,12 @@ mod tests {
                 "2147483648\n",
             ),
         ]);
-        let expected = Limits {
+        let expected = ControlGroupLimits {
             cores: Some(1.5),
             memory: Some(2 << 30),
             memory_left: Some(2 << 30),
         };
-        assert_eq!(Limits::read(root.path()), expected);
+        assert_eq!(ControlGroupLimits::read(root.path()), expected);
     }
 
     #[test]
@@ -277,12 +280,12 @@ mod tests {
                 "9223372036854771712\n",
             ),
         ]);
-        let expected = Limits {
+        let expected = ControlGroupLimits {
             cores: Some(4.0),
             memory: None,
             memory_left: None,
         };
-        assert_eq!(Limits::read(root.path()), expected);
+        assert_eq!(ControlGroupLimits::read(root.path()), expected);
     }
 
     #[test]
@@ -293,7 +296,7 @@ mod tests {
             ("sys/fs/cgroup/memory.max", "1024\n"),
             ("sys/fs/other/memory.max", "1\n"),
         ]);
-        assert_eq!(Limits::read(root.path()).memory, Some(1024));
+        assert_eq!(ControlGroupLimits::read(root.path()).memory, Some(1024));
     }
 
     #[test]
@@ -307,14 +310,23 @@ mod tests {
             ("cpu/cpu.cfs_quota_us", "-1\n"),
             ("cpu/cpu.cfs_period_us", "100000\n"),
         ]);
-        assert_eq!(Limits::read(unlimited.path()), Limits::default());
+        assert_eq!(
+            ControlGroupLimits::read(unlimited.path()),
+            ControlGroupLimits::default()
+        );
         let nonsense = root(&[
             ("proc/self/cgroup", "0::/\n\nx\n:"),
             ("proc/self/mountinfo", &format!("- cgroup\n{SECOND}")),
             ("sys/fs/cgroup/cpu.max", "100000 0\n"),
             ("sys/fs/cgroup/memory.max", "much\n"),
         ]);
-        assert_eq!(Limits::read(nonsense.path()), Limits::default());
-        assert_eq!(Limits::read(root(&[]).path()), Limits::default());
+        assert_eq!(
+            ControlGroupLimits::read(nonsense.path()),
+            ControlGroupLimits::default()
+        );
+        assert_eq!(
+            ControlGroupLimits::read(root(&[]).path()),
+            ControlGroupLimits::default()
+        );
     }
 }

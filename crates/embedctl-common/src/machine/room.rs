@@ -41,7 +41,7 @@ pub fn room() -> Option<Room> {
     #[cfg(target_os = "linux")]
     {
         let root = std::path::Path::new("/");
-        let group = super::limits::Limits::read(root).memory_left;
+        let group = super::limits::ControlGroupLimits::read(root).memory_left;
         let (memory, swap) = (super::cpu::memory_now(), super::cpu::swap_free(root));
         least(memory, swap, group, addresses_left())
     }

@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 
 use crate::DownloadedFile;
-use crate::Outcome;
-use crate::digest::{Sums, sums};
-use crate::fetch::{self, Content, difference};
+use crate::FileOutcome;
+use crate::digest::{FileSums, sums};
+use crate::fetch::{self, FetchedContent, difference};
 use crate::files;
 use crate::id::is_path;
-use crate::listing::{self, Remote};
+use crate::listing::{self, HubFile};
 use crate::local::Folder;
 use crate::offline;
 use crate::store::Store;
@@ -18,7 +18,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::threads::locked;
 
-use super::{Download, Target};
+use super::{Download, DownloadTarget};
 
 impl Download<'_> {
     /// Brings one file here, unless it is, and verifies it.
@@ -43,22 +43,27 @@ impl Download<'_> {
             listing.0.insert(path.to_owned(), remote.clone());
         }
         let file = match &self.place {
-            Target::Cache(store) => self.get_into_cache(store, path, &remote)?,
-            Target::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
+            DownloadTarget::Cache(store) => self.get_into_cache(store, path, &remote)?,
+            DownloadTarget::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
         };
         if let Some(locked) = &self.wanted.locked {
             locked.verify(&self.name, &file)?;
         }
         let outcome = if file.fetched {
-            Outcome::Fetched
+            FileOutcome::Fetched
         } else {
-            Outcome::Verified
+            FileOutcome::Verified
         };
         self.transfer.ended(path, file.size, outcome);
         Ok(file)
     }
 
-    fn get_into_cache(&self, store: &Store, path: &str, remote: &Remote) -> Result<DownloadedFile> {
+    fn get_into_cache(
+        &self,
+        store: &Store,
+        path: &str,
+        remote: &HubFile,
+    ) -> Result<DownloadedFile> {
         // Content whose hash nobody tells is called by what it is for until it is here.
         let hash = remote.digest.as_ref().map_or_else(
             || unnamed(&self.commit, path),
@@ -94,7 +99,7 @@ impl Download<'_> {
         &self,
         folder: &Folder,
         path: &str,
-        remote: &Remote,
+        remote: &HubFile,
     ) -> Result<DownloadedFile> {
         let mut location = folder.place(path)?;
         let mut fetched = false;
@@ -131,8 +136,8 @@ impl Download<'_> {
         folder: &Folder,
         place: &Path,
         path: &str,
-        remote: &Remote,
-    ) -> Result<Option<Sums>> {
+        remote: &HubFile,
+    ) -> Result<Option<FileSums>> {
         let Some(expected) = folder.expected(path, remote, &self.commit) else {
             return Ok(None);
         };
@@ -151,7 +156,7 @@ impl Download<'_> {
     }
 
     /// The sums of what an earlier run has verified and not put in place, if anything tells that it is the same.
-    fn staged(&self, staged: &Path, remote: &Remote) -> Result<Option<Sums>> {
+    fn staged(&self, staged: &Path, remote: &HubFile) -> Result<Option<FileSums>> {
         if !staged.is_file() {
             return Ok(None);
         }
@@ -170,9 +175,9 @@ impl Download<'_> {
         &self,
         folder: &Folder,
         path: &str,
-        remote: &Remote,
+        remote: &HubFile,
         place: &Path,
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<FileSums>> {
         let Some(digest) = &remote.digest else {
             return Ok(None);
         };
@@ -200,7 +205,7 @@ impl Download<'_> {
 
     /// The sums of a file that is here and is what it should be. One that isn't is named, and taken away
     /// unless nothing can replace it.
-    fn verified(&self, place: &Path, path: &str, remote: &Remote) -> Result<Option<Sums>> {
+    fn verified(&self, place: &Path, path: &str, remote: &HubFile) -> Result<Option<FileSums>> {
         if !place.is_file() {
             return Ok(None);
         }
@@ -231,13 +236,19 @@ impl Download<'_> {
         Ok(())
     }
 
-    fn sums(&self, place: &Path, remote: &Remote) -> Result<Sums> {
+    fn sums(&self, place: &Path, remote: &HubFile) -> Result<FileSums> {
         sums(place, remote.digest.as_ref(), self.client.cancel())
             .map_err(|error| Error::io("read", place, error))?
             .ok_or(Error::interrupted())
     }
 
-    fn fetch(&self, path: &str, remote: &Remote, incomplete: &Path, place: &Path) -> Result<Sums> {
+    fn fetch(
+        &self,
+        path: &str,
+        remote: &HubFile,
+        incomplete: &Path,
+        place: &Path,
+    ) -> Result<FileSums> {
         if let Some(by) = self.client.settings().offline {
             return Err(offline(
                 &self.wanted.model,
@@ -248,7 +259,7 @@ impl Download<'_> {
         }
         let repository = &self.wanted.model.repository;
         let url = listing::address(self.client, repository, &self.commit, path);
-        let content = Content {
+        let content = FetchedContent {
             model: &self.name,
             path,
             url: &url,

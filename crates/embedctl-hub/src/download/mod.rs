@@ -13,9 +13,9 @@ use super::listing::Listing;
 use super::local::Folder;
 use super::lockfile::{LARGEST, LockedModel};
 use super::revision::Revision;
-use super::select::{self as selection, Layout, MODULES, Selection};
+use super::select::{self as selection, FileSelection, MODULES, ModuleFolders};
 use super::store::Store;
-use super::{Downloaded, DownloadedFile, Settings, Transfer, Wanted, not_cached, offline};
+use super::{Downloaded, DownloadedFile, HubSettings, Transfer, Wanted, not_cached, offline};
 use crate::onnx_file::OnnxChoice;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
@@ -31,7 +31,7 @@ use embedctl_onnx::graph::Graph;
 /// # Errors
 /// If the model cannot be had whole. What was complete before stays as it was.
 pub fn download(
-    settings: &Settings,
+    settings: &HubSettings,
     wanted: &Wanted,
     transfer: &dyn Transfer,
     cancel: &CancelToken,
@@ -42,7 +42,7 @@ pub fn download(
 }
 
 /// Where the files go.
-enum Target {
+enum DownloadTarget {
     Cache(Store),
     Folder(Folder),
 }
@@ -55,7 +55,7 @@ struct Download<'a> {
     /// The model as messages name it.
     name: String,
     store: Store,
-    place: Target,
+    place: DownloadTarget,
     commit: String,
     // Grows where the Hub's list has no sizes and hashes, and they are asked for one by one.
     // Only whole entries are ever put in.
@@ -77,7 +77,7 @@ impl<'a> Download<'a> {
             Some(folder) => {
                 let coming = |path: &str| listing.contains(path);
                 let model = &wanted.model;
-                Target::Folder(Folder::open(
+                DownloadTarget::Folder(Folder::open(
                     folder,
                     model,
                     coming,
@@ -85,7 +85,7 @@ impl<'a> Download<'a> {
                     transfer,
                 )?)
             }
-            None => Target::Cache(store.clone()),
+            None => DownloadTarget::Cache(store.clone()),
         };
         Ok(Self {
             client,
@@ -103,7 +103,7 @@ impl<'a> Download<'a> {
     fn run(self) -> Result<Downloaded> {
         let mut files = BTreeMap::new();
         let selection = match &self.wanted.locked {
-            Some(locked) => Selection {
+            Some(locked) => FileSelection {
                 onnx: locked.onnx.clone(),
                 checkpoint: Vec::new(),
                 others: (locked.files.iter().map(|file| file.path.clone()))
@@ -139,7 +139,7 @@ impl<'a> Download<'a> {
     }
 
     /// Decides which files are wanted; `modules.json` is fetched for it.
-    fn select(&self, files: &mut BTreeMap<String, DownloadedFile>) -> Result<Selection> {
+    fn select(&self, files: &mut BTreeMap<String, DownloadedFile>) -> Result<FileSelection> {
         let listing = locked(&self.listing).clone();
         let paths: Vec<&str> = listing.paths().collect();
         let layout = if listing.contains(MODULES) {
@@ -147,9 +147,9 @@ impl<'a> Download<'a> {
             let path = &files[MODULES].location;
             let modules =
                 small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
-            Layout::read(&self.name, &modules)?
+            ModuleFolders::read(&self.name, &modules)?
         } else {
-            Layout::default()
+            ModuleFolders::default()
         };
         // What a checkpoint is, stands in config.json.
         let config = selection::config_path(&layout);
@@ -166,7 +166,7 @@ impl<'a> Download<'a> {
             Ok(selection) => selection,
             // Whoever wants all of it may want it for something else.
             Err(_) if self.wanted.all && choice.onnx == OnnxChoice::default() => {
-                Selection::default()
+                FileSelection::default()
             }
             Err(_) if !self.whole_list => {
                 return Err(self.absent(&["weights of the wanted kind"]));
@@ -235,12 +235,12 @@ impl<'a> Download<'a> {
                 || blob().is_some_and(|blob| blob.is_file())
         };
         match &self.place {
-            Target::Folder(folder) => {
+            DownloadTarget::Folder(folder) => {
                 folder.staged(path).is_file()
                     || folder.place(path).is_ok_and(|place| place.is_file())
                     || in_cache()
             }
-            Target::Cache(_) => in_cache(),
+            DownloadTarget::Cache(_) => in_cache(),
         }
     }
 
@@ -249,15 +249,15 @@ impl<'a> Download<'a> {
     fn put_in_place(
         &self,
         files: &BTreeMap<String, DownloadedFile>,
-        selection: &Selection,
+        selection: &FileSelection,
     ) -> Result<PathBuf> {
         match &self.place {
-            Target::Folder(folder) => {
+            DownloadTarget::Folder(folder) => {
                 let onnx = selection.onnx.as_deref();
                 folder.finish(&self.wanted.model, &self.commit, onnx, files)?;
                 Ok(folder.path().to_path_buf())
             }
-            Target::Cache(store) => {
+            DownloadTarget::Cache(store) => {
                 let weights: Vec<&str> = selection.weights().collect();
                 let mut order: Vec<&DownloadedFile> = files.values().collect();
                 order.sort_by_key(|file| weights.iter().position(|path| *path == file.path));

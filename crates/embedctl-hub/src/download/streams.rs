@@ -7,7 +7,7 @@ use crossbeam_channel::unbounded;
 
 use super::Download;
 use crate::DownloadedFile;
-use crate::Outcome;
+use crate::FileOutcome;
 use crate::digest::Digest;
 use crate::offline;
 use embedctl_common::error::{Error, Result};
@@ -68,7 +68,7 @@ impl Download<'_> {
                         }
                         let result = self.get(path);
                         if result.is_err() {
-                            self.transfer.ended(path, 0, Outcome::Failed);
+                            self.transfer.ended(path, 0, FileOutcome::Failed);
                         }
                         let _ = report.send(result);
                     }

@@ -1,7 +1,7 @@
 //! The modules after pooling: dense layers, layer norms, scaling to length 1.
 
-use crate::Activation;
 use crate::Dense;
+use crate::DenseActivation;
 use crate::LayerNorm;
 use crate::Residual;
 use crate::Step;
@@ -75,11 +75,11 @@ fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
 }
 
 /// The activation of a whole vector, in place.
-fn activate_all(activation: Activation, vector: &mut [f32]) {
+fn activate_all(activation: DenseActivation, vector: &mut [f32]) {
     match activation {
-        Activation::Softmax => softmax(vector, 1.0),
-        Activation::Softmin => softmax(vector, -1.0),
-        Activation::LogSoftmax => {
+        DenseActivation::Softmax => softmax(vector, 1.0),
+        DenseActivation::Softmin => softmax(vector, -1.0),
+        DenseActivation::LogSoftmax => {
             softmax(vector, 1.0);
             vector.iter_mut().for_each(|value| *value = value.ln());
         }
@@ -101,62 +101,62 @@ fn softmax(vector: &mut [f32], sign: f32) {
     vector.iter_mut().for_each(|value| *value /= sum);
 }
 
-fn activate(activation: Activation, x: f32) -> f32 {
+fn activate(activation: DenseActivation, x: f32) -> f32 {
     let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
     // Above 20 PyTorch takes it for linear.
     let softplus = |x: f32| if x > 20.0 { x } else { x.exp().ln_1p() };
     match activation {
-        Activation::Identity => x,
+        DenseActivation::Identity => x,
         // With alpha 1, as both have it, the two are one.
-        Activation::Celu | Activation::Elu => {
+        DenseActivation::Celu | DenseActivation::Elu => {
             if x > 0.0 {
                 x
             } else {
                 x.exp_m1()
             }
         }
-        Activation::Gelu => 0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2)),
-        Activation::Hardshrink => {
+        DenseActivation::Gelu => 0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2)),
+        DenseActivation::Hardshrink => {
             if x.abs() > 0.5 {
                 x
             } else {
                 0.0
             }
         }
-        Activation::Hardsigmoid => (x + 3.0).clamp(0.0, 6.0) / 6.0,
-        Activation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
-        Activation::Hardtanh => x.clamp(-1.0, 1.0),
-        Activation::LeakyRelu => {
+        DenseActivation::Hardsigmoid => (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        DenseActivation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        DenseActivation::Hardtanh => x.clamp(-1.0, 1.0),
+        DenseActivation::LeakyRelu => {
             if x > 0.0 {
                 x
             } else {
                 0.01 * x
             }
         }
-        Activation::LogSigmoid => x.min(0.0) - (-x.abs()).exp().ln_1p(),
-        Activation::Mish => x * softplus(x).tanh(),
-        Activation::Relu => x.max(0.0),
-        Activation::Relu6 => x.clamp(0.0, 6.0),
+        DenseActivation::LogSigmoid => x.min(0.0) - (-x.abs()).exp().ln_1p(),
+        DenseActivation::Mish => x * softplus(x).tanh(),
+        DenseActivation::Relu => x.max(0.0),
+        DenseActivation::Relu6 => x.clamp(0.0, 6.0),
         // Outside training, the middle of 1/8 and 1/3.
-        Activation::Rrelu => {
+        DenseActivation::Rrelu => {
             if x > 0.0 {
                 x
             } else {
                 x * (11.0 / 48.0)
             }
         }
-        Activation::Selu => {
+        DenseActivation::Selu => {
             let inner = if x > 0.0 { x } else { 1.673_263_2 * x.exp_m1() };
             1.050_701 * inner
         }
-        Activation::Sigmoid => sigmoid(x),
-        Activation::Silu => x * sigmoid(x),
-        Activation::Softplus => softplus(x),
-        Activation::Softshrink => x - x.clamp(-0.5, 0.5),
-        Activation::Softsign => x / (1.0 + x.abs()),
-        Activation::Tanh => x.tanh(),
-        Activation::Tanhshrink => x - x.tanh(),
-        Activation::Softmax | Activation::Softmin | Activation::LogSoftmax => {
+        DenseActivation::Sigmoid => sigmoid(x),
+        DenseActivation::Silu => x * sigmoid(x),
+        DenseActivation::Softplus => softplus(x),
+        DenseActivation::Softshrink => x - x.clamp(-0.5, 0.5),
+        DenseActivation::Softsign => x / (1.0 + x.abs()),
+        DenseActivation::Tanh => x.tanh(),
+        DenseActivation::Tanhshrink => x - x.tanh(),
+        DenseActivation::Softmax | DenseActivation::Softmin | DenseActivation::LogSoftmax => {
             unreachable!("these need the whole vector")
         }
     }

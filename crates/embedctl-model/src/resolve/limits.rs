@@ -2,28 +2,28 @@
 
 use crate::config::ModelConfig;
 use crate::options::ModelOptions;
-use crate::positions::Range;
+use crate::positions::PositionRange;
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::{TokenizerFiles, real_limit};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 
 /// How long rows may be.
-pub(super) struct Limits {
+pub(super) struct LengthLimits {
     pub max_length: usize,
     /// Positions of the network, where rows could be longer.
     pub positions_limit: Option<usize>,
 }
 
 pub(super) fn limits(
-    range: Range,
+    range: PositionRange,
     sentence: &SentenceConfig,
     tokenizer: &TokenizerFiles,
     options: &ModelOptions,
     notes: &mut Vec<String>,
-) -> Result<Limits> {
+) -> Result<LengthLimits> {
     let special = tokenizer.frame.len();
-    let within = |max_length| Limits {
+    let within = |max_length| LengthLimits {
         max_length,
         positions_limit: range.usable.filter(|&usable| usable < max_length),
     };

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Model, ModelConfig, ModelOptions, PoolingMode, Positions, Precision, Step};
+use super::{Model, ModelConfig, ModelOptions, PoolingMode, PositionIds, Precision, Step};
 use super::{WeightsKind, WeightsPreference};
 use embedctl_common::error::{ErrorKind, Result};
 use embedctl_testing::assert_no_bug;
@@ -143,7 +143,7 @@ fn lengths_come_from_the_files_in_the_references_order() {
     let roberta =
         Variant::of("roberta-mean").change("tokenizer_config.json", "model_max_length", json!(512));
     assert_eq!(roberta.config().max_length, 64);
-    assert_eq!(roberta.config().positions, Positions::AfterPadding(1));
+    assert_eq!(roberta.config().positions, PositionIds::AfterPadding(1));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use tokenizers::{
     PreTokenizedString, PreTokenizer as _, Tokenizer,
 };
 
-use super::locality::{Cut, is_local, is_local_without_letters};
+use super::locality::{LocalCut, is_local, is_local_without_letters};
 use crate::Side;
 
 /// Bytes that a pre-tokenizer is asked with at most, for one place.
@@ -43,7 +43,7 @@ impl Joints {
         let letters = normalized_letters(tokenizer);
         let is_local = |mark| {
             normalized_mark(tokenizer, mark).is_some_and(|mark| {
-                let cut = Cut {
+                let cut = LocalCut {
                     mark,
                     letters: &letters,
                 };
@@ -188,7 +188,7 @@ fn is_short(replace: &Replace) -> bool {
             let letters: String = letters().chain(decomposed.into_iter().flatten()).collect();
             let is_local = |mark| {
                 let letters = &letters;
-                is_local_without_letters(regex, Cut { mark, letters })
+                is_local_without_letters(regex, LocalCut { mark, letters })
             };
             [' ', '\n', '▁'].into_iter().all(is_local)
         }
@@ -226,7 +226,7 @@ fn normalized_mark(tokenizer: &Tokenizer, mark: char) -> Option<char> {
 
 /// Whether a pre-tokenizer splits a part of a text as it splits it in the whole, where the part, which is that on
 /// `side`, begins or ends at a cut.
-fn splits_locally(pre_tokenizer: &PreTokenizerWrapper, cut: Cut<'_>, side: Side) -> bool {
+fn splits_locally(pre_tokenizer: &PreTokenizerWrapper, cut: LocalCut<'_>, side: Side) -> bool {
     let mark = cut.mark;
     let mut renames = false;
     for step in steps(pre_tokenizer) {
@@ -277,7 +277,7 @@ fn steps(pre_tokenizer: &PreTokenizerWrapper) -> Vec<&PreTokenizerWrapper> {
     }
 }
 
-fn is_local_split(split: &Split, cut: Cut<'_>) -> bool {
+fn is_local_split(split: &Split, cut: LocalCut<'_>) -> bool {
     match &split.pattern {
         SplitPattern::String(text) => !text.contains(is_letter),
         SplitPattern::Regex(regex) => is_local(regex, cut),

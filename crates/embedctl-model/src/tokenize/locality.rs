@@ -13,7 +13,7 @@ use tokenizers::utils::SysRegex;
 
 /// What is known of a part of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct PatternPart {
     /// It may match without taking a character.
     empty: bool,
     /// Its first look may take the mark, or tell it from the end of a text.
@@ -24,7 +24,7 @@ struct Part {
     letters: bool,
 }
 
-impl Part {
+impl PatternPart {
     const NOTHING: Self = Self {
         empty: true,
         begins_at_mark: false,
@@ -65,23 +65,23 @@ impl Part {
 
 /// Where texts are cut: before this mark, behind one of these letters.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cut<'a> {
+pub(super) struct LocalCut<'a> {
     pub(super) mark: char,
     pub(super) letters: &'a str,
 }
 
 /// Whether the matches of `pattern` are the same on both sides of a cut.
-pub(super) fn is_local(pattern: &str, cut: Cut<'_>) -> bool {
+pub(super) fn is_local(pattern: &str, cut: LocalCut<'_>) -> bool {
     whole(pattern, cut).is_some()
 }
 
 /// The same, of one that never looks at a letter.
-pub(super) fn is_local_without_letters(pattern: &str, cut: Cut<'_>) -> bool {
+pub(super) fn is_local_without_letters(pattern: &str, cut: LocalCut<'_>) -> bool {
     whole(pattern, cut).is_some_and(|part| !part.letters)
 }
 
-fn whole(pattern: &str, cut: Cut<'_>) -> Option<Part> {
-    let mut reader = Reader {
+fn whole(pattern: &str, cut: LocalCut<'_>) -> Option<PatternPart> {
+    let mut reader = PatternReader {
         rest: pattern,
         cut,
         folds: false,
@@ -92,21 +92,21 @@ fn whole(pattern: &str, cut: Cut<'_>) -> Option<Part> {
 }
 
 /// Reads an expression in Oniguruma's default syntax (Ruby's).
-struct Reader<'a> {
+struct PatternReader<'a> {
     rest: &'a str,
-    cut: Cut<'a>,
+    cut: LocalCut<'a>,
     /// Whether case is folded here.
     folds: bool,
 }
 
-impl Reader<'_> {
+impl PatternReader<'_> {
     fn eat(&mut self, prefix: &str) -> bool {
         let rest = self.rest.strip_prefix(prefix);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
-    fn alternatives(&mut self) -> Option<Part> {
+    fn alternatives(&mut self) -> Option<PatternPart> {
         let mut all = self.sequence()?;
         while self.eat("|") {
             all = all.or(self.sequence()?);
@@ -114,8 +114,8 @@ impl Reader<'_> {
         Some(all)
     }
 
-    fn sequence(&mut self) -> Option<Part> {
-        let mut all = Part::NOTHING;
+    fn sequence(&mut self) -> Option<PatternPart> {
+        let mut all = PatternPart::NOTHING;
         while !self.rest.is_empty() && !self.rest.starts_with(['|', ')']) {
             let item = self.item()?;
             all = all.then(self.repeated(item)?)?;
@@ -124,16 +124,16 @@ impl Reader<'_> {
     }
 
     /// A group, an anchor, or a step that takes a character.
-    fn item(&mut self) -> Option<Part> {
+    fn item(&mut self) -> Option<PatternPart> {
         for (anchor, part) in [
-            ("^", Part::LOOK_BACK),
-            ("$", Part::LOOK_AT_END),
-            (r"\A", Part::LOOK_BACK),
-            (r"\G", Part::LOOK_BACK),
-            (r"\b", Part::LOOK_BACK),
-            (r"\B", Part::LOOK_BACK),
-            (r"\z", Part::LOOK_AT_END),
-            (r"\Z", Part::LOOK_AT_END),
+            ("^", PatternPart::LOOK_BACK),
+            ("$", PatternPart::LOOK_AT_END),
+            (r"\A", PatternPart::LOOK_BACK),
+            (r"\G", PatternPart::LOOK_BACK),
+            (r"\b", PatternPart::LOOK_BACK),
+            (r"\B", PatternPart::LOOK_BACK),
+            (r"\z", PatternPart::LOOK_AT_END),
+            (r"\Z", PatternPart::LOOK_AT_END),
         ] {
             if self.eat(anchor) {
                 return Some(part);
@@ -148,7 +148,7 @@ impl Reader<'_> {
         self.takes(step)
     }
 
-    fn group(&mut self) -> Option<Part> {
+    fn group(&mut self) -> Option<PatternPart> {
         let folded = self.folds;
         let looks_ahead = self.eat("?=") || self.eat("?!");
         if !looks_ahead {
@@ -164,7 +164,7 @@ impl Reader<'_> {
             return None;
         }
         Some(match looks_ahead {
-            true => Part {
+            true => PatternPart {
                 empty: true,
                 ends_at_letter: false,
                 ..part
@@ -174,7 +174,7 @@ impl Reader<'_> {
     }
 
     /// `part` under the quantifiers that follow.
-    fn repeated(&mut self, mut part: Part) -> Option<Part> {
+    fn repeated(&mut self, mut part: PatternPart) -> Option<PatternPart> {
         loop {
             let least = if self.eat("?") {
                 part.empty = true;
@@ -213,12 +213,12 @@ impl Reader<'_> {
     }
 
     /// What is known of a step, by what the engine finds with it.
-    fn takes(&self, step: &str) -> Option<Part> {
+    fn takes(&self, step: &str) -> Option<PatternPart> {
         let flag = if self.folds { "i" } else { "" };
         let regex = SysRegex::new(&format!("(?{flag}:{step})")).ok()?;
         let finds = |text: &str| regex.find_iter(text).next().is_some();
         let letters = finds(self.cut.letters);
-        Some(Part {
+        Some(PatternPart {
             empty: false,
             begins_at_mark: finds(self.cut.mark.encode_utf8(&mut [0; 4])),
             ends_at_letter: letters,
@@ -283,9 +283,9 @@ fn class(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn cut(mark: char) -> Cut<'static> {
+    fn cut(mark: char) -> LocalCut<'static> {
         let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZéÉßжЖ東京アの한국";
-        Cut { mark, letters }
+        LocalCut { mark, letters }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) struct LongTexts {
     longest_word: Option<usize>,
     /// How much more memory a byte of text takes than it does with a pre-tokenizer.
     needs: usize,
-    room: Room,
+    room: LongTextRoom,
 }
 
 /// Bytes of long texts that are at the crate at a time, over all threads: memory must not grow with the
@@ -47,12 +47,12 @@ const ROOM: usize = 4 << 20;
 
 /// Who tokenizes long texts, in bytes.
 #[derive(Debug, Default)]
-struct Room {
+struct LongTextRoom {
     taken: Mutex<usize>,
     left: Condvar,
 }
 
-impl Room {
+impl LongTextRoom {
     /// Waits until there is room for `bytes`, or nobody else.
     fn enter(&self, bytes: usize) -> Inside<'_> {
         let taken = locked(&self.taken);
@@ -65,7 +65,7 @@ impl Room {
 
 /// Leaves when dropped.
 struct Inside<'a> {
-    room: &'a Room,
+    room: &'a LongTextRoom,
     bytes: usize,
 }
 
@@ -90,7 +90,7 @@ impl LongTexts {
             } else {
                 3
             },
-            room: Room::default(),
+            room: LongTextRoom::default(),
             tokenizer,
         }
     }
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn long_texts_go_in_as_far_as_there_is_room() {
-        let room = Room::default();
+        let room = LongTextRoom::default();
         let half = room.enter(ROOM / 2);
         drop(room.enter(ROOM / 2));
         std::thread::scope(|scope| {

@@ -23,7 +23,7 @@ use tokenizers::Tokenizer;
 
 pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
 
-use self::bert::{Bert, Scratch};
+use self::bert::{Bert, BertScratch};
 use self::long::LongTexts;
 use crate::Model;
 use crate::ModelConfig;
@@ -108,12 +108,12 @@ impl TextTokenizer {
         };
         if !config.prompt.is_empty() {
             let mut rows = TokenRows::default();
-            prepared.push(&config.prompt, &mut Scratch::default(), &mut rows)?;
+            prepared.push(&config.prompt, &mut BertScratch::default(), &mut rows)?;
             let ids = rows.get(0);
             let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
             prepared.prompt_tokens = ids.len() - usize::from(ends_special);
             prepared.prompt_ids = prepared
-                .encode(&config.prompt, usize::MAX, &mut Scratch::default())?
+                .encode(&config.prompt, usize::MAX, &mut BertScratch::default())?
                 .len();
             prepared.prompt.clone_from(&config.prompt);
         }
@@ -146,7 +146,7 @@ impl TextTokenizer {
         clock: &Clock,
     ) -> Result<TokenRows> {
         let chunk = |chunk: usize| {
-            let (mut rows, mut scratch) = (TokenRows::default(), Scratch::default());
+            let (mut rows, mut scratch) = (TokenRows::default(), BertScratch::default());
             for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(count) {
                 self.push(text(index), &mut scratch, &mut rows)?;
             }
@@ -164,7 +164,7 @@ impl TextTokenizer {
         Ok(all)
     }
 
-    fn push(&self, text: &str, scratch: &mut Scratch, rows: &mut TokenRows) -> Result<()> {
+    fn push(&self, text: &str, scratch: &mut BertScratch, rows: &mut TokenRows) -> Result<()> {
         let text = self.prompted(text);
         let end = self
             .most_characters
@@ -188,7 +188,12 @@ impl TextTokenizer {
     }
 
     /// The token ids of `text`, special ones not added: all of them, or more than `most`.
-    fn encode<'s>(&self, text: &str, most: usize, scratch: &'s mut Scratch) -> Result<&'s [u32]> {
+    fn encode<'s>(
+        &self,
+        text: &str,
+        most: usize,
+        scratch: &'s mut BertScratch,
+    ) -> Result<&'s [u32]> {
         let done = (self.bert.as_ref()).is_some_and(|bert| bert.encode(text, most, scratch));
         if !done {
             scratch.ids.clear();

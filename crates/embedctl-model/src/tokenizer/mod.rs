@@ -22,7 +22,7 @@ use tokenizers::utils::truncation::TruncationDirection;
 use tokenizers::{Encoding, PostProcessor, Token, Tokenizer, TruncationParams};
 
 use self::arguments::{Arguments, OfFile};
-use self::registry::{Chosen, Class, Says};
+use self::registry::{ChosenClass, Says, TokenizerClass};
 use super::config::{Frame, Side};
 use super::metadata::{self, TransformerConfig};
 use embedctl_common::error::{Cause, Error, Result};
@@ -49,7 +49,7 @@ pub(super) struct TokenizerFiles {
 
 /// What is asked of the tokenizer beyond its own files, by `sentence_bert_config.json`.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct TokenizerRequests {
     /// `do_lower_case`.
     pub lower_case: bool,
     /// Arguments for the tokenizer's class.
@@ -66,7 +66,7 @@ pub(super) struct Asked {
 pub(super) fn read(
     folder: &Path,
     transformer: &TransformerConfig,
-    asked: &Asked,
+    asked: &TokenizerRequests,
 ) -> Result<TokenizerFiles> {
     let file = folder.join("tokenizer.json");
     if !file.exists() {
@@ -135,7 +135,7 @@ pub(super) fn read(
     .map_err(refuse)?;
     let limit = if arguments.has("model_max_length") {
         arguments.number("model_max_length")
-    } else if chosen.class == Class::Tipsv2 {
+    } else if chosen.class == TokenizerClass::Tipsv2 {
         Some(64.0) // an argument of its own, which goes before the older name
     } else {
         arguments.number("max_len")
@@ -169,7 +169,7 @@ fn choose(
     file: &Path,
     transformer: &TransformerConfig,
     config: &Map<String, Value>,
-) -> Result<Chosen> {
+) -> Result<ChosenClass> {
     let named = config.get("tokenizer_class").and_then(Value::as_str);
     let class = named.or(transformer.tokenizer_class.as_deref());
     // Only one class asks, and the file can be large.
@@ -206,19 +206,20 @@ fn choose(
 }
 
 /// Whether the class hands token types to the model, which otherwise takes them as 0.
-fn gives_types(arguments: &Arguments, class: Class) -> bool {
+fn gives_types(arguments: &Arguments, class: TokenizerClass) -> bool {
     match arguments.get("model_input_names").and_then(Value::as_array) {
         Some(names) => names.iter().any(|name| name == "token_type_ids"),
         None => {
             matches!(
                 class,
-                Class::Bert
-                    | Class::ConvBert
-                    | Class::Dpr
-                    | Class::Deberta
-                    | Class::DebertaV2
-                    | Class::Fnet
-            ) || (class == Class::CodeGen && arguments.flag("return_token_type_ids") == Some(true))
+                TokenizerClass::Bert
+                    | TokenizerClass::ConvBert
+                    | TokenizerClass::Dpr
+                    | TokenizerClass::Deberta
+                    | TokenizerClass::DebertaV2
+                    | TokenizerClass::Fnet
+            ) || (class == TokenizerClass::CodeGen
+                && arguments.flag("return_token_type_ids") == Some(true))
         }
     }
 }

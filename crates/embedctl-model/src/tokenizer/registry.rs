@@ -13,14 +13,14 @@ macro_rules! classes {
     ($($(#[$doc:meta])* $class:ident: $($name:literal)|+,)*) => {
         /// What a tokenizer class does.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(super) enum Class {
+        pub(super) enum TokenizerClass {
             $($(#[$doc])* $class,)*
         }
 
         /// What the class of that name does; `None` where the reference has none, or not for a `tokenizer.json`.
-        fn class(name: &str) -> Option<Class> {
+        fn class(name: &str) -> Option<TokenizerClass> {
             Some(match name {
-                $($($name)|+ => Class::$class,)*
+                $($($name)|+ => TokenizerClass::$class,)*
                 _ => return None,
             })
         }
@@ -81,8 +81,8 @@ classes! {
 
 /// A class, under the name by which it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
-    pub class: Class,
+pub(super) struct ChosenClass {
+    pub class: TokenizerClass,
     pub name: String,
     /// Which file and key decided.
     pub because: Reason,
@@ -98,8 +98,8 @@ named! {
 }
 
 /// What is known of a class's name.
-enum Known {
-    Is(Class),
+enum NameMatch {
+    Is(TokenizerClass),
     /// Cannot be run here, and why.
     Refused(&'static str),
     /// The reference has no such class and takes `TokenizersBackend`.
@@ -131,20 +131,22 @@ SeamlessM4TTokenizer puts languages around the text that only a caller knows
 UdopTokenizer takes words with their boxes, not texts
 WhisperTokenizer puts transcription commands around the text";
 
-fn known(name: &str) -> Known {
+fn known(name: &str) -> NameMatch {
     let base = name.strip_suffix("Fast").unwrap_or(name);
     let beyond = |line: &'static str| line.strip_prefix(base)?.strip_prefix(' ');
     if let Some(why) = BEYOND.lines().find_map(beyond) {
-        return Known::Refused(why);
+        return NameMatch::Refused(why);
     }
     if lists(PYTHON, base) {
-        return Known::Refused("is Python code that does not read tokenizer.json");
+        return NameMatch::Refused("is Python code that does not read tokenizer.json");
     }
     match class(base) {
         // Of DPR's two generations, the newer one has no `__init__` of its own.
-        Some(Class::Dpr | Class::DprReader) if base != name => Known::Is(Class::ConvBert),
-        Some(class) => Known::Is(class),
-        None => Known::Unknown,
+        Some(TokenizerClass::Dpr | TokenizerClass::DprReader) if base != name => {
+            NameMatch::Is(TokenizerClass::ConvBert)
+        }
+        Some(class) => NameMatch::Is(class),
+        None => NameMatch::Unknown,
     }
 }
 
@@ -283,7 +285,7 @@ pub(super) struct Says<'a> {
 }
 
 /// The class that reads the repository, or why none here does.
-pub(super) fn choose(says: &Says<'_>) -> Result<Chosen, Cause> {
+pub(super) fn choose(says: &Says<'_>) -> Result<ChosenClass, Cause> {
     let without_fast = |name: &str| name.strip_suffix("Fast").unwrap_or(name).to_string();
     let named = match (says.tokenizer_config, says.config) {
         (Some(name), _) => Some((name, Reason::TokenizerConfig)),
@@ -296,8 +298,8 @@ pub(super) fn choose(says: &Says<'_>) -> Result<Chosen, Cause> {
         .into_iter()
         .flatten()
         .any(|kind| lists(MISNAMED, kind));
-    let backend = |name: &str, because| Chosen {
-        class: Class::Backend,
+    let backend = |name: &str, because| ChosenClass {
+        class: TokenizerClass::Backend,
         name: name.to_string(),
         because,
     };
@@ -335,23 +337,23 @@ pub(super) fn choose(says: &Says<'_>) -> Result<Chosen, Cause> {
 }
 
 fn exists(name: &str) -> bool {
-    !matches!(known(name), Known::Unknown)
+    !matches!(known(name), NameMatch::Unknown)
 }
 
 /// `falls_back`: whether an unknown class means `TokenizersBackend`, and a Python base class too.
-fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<Chosen, Cause> {
-    let taken = |class| Chosen {
+fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<ChosenClass, Cause> {
+    let taken = |class| ChosenClass {
         class,
         name: name.to_string(),
         because,
     };
     let python_base = matches!(name, "PreTrainedTokenizer" | "PythonBackend") && !falls_back;
     let why = match known(name) {
-        Known::Is(class) if !python_base => return Ok(taken(class)),
-        Known::Unknown if falls_back => return Ok(taken(Class::Backend)),
-        Known::Is(_) => "is Python code that does not read tokenizer.json".to_owned(),
-        Known::Refused(why) => format!("{why}, so its tokens cannot be had here"),
-        Known::Unknown => "the reference does not have".to_owned(),
+        NameMatch::Is(class) if !python_base => return Ok(taken(class)),
+        NameMatch::Unknown if falls_back => return Ok(taken(TokenizerClass::Backend)),
+        NameMatch::Is(_) => "is Python code that does not read tokenizer.json".to_owned(),
+        NameMatch::Refused(why) => format!("{why}, so its tokens cannot be had here"),
+        NameMatch::Unknown => "the reference does not have".to_owned(),
     };
     let reason = format!("is read by the class {name} ({because}), which {why}");
     Err(Cause::of(reason).with(
@@ -364,7 +366,7 @@ fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<Chosen, Caus
 mod tests {
     use super::*;
 
-    fn class(says: &Says<'_>) -> Class {
+    fn class(says: &Says<'_>) -> TokenizerClass {
         choose(says).unwrap().class
     }
 
@@ -377,26 +379,44 @@ mod tests {
                 ..Says::default()
             })
         };
-        assert_eq!(of("bert", None), Class::Bert);
-        assert_eq!(of("llama", None), Class::Backend);
-        assert_eq!(of("llama", Some("LlamaTokenizerFast")), Class::Llama);
-        assert_eq!(of("nystromformer", Some("AlbertTokenizer")), Class::Backend);
-        assert_eq!(of("qwen2", Some("GPT2Tokenizer")), Class::Qwen2);
-        assert_eq!(of("qwen2", Some("PreTrainedTokenizerFast")), Class::Qwen2);
-        assert_eq!(of("qwen3", Some("PreTrainedTokenizerFast")), Class::Backend);
+        assert_eq!(of("bert", None), TokenizerClass::Bert);
+        assert_eq!(of("llama", None), TokenizerClass::Backend);
+        assert_eq!(
+            of("llama", Some("LlamaTokenizerFast")),
+            TokenizerClass::Llama
+        );
+        assert_eq!(
+            of("nystromformer", Some("AlbertTokenizer")),
+            TokenizerClass::Backend
+        );
+        assert_eq!(of("qwen2", Some("GPT2Tokenizer")), TokenizerClass::Qwen2);
+        assert_eq!(
+            of("qwen2", Some("PreTrainedTokenizerFast")),
+            TokenizerClass::Qwen2
+        );
+        assert_eq!(
+            of("qwen3", Some("PreTrainedTokenizerFast")),
+            TokenizerClass::Backend
+        );
         assert_eq!(
             of("bert", Some("XLMRobertaTokenizerFast")),
-            Class::XlmRoberta
+            TokenizerClass::XlmRoberta
         );
-        assert_eq!(of("bert", Some("NobodysTokenizer")), Class::Backend);
-        assert_eq!(of("convbert", Some("ConvBertTokenizer")), Class::ConvBert);
+        assert_eq!(
+            of("bert", Some("NobodysTokenizer")),
+            TokenizerClass::Backend
+        );
+        assert_eq!(
+            of("convbert", Some("ConvBertTokenizer")),
+            TokenizerClass::ConvBert
+        );
         assert_eq!(
             of("dpr", Some("DPRQuestionEncoderTokenizerFast")),
-            Class::Dpr
+            TokenizerClass::Dpr
         );
         assert_eq!(
             of("dpr", Some("DPRContextEncoderTokenizerFast")),
-            Class::ConvBert
+            TokenizerClass::ConvBert
         );
     }
 
@@ -408,8 +428,8 @@ mod tests {
             byte_level,
             ..Says::default()
         };
-        assert_eq!(class(&says("llama", true)), Class::Backend);
-        assert_eq!(class(&says("llama", false)), Class::Llama);
+        assert_eq!(class(&says("llama", true)), TokenizerClass::Backend);
+        assert_eq!(class(&says("llama", false)), TokenizerClass::Llama);
     }
 
     #[test]

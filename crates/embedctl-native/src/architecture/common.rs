@@ -2,20 +2,23 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Architecture, Attention, Embeddings, FeedForward, Layer, MAX_LAYERS, Norm, NormKind};
+use super::{
+    Architecture, AttentionDescription, Embeddings, FeedForward, Layer, MAX_LAYERS,
+    NormDescription, NormKind,
+};
 use crate::kernels::Activation;
-use crate::names::Names;
+use crate::names::TensorNames;
 use crate::rotary::Rotary;
-use crate::settings::{Known, Settings};
+use crate::settings::{ConfigSettings, Supported};
 
 /// What most descriptions share; the rest is put in its place by each.
 pub(super) fn base(
-    settings: &Settings,
-    names: &'static Names,
+    settings: &ConfigSettings,
+    names: &'static TensorNames,
     hidden: usize,
     layers: usize,
     heads: usize,
-) -> Known<Architecture> {
+) -> Supported<Architecture> {
     if !hidden.is_multiple_of(heads) {
         return Err(settings.refuse(format!(
             "{heads} attention heads do not divide the width {hidden}"
@@ -40,11 +43,11 @@ pub(super) fn base(
             norm: None,
             projected: false,
         },
-        norm: Norm {
+        norm: NormDescription {
             kind: NormKind::Layer { bias: true },
             epsilon: 1e-12,
         },
-        attention: Attention {
+        attention: AttentionDescription {
             heads,
             key_value_heads: heads,
             head_size,
@@ -93,15 +96,19 @@ pub(super) fn inverse_root(size: usize) -> f32 {
 }
 
 #[allow(clippy::cast_possible_truncation)]
-pub(super) fn epsilon(settings: &Settings, name: &'static str, default: f64) -> Known<f32> {
+pub(super) fn epsilon(
+    settings: &ConfigSettings,
+    name: &'static str,
+    default: f64,
+) -> Supported<f32> {
     Ok(settings.positive(name, default)? as f32)
 }
 
 pub(super) fn activation(
-    settings: &Settings,
+    settings: &ConfigSettings,
     name: &'static str,
     default: &str,
-) -> Known<Activation> {
+) -> Supported<Activation> {
     Ok(match settings.word(name, default)? {
         "gelu" | "gelu_python" => Activation::Gelu,
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_fast" | "gelu_accurate" => {
@@ -116,10 +123,10 @@ pub(super) fn activation(
 }
 
 pub(super) fn key_value_heads(
-    settings: &Settings,
+    settings: &ConfigSettings,
     all: &mut Architecture,
     default: usize,
-) -> Known<()> {
+) -> Supported<()> {
     let heads = match settings.value("num_key_value_heads") {
         // Null means as many as query heads.
         None if settings.states("num_key_value_heads") => all.attention.heads,
@@ -134,10 +141,10 @@ pub(super) fn key_value_heads(
 
 /// Which layers see a window only: by `layer_types`, else by the class's pattern.
 pub(super) fn layer_types(
-    settings: &Settings,
+    settings: &ConfigSettings,
     layers: usize,
     default: impl Fn(usize) -> bool,
-) -> Known<Vec<bool>> {
+) -> Supported<Vec<bool>> {
     let Some(value) = settings.value("layer_types") else {
         return Ok((0..layers).map(default).collect());
     };
@@ -158,11 +165,11 @@ pub(super) fn layer_types(
 
 /// One set of frequencies for all layers.
 pub(super) fn turn_all(
-    settings: &Settings,
+    settings: &ConfigSettings,
     all: &mut Architecture,
     theta: f64,
     positions: usize,
-) -> Known<()> {
+) -> Supported<()> {
     let positions = settings.count("max_position_embeddings", positions)?;
     let theta = settings.positive("rope_theta", theta)?;
     settings.pinned("partial_rotary_factor", &[json!(1.0), json!(1)])?;
@@ -183,13 +190,13 @@ pub(super) fn turn_all(
 /// One set for layers that see everything, one for those that see a window; `thetas` names each one's
 /// setting outside of its parameters, with its default.
 pub(super) fn turn_by_type(
-    settings: &Settings,
+    settings: &ConfigSettings,
     all: &mut Architecture,
     sliding: &[bool],
     thetas: [(&'static str, f64); 2],
     scaled_both: bool,
     positions: usize,
-) -> Known<()> {
+) -> Supported<()> {
     let kinds = ["full_attention", "sliding_attention"];
     let given = match settings.value("rope_parameters") {
         None => Map::new(),
@@ -228,7 +235,7 @@ pub(super) fn turn_by_type(
 }
 
 /// `rope_scaling` where it says anything, else `rope_parameters`.
-pub(super) fn rope_parameters(settings: &Settings) -> Known<Map<String, Value>> {
+pub(super) fn rope_parameters(settings: &ConfigSettings) -> Supported<Map<String, Value>> {
     let mut found = Map::new();
     for name in ["rope_parameters", "rope_scaling"] {
         match settings.value(name) {

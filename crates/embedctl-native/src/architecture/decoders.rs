@@ -5,10 +5,10 @@ use serde_json::json;
 use super::common::{
     activation, base, epsilon, inverse_root, key_value_heads, layer_types, turn_all, turn_by_type,
 };
-use super::{Architecture, FeedForward, Norm, NormKind};
+use super::{Architecture, FeedForward, NormDescription, NormKind};
 use crate::kernels::Activation;
-use crate::names::{self, Names};
-use crate::settings::{Known, Settings};
+use crate::names::{self, TensorNames};
+use crate::settings::{ConfigSettings, Supported};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoder {
@@ -22,7 +22,7 @@ pub(super) enum Decoder {
 }
 
 /// Llama and the decoders that are built like it.
-pub(super) fn decoder(settings: &Settings, kind: Decoder) -> Known<Architecture> {
+pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Architecture> {
     use Decoder::{EuroBert, Gemma, Llama, Ministral, Mistral, Qwen2, Qwen3};
     let (hidden, layers, heads, inner, positions) = match kind {
         Llama => (4096, 32, 32, 11008, 2048),
@@ -46,7 +46,7 @@ pub(super) fn decoder(settings: &Settings, kind: Decoder) -> Known<Architecture>
     };
     key_value_heads(settings, &mut all, key_value)?;
     let offset = if kind == Gemma { 1.0 } else { 0.0 };
-    all.norm = Norm {
+    all.norm = NormDescription {
         kind: NormKind::Rms { offset },
         epsilon: epsilon(
             settings,
@@ -117,11 +117,11 @@ pub(super) fn decoder(settings: &Settings, kind: Decoder) -> Known<Architecture>
     Ok(all)
 }
 
-pub(super) fn gemma3(settings: &Settings) -> Known<Architecture> {
+pub(super) fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
     let size = settings.optional_count("head_dim")?.unwrap_or(256);
     let mut all = grouped(settings, &names::GEMMA3, [2304, 26, 8], Some(size))?;
     key_value_heads(settings, &mut all, 4)?;
-    all.norm = Norm {
+    all.norm = NormDescription {
         kind: NormKind::Rms { offset: 1.0 },
         epsilon: epsilon(settings, "rms_norm_eps", 1e-6)?,
     };
@@ -189,11 +189,11 @@ fn root(size: usize) -> f32 {
 
 /// The base of a decoder; `defaults` are width, layers and heads.
 fn grouped(
-    settings: &Settings,
-    names: &'static Names,
+    settings: &ConfigSettings,
+    names: &'static TensorNames,
     defaults: [usize; 3],
     head_size: Option<usize>,
-) -> Known<Architecture> {
+) -> Supported<Architecture> {
     let [hidden, layers, heads] = defaults;
     let hidden = settings.count("hidden_size", hidden)?;
     let layers = settings.count_or_zero("num_hidden_layers", layers)?;

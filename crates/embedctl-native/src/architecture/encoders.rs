@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::common::{activation, base, epsilon, inverse_root, layer_types, turn_all, turn_by_type};
-use super::{Architecture, FeedForward, Layer, MAX_LAYERS, Norm, NormKind, Positions};
+use super::{
+    Architecture, FeedForward, Layer, LearnedPositions, MAX_LAYERS, NormDescription, NormKind,
+};
 use crate::names::{self};
-use crate::settings::{Known, Settings};
+use crate::settings::{ConfigSettings, Supported};
 use embedctl_common::word_list::words;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub(super) enum BertLike {
 }
 
 /// BERT and its nearest kin: absolute positions, norms of sums.
-pub(super) fn bert(settings: &Settings, kind: BertLike) -> Known<Architecture> {
+pub(super) fn bert(settings: &ConfigSettings, kind: BertLike) -> Supported<Architecture> {
     use BertLike::{Bert, Electra, Ernie, MpNet, Roberta};
     let (width, layers, heads, inner) = if kind == Electra {
         (256, 12, 4, 1024)
@@ -40,7 +42,7 @@ pub(super) fn bert(settings: &Settings, kind: BertLike) -> Known<Architecture> {
     )?;
     all.norm.epsilon = epsilon(settings, "layer_norm_eps", 1e-12)?;
     all.embeddings.norm = Some(all.norm);
-    all.embeddings.positions = Some(Positions {
+    all.embeddings.positions = Some(LearnedPositions {
         count: settings.count("max_position_embeddings", 512)?,
         after: match kind {
             Bert | Ernie | Electra => None,
@@ -83,7 +85,7 @@ pub(super) fn bert(settings: &Settings, kind: BertLike) -> Known<Architecture> {
     Ok(all)
 }
 
-pub(super) fn distilbert(settings: &Settings) -> Known<Architecture> {
+pub(super) fn distilbert(settings: &ConfigSettings) -> Supported<Architecture> {
     let mut all = base(
         settings,
         &names::DISTILBERT,
@@ -92,7 +94,7 @@ pub(super) fn distilbert(settings: &Settings) -> Known<Architecture> {
         settings.count("n_heads", 12)?,
     )?;
     all.embeddings.norm = Some(all.norm);
-    all.embeddings.positions = Some(Positions {
+    all.embeddings.positions = Some(LearnedPositions {
         count: settings.count("max_position_embeddings", 512)?,
         after: None,
     });
@@ -101,7 +103,7 @@ pub(super) fn distilbert(settings: &Settings) -> Known<Architecture> {
     Ok(all)
 }
 
-pub(super) fn albert(settings: &Settings) -> Known<Architecture> {
+pub(super) fn albert(settings: &ConfigSettings) -> Supported<Architecture> {
     let layers = settings.count_or_zero("num_hidden_layers", 12)?;
     let groups = settings.count("num_hidden_groups", 1)?;
     let inner = settings.count("inner_group_num", 1)?;
@@ -120,7 +122,7 @@ pub(super) fn albert(settings: &Settings) -> Known<Architecture> {
     all.norm.epsilon = epsilon(settings, "layer_norm_eps", 1e-12)?;
     all.embeddings.norm = Some(all.norm);
     all.embeddings.types = settings.count("type_vocab_size", 2)?;
-    all.embeddings.positions = Some(Positions {
+    all.embeddings.positions = Some(LearnedPositions {
         count: settings.count("max_position_embeddings", 512)?,
         after: None,
     });
@@ -163,7 +165,7 @@ pub(super) enum RotaryBert {
     Jina,
 }
 
-pub(super) fn rotary_bert(settings: &Settings, kind: RotaryBert) -> Known<Architecture> {
+pub(super) fn rotary_bert(settings: &ConfigSettings, kind: RotaryBert) -> Supported<Architecture> {
     use RotaryBert::{Gte, Jina, Nomic};
     let jina = kind == Jina;
     if kind == Nomic {
@@ -218,7 +220,7 @@ pub(super) fn rotary_bert(settings: &Settings, kind: RotaryBert) -> Known<Archit
 
 /// The repository's own code spelled NomicBERT's settings otherwise. transformers' class doesn't read those
 /// spellings and goes by its defaults, so they must say what the defaults say.
-pub(super) fn nomic_spellings(settings: &Settings) -> Known<()> {
+pub(super) fn nomic_spellings(settings: &ConfigSettings) -> Supported<()> {
     const OFF: &str =
         "rotary_emb_interleaved mlp_fc1_bias mlp_fc2_bias qkv_proj_bias causal prenorm
         use_rms_norm parallel_block parallel_block_tied_norm scale_attn_by_inverse_layer_idx
@@ -254,7 +256,7 @@ pub(super) fn nomic_spellings(settings: &Settings) -> Known<()> {
     Ok(())
 }
 
-pub(super) fn modernbert(settings: &Settings) -> Known<Architecture> {
+pub(super) fn modernbert(settings: &ConfigSettings) -> Supported<Architecture> {
     let mut all = base(
         settings,
         &names::MODERNBERT,
@@ -262,7 +264,7 @@ pub(super) fn modernbert(settings: &Settings) -> Known<Architecture> {
         settings.count_or_zero("num_hidden_layers", 22)?,
         settings.count("num_attention_heads", 12)?,
     )?;
-    all.norm = Norm {
+    all.norm = NormDescription {
         kind: NormKind::Layer {
             bias: settings.flag("norm_bias", false)?,
         },

@@ -1,7 +1,7 @@
 //! A model's architecture as data: what config.json says, by `model_type`, and nothing that a name says.
 //!
 //! Every function below restates what the class that `AutoModel` would take does with the settings it
-//! reads; [`Settings::finish`] refuses what none of them has read. The executor knows no model types.
+//! reads; [`ConfigSettings::finish`] refuses what none of them has read. The executor knows no model types.
 
 mod common;
 mod decoders;
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use self::decoders::{Decoder, decoder, gemma3};
 use self::encoders::{BertLike, RotaryBert, albert, bert, distilbert, modernbert, rotary_bert};
 use super::kernels::Activation;
-use super::names::Names;
+use super::names::TensorNames;
 use super::rotary::Rotary;
-use super::settings::{Settings, Unsupported};
+use super::settings::{ConfigSettings, Unsupported};
 
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;
@@ -46,7 +46,7 @@ pub enum NormKind {
 
 /// A norm: the same for all places of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Norm {
+pub struct NormDescription {
     /// How it works.
     pub kind: NormKind,
     /// What is added to the variance.
@@ -55,7 +55,7 @@ pub struct Norm {
 
 /// Learned positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Positions {
+pub struct LearnedPositions {
     /// Rows of the table.
     pub count: usize,
     /// The RoBERTa family counts from this id + 1 on, and tokens with this id keep it as their position.
@@ -72,20 +72,20 @@ pub struct Embeddings {
     /// What token embeddings are multiplied with.
     pub scale: f32,
     /// Learned positions.
-    pub positions: Option<Positions>,
+    pub positions: Option<LearnedPositions>,
     /// Rows of the table of token types; 0: there is none.
     pub types: usize,
     /// Rows of the table of tasks, of which every token gets the first; 0: there is none.
     pub tasks: usize,
     /// The norm of the sum.
-    pub norm: Option<Norm>,
+    pub norm: Option<NormDescription>,
     /// Whether a projection follows.
     pub projected: bool,
 }
 
 /// A layer's attention, as far as all layers agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Attention {
+pub struct AttentionDescription {
     /// Query heads.
     pub heads: usize,
     /// Key and value heads; each serves `heads / key_value_heads` query heads.
@@ -99,7 +99,7 @@ pub struct Attention {
     /// Whether the output has one.
     pub output_bias: bool,
     /// The norm of each head's query and key.
-    pub head_norm: Option<Norm>,
+    pub head_norm: Option<NormDescription>,
     /// Buckets of a relative position bias that all layers share.
     pub relative_buckets: Option<usize>,
 }
@@ -144,9 +144,9 @@ pub struct Architecture {
     /// What comes before the layers.
     pub embeddings: Embeddings,
     /// The norm of all layers.
-    pub norm: Norm,
+    pub norm: NormDescription,
     /// Attention.
-    pub attention: Attention,
+    pub attention: AttentionDescription,
     /// Feed-forward.
     pub feed_forward: FeedForward,
     /// The layers in the order in which they run.
@@ -158,7 +158,7 @@ pub struct Architecture {
     /// Whether a norm follows the last layer.
     pub final_norm: bool,
     /// What tensors are called.
-    pub names: &'static Names,
+    pub names: &'static TensorNames,
     /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
     /// puts one of them, or nothing, before the names.
     pub base_names: &'static [&'static str],
@@ -187,7 +187,7 @@ impl Architecture {
     /// # Errors
     /// As [`Architecture::read`].
     pub fn parse(file: PathBuf, value: Value) -> Result<Self, Unsupported> {
-        let settings = Settings::new(file, value)?;
+        let settings = ConfigSettings::new(file, value)?;
         let model_type = settings.word("model_type", "")?.to_string();
         settings.pinned("is_encoder_decoder", &[json!(false)])?;
         // The names are `base_model_prefix` of the classes in transformers 5.23; it takes `new` off GTE's as well.

@@ -13,12 +13,12 @@ use std::ops::Range;
 
 use self::packing::{AS_IS, pack_weights, score_top};
 pub use self::scratch::AttentionScratch;
-use self::softmax::{Heavy, SHORT, Weights, mask, soften, take_heavy};
-use super::isa::{Arithmetic, Isa, with};
+use self::softmax::{Heavy, KeyWeights, SHORT, mask, soften, take_heavy};
+use super::isa::{Isa, ProductPrecision, with};
 use super::operand::{part, round16};
 use super::simd::Simd;
 use super::tile::{
-    Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, Sums, multiply, split,
+    Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, TileSums, multiply, split,
 };
 
 /// The shape of attention: what does not depend on the text.
@@ -55,7 +55,7 @@ impl Sight {
 
 /// Queries, keys or values: token `i`'s heads lie side by side from `data[i * stride]` on.
 #[derive(Debug, Clone, Copy)]
-pub struct Input<'a> {
+pub struct HeadsInput<'a> {
     /// Floats, of which the first belongs to the text's first token.
     pub data: &'a [f32],
     /// Floats from token to token.
@@ -76,7 +76,7 @@ const SUMMED: usize = 512;
 
 impl Attention {
     /// Attention among the `len` tokens of one text. Token `i`'s result, heads side by side, begins at
-    /// `out[i * stride]`. [`Arithmetic::I8`] is computed as [`Arithmetic::I16`].
+    /// `out[i * stride]`. [`ProductPrecision::I8`] is computed as [`ProductPrecision::I16`].
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, the bias doesn't reach, or the system refuses
@@ -88,9 +88,9 @@ impl Attention {
     pub fn run(
         &self,
         isa: Isa,
-        arithmetic: Arithmetic,
+        arithmetic: ProductPrecision,
         scratch: &mut AttentionScratch,
-        (queries, keys, values): (Input<'_>, Input<'_>, Input<'_>),
+        (queries, keys, values): (HeadsInput<'_>, HeadsInput<'_>, HeadsInput<'_>),
         len: usize,
         bias: Option<RelativeBias<'_>>,
         out: &mut [f32],
@@ -133,8 +133,8 @@ impl Attention {
                     bias,
                 };
                 with!(isa, s => match arithmetic {
-                    Arithmetic::F32 => text.run(s, Floats, scratch, out, stride),
-                    Arithmetic::I16 | Arithmetic::I8 => text.run(s, Pairs, scratch, out, stride),
+                    ProductPrecision::F32 => text.run(s, Floats, scratch, out, stride),
+                    ProductPrecision::I16 | ProductPrecision::I8 => text.run(s, Pairs, scratch, out, stride),
                 });
             }};
         }
@@ -149,9 +149,9 @@ impl Attention {
 /// One call. `WIDTH` is the channels of a head where loops over them are written out, else 0.
 struct Text<'a, const WIDTH: usize> {
     shape: &'a Attention,
-    queries: Input<'a>,
-    keys: Input<'a>,
-    values: Input<'a>,
+    queries: HeadsInput<'a>,
+    keys: HeadsInput<'a>,
+    values: HeadsInput<'a>,
     len: usize,
     bias: Option<RelativeBias<'a>>,
 }
@@ -180,17 +180,17 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         scratch
             .try_reserve(width, self.len)
             .expect("memory for the text");
-        let mut sums = Sums::new();
+        let mut sums = TileSums::new();
         for kv_head in 0..shape.kv_heads {
             let key_worth = self.pack_keys::<S, D>(s, kv_head, scratch);
             let value_worth = self.pack_values::<S, D>(s, kv_head, scratch);
             let group = shape.heads / shape.kv_heads;
             for head in kv_head * group..(kv_head + 1) * group {
                 let query = match D::ARITHMETIC {
-                    Arithmetic::F32 => AS_IS,
+                    ProductPrecision::F32 => AS_IS,
                     _ => self.step(s, &self.queries, head, score_top(width)),
                 };
-                let head = Head {
+                let head = QueryHead {
                     index: head,
                     kv_index: kv_head,
                     query_factor: query.factor,
@@ -217,7 +217,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
 
     /// Asks for a token that will be read next: tokens lie so far apart that no processor foresees them.
     #[inline(always)]
-    fn ahead<S: Simd>(&self, s: S, input: &Input<'_>, token: usize, head: usize) {
+    fn ahead<S: Simd>(&self, s: S, input: &HeadsInput<'_>, token: usize, head: usize) {
         let from = token * input.stride + head * self.width();
         s.prefetch(input.data.get(from..from + self.width()).unwrap_or(&[]));
     }
@@ -229,9 +229,9 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         &self,
         s: S,
         dot: D,
-        head: Head,
+        head: QueryHead,
         queries: Range<usize>,
-        sums: &mut Sums,
+        sums: &mut TileSums,
         scratch: &mut AttentionScratch,
         out: &mut [f32],
         stride: usize,
@@ -247,7 +247,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         for (query, to) in queries.zip(scratch.queries.chunks_exact_mut(steps)) {
             self.ahead(s, &self.queries, query + rows, head.index);
             let query = self.row(&self.queries, query, head.index);
-            if D::ARITHMETIC == Arithmetic::F32 {
+            if D::ARITHMETIC == ProductPrecision::F32 {
                 for (to, x) in to.iter_mut().zip(query) {
                     *to = x.to_bits() as i32;
                 }
@@ -268,7 +268,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
 
         // Scores, as the products give them, or as powers of 2 where there is a bias.
         let is_biased = self.bias.is_some();
-        let floats = is_biased || D::ARITHMETIC == Arithmetic::F32;
+        let floats = is_biased || D::ARITHMETIC == ProductPrecision::F32;
         let worth = s.splat(head.score_worth);
         let least = match floats {
             true => s.as_int(s.splat(f32::NEG_INFINITY)),
@@ -354,15 +354,15 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
             scratch.heavy.clear();
             for i in 0..rows {
                 let mut divisor = 1.0;
-                if D::ARITHMETIC != Arithmetic::F32 {
+                if D::ARITHMETIC != ProductPrecision::F32 {
                     let scores = &mut scores[i * padded + from..][..softened];
                     // The greatest weight of a row is 1: a single block needs no look for its own.
                     let mut weights = match from == start && is_last {
-                        true => Weights {
+                        true => KeyWeights {
                             sum: block_sums[i],
                             top: 1.0,
                         },
-                        false => Weights::of(s, scores),
+                        false => KeyWeights::of(s, scores),
                     };
                     let seen = sights[i].end.min(from + keys);
                     let seen = seen.saturating_sub(sights[i].start.max(from));
@@ -380,7 +380,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                 factors[i] = head.value_worth / divisor;
             }
             let left = match D::ARITHMETIC {
-                Arithmetic::F32 => Block {
+                ProductPrecision::F32 => Block {
                     data: &scratch.scores.dwords()[from..],
                     stride: padded,
                 },
@@ -456,7 +456,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
 
 /// A head of queries, and what its integers are worth.
 #[derive(Clone, Copy)]
-struct Head {
+struct QueryHead {
     index: usize,
     /// Of its keys and values.
     kv_index: usize,

@@ -4,10 +4,10 @@ use std::fmt;
 
 /// An instruction set that this processor has: every value was made by asking it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Isa(pub(super) Level);
+pub struct Isa(pub(super) InstructionLevel);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum InstructionLevel {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -23,7 +23,7 @@ pub(super) enum Level {
 
 /// In what numbers products are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Arithmetic {
+pub enum ProductPrecision {
     /// Single precision: exact.
     F32,
     /// Activations of up to 16 bits (a scale for each row) by weights of up to 16 (a scale for each output), each so
@@ -54,22 +54,23 @@ impl Isa {
     /// All that this processor has, the fastest first and the portable one last.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let mut levels = vec![Level::Portable];
+        let mut levels = vec![InstructionLevel::Portable];
         #[cfg(target_arch = "x86_64")]
         {
             use std::is_x86_feature_detected as has;
             let avx2 = has!("avx2") && has!("fma");
             let avx512 =
                 has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
-            levels.extend(avx2.then_some(Level::Avx2));
-            levels.extend((avx2 && has!("avxvnni")).then_some(Level::Avx2Vnni));
-            levels.extend((avx2 && avx512 && has!("avx512vnni")).then_some(Level::Avx512));
+            levels.extend(avx2.then_some(InstructionLevel::Avx2));
+            levels.extend((avx2 && has!("avxvnni")).then_some(InstructionLevel::Avx2Vnni));
+            levels
+                .extend((avx2 && avx512 && has!("avx512vnni")).then_some(InstructionLevel::Avx512));
         }
         #[cfg(target_arch = "aarch64")]
         {
             use std::arch::is_aarch64_feature_detected as has;
-            levels.extend(has!("neon").then_some(Level::Neon));
-            levels.extend((has!("neon") && has!("dotprod")).then_some(Level::NeonDot));
+            levels.extend(has!("neon").then_some(InstructionLevel::Neon));
+            levels.extend((has!("neon") && has!("dotprod")).then_some(InstructionLevel::NeonDot));
         }
         levels.reverse();
         levels.into_iter().map(Self).collect()
@@ -95,33 +96,35 @@ impl Isa {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
-            Level::Portable => "portable",
+            InstructionLevel::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => "avx2",
+            InstructionLevel::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2Vnni => "avx2-vnni",
+            InstructionLevel::Avx2Vnni => "avx2-vnni",
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => "avx512",
+            InstructionLevel::Avx512 => "avx512",
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => "neon",
+            InstructionLevel::Neon => "neon",
             #[cfg(target_arch = "aarch64")]
-            Level::NeonDot => "neon-dot",
+            InstructionLevel::NeonDot => "neon-dot",
         }
     }
 
     /// Whether there are instructions for this arithmetic. Without them it is computed all the same, exactly
-    /// alike but slower than [`Arithmetic::F32`].
+    /// alike but slower than [`ProductPrecision::F32`].
     #[must_use]
-    pub fn speeds_up(self, arithmetic: Arithmetic) -> bool {
+    pub fn speeds_up(self, arithmetic: ProductPrecision) -> bool {
         match (self.0, arithmetic) {
-            (_, Arithmetic::F32) => true,
-            (Level::Portable, _) => false,
+            (_, ProductPrecision::F32) => true,
+            (InstructionLevel::Portable, _) => false,
             #[cfg(target_arch = "x86_64")]
-            (Level::Avx2, Arithmetic::I8) => false,
+            (InstructionLevel::Avx2, ProductPrecision::I8) => false,
             #[cfg(target_arch = "x86_64")]
             _ => true,
             #[cfg(target_arch = "aarch64")]
-            (level, arithmetic) => level == Level::NeonDot && arithmetic == Arithmetic::I8,
+            (level, arithmetic) => {
+                level == InstructionLevel::NeonDot && arithmetic == ProductPrecision::I8
+            }
             #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             _ => false,
         }
@@ -134,7 +137,7 @@ impl fmt::Display for Isa {
     }
 }
 
-impl Arithmetic {
+impl ProductPrecision {
     /// Values of one 32-bit lane.
     pub(crate) const fn per_lane(self) -> usize {
         match self {
@@ -148,39 +151,39 @@ impl Arithmetic {
 /// `with!(isa, simd => work)`: evaluates `work` compiled for `isa`, with its token in `simd`.
 macro_rules! with {
     ($isa:expr, $simd:ident => $work:expr) => {{
-        use $crate::kernels::{isa::Level, simd::Simd};
+        use $crate::kernels::{isa::InstructionLevel, simd::Simd};
         match $isa.0 {
-            Level::Portable => {
+            InstructionLevel::Portable => {
                 let $simd = $crate::kernels::simd::portable::Portable;
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => {
+            InstructionLevel::Avx2 => {
                 // SAFETY: an `Isa` of this level is made only where the processor has AVX2 and FMA.
                 let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2Vnni => {
+            InstructionLevel::Avx2Vnni => {
                 // SAFETY: an `Isa` of this level is made only where it has AVX-VNNI too.
                 let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => {
+            InstructionLevel::Avx512 => {
                 // SAFETY: an `Isa` of this level is made only where the processor has AVX-512 with the
                 // extensions that the token's documentation lists.
                 let $simd = unsafe { $crate::kernels::simd::avx512::Avx512::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => {
+            InstructionLevel::Neon => {
                 // SAFETY: an `Isa` of this level is made only where the processor has NEON.
                 let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "aarch64")]
-            Level::NeonDot => {
+            InstructionLevel::NeonDot => {
                 // SAFETY: an `Isa` of this level is made only where it has the dot product too.
                 let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true>::new() };
                 $simd.enter(#[inline(always)] || $work)

@@ -2,19 +2,20 @@
 
 use std::ops::Range;
 
-use super::isa::{Arithmetic, with};
+use super::isa::{ProductPrecision, with};
 use super::lines::dwords_mut;
-use super::math::{Activation, Tables, activate, gelu_coarse};
+use super::math::{Activation, Polynomials, activate, gelu_coarse};
 use super::matrix::{Matrix, i16_block, panel_width};
 use super::operand::Converted;
 use super::simd::Simd;
 use super::tile::{
-    Block, Dot, End, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, Sums, multiply, split,
+    Block, Dot, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums, multiply,
+    split,
 };
 
 /// What is done with a product `y = x W' + bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finish {
+pub enum ProductFinish {
     /// `out = y`
     Store,
     /// `out += y`: the residual stream.
@@ -37,7 +38,7 @@ pub fn linear(
     matrix: &Matrix,
     out: &mut [f32],
     stride: usize,
-    finish: Finish,
+    finish: ProductFinish,
 ) {
     let left = x.block(matrix);
     let outputs = matrix.outputs();
@@ -47,7 +48,7 @@ pub fn linear(
     );
     assert!(stride >= outputs, "result rows overlap");
     assert!(
-        matches!(finish, Finish::Gate(_)) == matrix.gated(),
+        matches!(finish, ProductFinish::Gate(_)) == matrix.gated(),
         "gates need a gated matrix"
     );
     if rows.is_empty() {
@@ -66,9 +67,9 @@ pub fn linear(
         finish,
     };
     with!(matrix.isa(), s => match matrix.arithmetic() {
-        Arithmetic::F32 => call.run(s, Floats, out, stride),
-        Arithmetic::I16 => call.run(s, Pairs, out, stride),
-        Arithmetic::I8 => call.run(s, Quads, out, stride),
+        ProductPrecision::F32 => call.run(s, Floats, out, stride),
+        ProductPrecision::I16 => call.run(s, Pairs, out, stride),
+        ProductPrecision::I8 => call.run(s, Quads, out, stride),
     });
 }
 
@@ -81,7 +82,7 @@ struct Call<'a> {
     bases: &'a [f32],
     rows: Range<usize>,
     matrix: &'a Matrix,
-    finish: Finish,
+    finish: ProductFinish,
 }
 
 impl Call<'_> {
@@ -93,12 +94,12 @@ impl Call<'_> {
         } else {
             width
         };
-        let mut sums = Sums::new();
+        let mut sums = TileSums::new();
         let span = match D::ARITHMETIC {
-            Arithmetic::I16 => i16_block(self.matrix.inputs()) / 2,
+            ProductPrecision::I16 => i16_block(self.matrix.inputs()) / 2,
             _ => steps,
         };
-        let passes_on = matches!(self.finish, Finish::Store | Finish::Add);
+        let passes_on = matches!(self.finish, ProductFinish::Store | ProductFinish::Add);
         // Over all tiles of a panel, the next one is asked for; few tiles don't get as far.
         let tiles = self.rows.len().div_ceil(S::ROWS);
         let lines = (width * RUN / LINE).div_ceil(tiles).min(MOST_AHEAD);
@@ -108,7 +109,7 @@ impl Call<'_> {
                 break;
             };
             let outputs = outputs.min(per_panel);
-            let columns = Columns::of(self.matrix, panel * width, width);
+            let columns = PackedColumns::of(self.matrix, panel * width, width);
             for (tile, (row, count)) in split(self.rows.len(), S::ROWS).enumerate() {
                 let asked = tile * lines * LINE * steps.div_ceil(RUN);
                 let out = &mut out[row * stride + first..];
@@ -134,7 +135,7 @@ impl Call<'_> {
                             0 => columns,
                             _ => columns.without_bias(),
                         },
-                        add: from > 0 || self.finish == Finish::Add && direct,
+                        add: from > 0 || self.finish == ProductFinish::Add && direct,
                     };
                     let size = (count, span.min(steps - from));
                     // Two calls: of one, the tile would become a part of this function, and on AVX2 its sums would not
@@ -148,7 +149,7 @@ impl Call<'_> {
                     }
                 }
                 if !direct {
-                    let coarse = D::ARITHMETIC != Arithmetic::F32;
+                    let coarse = D::ARITHMETIC != ProductPrecision::F32;
                     // Compiled once for the three arithmetics.
                     s.enter(
                         #[inline(always)]
@@ -172,7 +173,7 @@ impl Call<'_> {
         (width, outputs): (usize, usize),
     ) {
         // Loops in place, no closures: one that is not inlined would lack the vectors' instructions.
-        let tables = Tables::get(s);
+        let tables = Polynomials::get(s);
         let (erf, tail) = (tables.erf(s), tables.tail(s));
         macro_rules! each {
             (|$value:ident, $values:ident, $at:ident, $out:ident| $result:expr) => {
@@ -200,12 +201,14 @@ impl Call<'_> {
             };
         }
         match self.finish {
-            Finish::Store => each!(|value, values, at, out| value),
-            Finish::Add => each!(|value, values, at, out| s.add(s.load_part(out, 0.0), value)),
-            Finish::Activate(by) => {
+            ProductFinish::Store => each!(|value, values, at, out| value),
+            ProductFinish::Add => {
+                each!(|value, values, at, out| s.add(s.load_part(out, 0.0), value))
+            }
+            ProductFinish::Activate(by) => {
                 activations!(|value, values, at, by| value; Gelu GeluTanh QuickGelu Silu Relu Tanh);
             }
-            Finish::Gate(by) => activations!(
+            ProductFinish::Gate(by) => activations!(
                 |value, values, at, by| s.mul(value, s.as_float(s.load_i(&values[width / 2 + at..])));
                 Gelu GeluTanh QuickGelu Silu Relu Tanh
             ),
@@ -219,20 +222,20 @@ struct Scaled<'a> {
     /// One for each row of the tile, or none for floats.
     scales: &'a [f32],
     bases: &'a [f32],
-    columns: Columns<'a>,
+    columns: PackedColumns<'a>,
     add: bool,
 }
 
-impl End for Scaled<'_> {
+impl TileEnd for Scaled<'_> {
     const WIDE: bool = true;
     /// Scale, sum and bias.
     type Column<S: Simd> = [S::F; 3];
     #[inline(always)]
     fn of<S: Simd, D: Dot>(mut self, rows: usize) -> Self {
         let width = S::PANEL * S::LANES;
-        let Columns { scale, sum, bias } = &mut self.columns;
+        let PackedColumns { scale, sum, bias } = &mut self.columns;
         (*scale, *sum, *bias) = (&scale[..width], &sum[..width], &bias[..width]);
-        if D::ARITHMETIC != Arithmetic::F32 {
+        if D::ARITHMETIC != ProductPrecision::F32 {
             (self.scales, self.bases) = (&self.scales[..rows], &self.bases[..rows]);
         }
         self
@@ -240,7 +243,7 @@ impl End for Scaled<'_> {
     #[inline(always)]
     fn column<S: Simd>(self, s: S, vector: usize) -> [S::F; 3] {
         let at = vector * S::LANES;
-        let Columns { scale, sum, bias } = self.columns;
+        let PackedColumns { scale, sum, bias } = self.columns;
         [
             s.load(&scale[at..]),
             s.load(&sum[at..]),
@@ -256,10 +259,10 @@ impl End for Scaled<'_> {
         sums: S::I,
     ) -> S::I {
         let mut value = bias;
-        if D::ARITHMETIC == Arithmetic::F32 {
+        if D::ARITHMETIC == ProductPrecision::F32 {
             value = s.add(s.as_float(sums), value);
         } else {
-            if D::ARITHMETIC == Arithmetic::I8 {
+            if D::ARITHMETIC == ProductPrecision::I8 {
                 value = s.fma(s.splat(self.bases[row]), sum, value);
             }
             let sums = s.mul(s.to_float(sums), scale);
@@ -281,13 +284,13 @@ static NO_BIAS: NoBias = NoBias([0.0; MOST_WIDTH]);
 
 /// What a matrix keeps for some packed columns.
 #[derive(Clone, Copy)]
-struct Columns<'a> {
+struct PackedColumns<'a> {
     scale: &'a [f32],
     sum: &'a [f32],
     bias: &'a [f32],
 }
 
-impl<'a> Columns<'a> {
+impl<'a> PackedColumns<'a> {
     #[inline(always)]
     fn of(matrix: &'a Matrix, first: usize, count: usize) -> Self {
         Self {

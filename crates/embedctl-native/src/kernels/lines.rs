@@ -5,18 +5,18 @@ use std::collections::TryReserveError;
 /// One cache line of dwords.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([i32; LINE]);
+struct CacheLine([i32; LINE]);
 
 const LINE: usize = 16;
 
 /// Dwords whose first one lies on a boundary of 64 bytes.
 #[derive(Clone, Default)]
-pub struct Lines(Vec<Line>);
+pub struct CacheLines(Vec<CacheLine>);
 
-impl Lines {
+impl CacheLines {
     /// `len` zeros, rounded up to whole lines.
     pub(super) fn zeroed(len: usize) -> Self {
-        Self(vec![Line([0; LINE]); len.div_ceil(LINE)])
+        Self(vec![CacheLine([0; LINE]); len.div_ceil(LINE)])
     }
 
     /// Makes room for `len` dwords; what they hold is unspecified.
@@ -28,7 +28,7 @@ impl Lines {
         if self.0.len() < lines {
             self.0 = Vec::new();
             self.0.try_reserve_exact(lines)?;
-            self.0.resize(lines, Line([0; LINE]));
+            self.0.resize(lines, CacheLine([0; LINE]));
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Lines {
 
     pub(super) fn dwords_mut(&mut self) -> &mut [i32] {
         let len = self.0.len() * LINE;
-        // SAFETY: a `Line` is sixteen `i32` without padding (`repr(C)`, 64 bytes), and a slice of them is
+        // SAFETY: a `CacheLine` is sixteen `i32` without padding (`repr(C)`, 64 bytes), and a slice of them is
         // contiguous; the borrow of `self` is handed on.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
@@ -60,7 +60,7 @@ impl Lines {
     }
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for CacheLines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} lines", self.0.len())
     }

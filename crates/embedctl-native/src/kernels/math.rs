@@ -27,7 +27,7 @@ impl Activation {
     /// Applies it to every value.
     pub fn apply(self, isa: Isa, x: &mut [f32]) {
         with!(isa, s => {
-            let tables = Tables::get(s).erf(s);
+            let tables = Polynomials::get(s).erf(s);
             for x in x.chunks_mut(lanes(s)) {
                 let v = s.load_part(x, 0.0);
                 s.store_part(x, activate(s, &tables, self, v));
@@ -45,7 +45,7 @@ impl Activation {
             "slices of one length"
         );
         with!(isa, s => {
-            let tables = Tables::get(s).erf(s);
+            let tables = Polynomials::get(s).erf(s);
             let inputs = gate.chunks(lanes(s)).zip(up.chunks(lanes(s)));
             for (out, (gate, up)) in out.chunks_mut(lanes(s)).zip(inputs) {
                 let v = activate(s, &tables, self, s.load_part(gate, 0.0));
@@ -61,7 +61,7 @@ pub(super) fn lanes<S: Simd>(_: S) -> usize {
     S::LANES
 }
 
-/// `erf` is [`Tables::erf`].
+/// `erf` is [`Polynomials::erf`].
 #[inline(always)]
 pub(super) fn activate<S: Simd>(s: S, erf: &[S::Table; 7], by: Activation, x: S::F) -> S::F {
     match by {
@@ -184,7 +184,7 @@ fn gelu<S: Simd>(s: S, erf: &[S::Table; 7], x: S::F) -> S::F {
 const GELU_END: f32 = 5.4;
 
 /// The same for results that are rounded to 16 bits or fewer: `max(x, 0) - |x| Φ(-|x|)`, the latter within 1e-5 by
-/// [`Tables::tail`].
+/// [`Polynomials::tail`].
 #[inline(always)]
 pub(super) fn gelu_coarse<S: Simd>(s: S, tail: &[S::Table; 7], x: S::F) -> S::F {
     // A sum so large that its last bit is a whole piece: its low bits are the nearest one's number.
@@ -210,19 +210,19 @@ const fn coarse_degree(pieces: usize) -> usize {
 
 /// Polynomials that are computed when first wanted; on cache-line boundaries, as each is one.
 #[repr(align(64))]
-pub(super) struct Tables {
+pub(super) struct Polynomials {
     /// Coefficients of `erf(x / √2) / 2`, by degree and piece.
     erf: [Coefficients; 7],
     /// Those of `x Φ(-x)`, coarser, in powers of `x` itself.
     tail: [Coefficients; 7],
 }
 
-impl Tables {
+impl Polynomials {
     /// Those for the number of pieces that `S` can look up.
     #[inline(always)]
     pub(super) fn get<S: Simd>(_: S) -> &'static Self {
-        static SIXTEEN: LazyLock<Tables> = LazyLock::new(|| Tables::new(16, 4));
-        static EIGHT: LazyLock<Tables> = LazyLock::new(|| Tables::new(8, 6));
+        static SIXTEEN: LazyLock<Polynomials> = LazyLock::new(|| Polynomials::new(16, 4));
+        static EIGHT: LazyLock<Polynomials> = LazyLock::new(|| Polynomials::new(8, 6));
         if S::PIECES == 16 { &SIXTEEN } else { &EIGHT }
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::isa::{Arithmetic, Isa, with};
-use super::lines::{Lines, bytes_mut, halves_mut};
+use super::isa::{Isa, ProductPrecision, with};
+use super::lines::{CacheLines, bytes_mut, halves_mut};
 use super::preparation::Preparation;
 use super::simd::Simd;
 use super::tile::RUN;
@@ -33,22 +33,22 @@ pub(super) const I16_TOP: f32 = 32_767.0;
 /// and inputs that fill up the last step are zero.
 #[derive(Debug)]
 pub struct Matrix {
-    form: Form,
+    form: OperandForm,
     outputs: usize,
     gated: bool,
-    data: Lines,
+    data: CacheLines,
     /// For each packed column: what one step of its integers is worth, the sum of its weights, its bias.
-    pub(super) scale: Lines,
-    pub(super) sum: Lines,
-    pub(super) bias: Lines,
+    pub(super) scale: CacheLines,
+    pub(super) sum: CacheLines,
+    pub(super) bias: CacheLines,
     preparation: Option<Preparation>,
 }
 
 /// What an operand must have been converted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Form {
+pub(super) struct OperandForm {
     isa: Isa,
-    arithmetic: Arithmetic,
+    arithmetic: ProductPrecision,
     inputs: usize,
     /// Tells matrices with preparations of their own apart; 0 without.
     preparation: u64,
@@ -56,13 +56,13 @@ pub(super) struct Form {
 
 /// How a matrix is to be packed.
 #[derive(Debug, Clone, Copy)]
-pub struct Layout {
+pub struct PackedLayout {
     /// Values of a result row. If `gated`, the matrix has twice as many rows: first the gates, then what
     /// they are multiplied with.
     pub outputs: usize,
     /// Values of an operand's row.
     pub inputs: usize,
-    /// Whether the product ends in [`Finish::Gate`](super::Finish::Gate).
+    /// Whether the product ends in [`ProductFinish::Gate`](super::ProductFinish::Gate).
     pub gated: bool,
 }
 
@@ -72,7 +72,7 @@ const STRIP: usize = 8;
 impl Matrix {
     /// Packs weights for `isa` in `arithmetic`. `weights` is asked for each row of the matrix (as PyTorch keeps
     /// them, `[outputs, inputs]`), in any order and twice where rows are balanced; `bias` has a value for each
-    /// row or is empty. In [`Arithmetic::I8`], `ranges` are the greatest magnitudes of each input channel over
+    /// row or is empty. In [`ProductPrecision::I8`], `ranges` are the greatest magnitudes of each input channel over
     /// some typical activations, by which channels are balanced.
     ///
     /// # Panics
@@ -80,14 +80,14 @@ impl Matrix {
     /// (above 65,000) could overflow.
     pub fn pack(
         isa: Isa,
-        arithmetic: Arithmetic,
-        layout: Layout,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
         mut weights: impl FnMut(usize, &mut [f32]),
         bias: &[f32],
         ranges: Option<&[f32]>,
     ) -> Self {
         static PREPARATIONS: AtomicU64 = AtomicU64::new(1);
-        let Layout {
+        let PackedLayout {
             outputs,
             inputs,
             gated,
@@ -96,10 +96,10 @@ impl Matrix {
         assert!(outputs > 0 && inputs > 0, "a matrix without elements");
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
         assert!(
-            arithmetic != Arithmetic::I8 || inputs <= 65_000,
+            arithmetic != ProductPrecision::I8 || inputs <= 65_000,
             "8-bit sums could overflow"
         );
-        let preparation = (arithmetic == Arithmetic::I8).then(|| {
+        let preparation = (arithmetic == ProductPrecision::I8).then(|| {
             let mut tops = vec![0.0_f32; inputs];
             if let Some(ranges) = ranges {
                 assert!(ranges.len() == inputs, "a range for each input");
@@ -113,7 +113,7 @@ impl Matrix {
             }
             Preparation::new(inputs, ranges, &tops)
         });
-        let form = Form {
+        let form = OperandForm {
             isa,
             arithmetic,
             inputs,
@@ -130,10 +130,10 @@ impl Matrix {
             form,
             outputs,
             gated,
-            data: Lines::zeroed(columns * steps),
-            scale: Lines::zeroed(columns),
-            sum: Lines::zeroed(columns),
-            bias: Lines::zeroed(columns),
+            data: CacheLines::zeroed(columns * steps),
+            scale: CacheLines::zeroed(columns),
+            sum: CacheLines::zeroed(columns),
+            bias: CacheLines::zeroed(columns),
             preparation,
         };
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
@@ -197,11 +197,11 @@ impl Matrix {
 
     /// In what numbers it multiplies.
     #[must_use]
-    pub fn arithmetic(&self) -> Arithmetic {
+    pub fn arithmetic(&self) -> ProductPrecision {
         self.form.arithmetic
     }
 
-    /// Whether products must end in [`Finish::Gate`](super::Finish::Gate).
+    /// Whether products must end in [`ProductFinish::Gate`](super::ProductFinish::Gate).
     #[must_use]
     pub fn gated(&self) -> bool {
         self.gated
@@ -213,7 +213,7 @@ impl Matrix {
         4 * (self.data.dwords().len() + 3 * self.bias.dwords().len())
     }
 
-    pub(super) fn form(&self) -> Form {
+    pub(super) fn form(&self) -> OperandForm {
         self.form
     }
 
@@ -250,25 +250,25 @@ fn source_row(column: usize, width: usize, outputs: usize, gated: bool) -> Optio
 
 /// Rounds a row of weights to the arithmetic; returns its scale and, in 8 bits, its sum.
 #[inline(always)]
-fn quantize(arithmetic: Arithmetic, row: &[f32], out: &mut [i32]) -> (f32, f32) {
+fn quantize(arithmetic: ProductPrecision, row: &[f32], out: &mut [i32]) -> (f32, f32) {
     let top = row.iter().fold(1e-30_f32, |top, w| top.max(w.abs()));
     // A NaN or an infinity among the weights must not vanish in integers.
     let nan: f32 = row.iter().map(|w| w * 0.0).sum();
     match arithmetic {
-        Arithmetic::F32 => {
+        ProductPrecision::F32 => {
             for (out, w) in out.iter_mut().zip(row) {
                 *out = w.to_bits() as i32;
             }
             (1.0, 0.0)
         }
-        Arithmetic::I16 => {
+        ProductPrecision::I16 => {
             let scale = step16(top, row.chunks(i16_block(row.len())).map(squares));
             for (out, w) in halves_mut(out).iter_mut().zip(row) {
                 *out = (w / scale).round_ties_even() as i16;
             }
             (scale + nan, 0.0)
         }
-        Arithmetic::I8 => {
+        ProductPrecision::I8 => {
             let scale = top / 127.0;
             let mut sum = 0;
             for (out, w) in bytes_mut(out).iter_mut().zip(row) {

@@ -26,12 +26,12 @@ mod simd;
 mod tests;
 mod tile;
 
-pub use attention::{Attention, AttentionScratch, Input, RelativeBias, Sight};
-pub use isa::{Arithmetic, Isa};
-pub use linear::{Finish, linear};
-pub use lines::Lines;
+pub use attention::{Attention, AttentionScratch, HeadsInput, RelativeBias, Sight};
+pub use isa::{Isa, ProductPrecision};
+pub use linear::{ProductFinish, linear};
+pub use lines::CacheLines;
 pub use math::Activation;
-pub use matrix::{Layout, Matrix};
+pub use matrix::{Matrix, PackedLayout};
 pub use norm::Norm;
 pub use operand::{Converted, Operand};
 pub use rotary::rotary;

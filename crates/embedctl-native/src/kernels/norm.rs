@@ -6,7 +6,7 @@ use super::simd::Simd;
 /// Layer norm or RMS norm, with its weights.
 #[derive(Debug, Clone)]
 pub struct Norm {
-    form: Form,
+    form: NormForm,
     /// One for each value of a row.
     weight: Vec<f32>,
     /// As many, or none.
@@ -15,7 +15,7 @@ pub struct Norm {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum NormForm {
     Layer,
     Rms,
 }
@@ -33,7 +33,7 @@ impl Norm {
             "a bias for each weight"
         );
         Self {
-            form: Form::Layer,
+            form: NormForm::Layer,
             weight,
             bias,
             epsilon,
@@ -48,7 +48,7 @@ impl Norm {
     pub fn rms(weight: Vec<f32>, epsilon: f32) -> Self {
         assert!(!weight.is_empty(), "a norm of nothing");
         Self {
-            form: Form::Rms,
+            form: NormForm::Rms,
             weight,
             bias: Vec::new(),
             epsilon,
@@ -96,8 +96,8 @@ impl Norm {
     fn row<S: Simd>(&self, s: S, row: &mut [f32]) {
         let share = 1.0 / self.weight.len() as f32;
         let mean = match self.form {
-            Form::Layer => sum(s, row) * share,
-            Form::Rms => 0.0,
+            NormForm::Layer => sum(s, row) * share,
+            NormForm::Rms => 0.0,
         };
         let factor = 1.0 / (squares(s, row, mean) * share + self.epsilon).sqrt();
         let (mean, factor) = (s.splat(mean), s.splat(factor));

@@ -2,9 +2,9 @@
 
 use std::collections::TryReserveError;
 
-use super::isa::{Arithmetic, with};
-use super::lines::{Lines, dwords};
-use super::matrix::{Form, Matrix, i16_block, step16};
+use super::isa::{ProductPrecision, with};
+use super::lines::{CacheLines, dwords};
+use super::matrix::{Matrix, OperandForm, i16_block, step16};
 use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
@@ -13,19 +13,19 @@ use super::tile::Block;
 #[derive(Debug, Default)]
 pub struct Operand {
     /// `steps` dwords for each row, a float, a pair or a quad each.
-    data: Lines,
+    data: CacheLines,
     /// What one step of a row's integers is worth.
     scale: Vec<f32>,
     /// What a row's integer zero stands for.
     base: Vec<f32>,
     /// One row on its way through the preparation.
-    prepared: Lines,
+    prepared: CacheLines,
 }
 
 /// Rows as a matrix multiplies them.
 #[derive(Debug, Clone, Copy)]
 pub struct Converted<'a> {
-    form: Form,
+    form: OperandForm,
     rows: usize,
     /// Dwords of each row, and those from row to row.
     data: &'a [i32],
@@ -76,7 +76,7 @@ impl Operand {
     }
 
     /// Converts `rows` rows of `x`, `stride` floats apart, to what `matrix` multiplies; floats stay where they are. A
-    /// row that holds a NaN or, except in [`Arithmetic::F32`], an infinity makes every product with it NaN.
+    /// row that holds a NaN or, except in [`ProductPrecision::F32`], an infinity makes every product with it NaN.
     ///
     /// # Panics
     /// `x` is too short, or the stride smaller than the matrix's inputs.
@@ -87,7 +87,7 @@ impl Operand {
         stride: usize,
         rows: usize,
     ) -> Converted<'a> {
-        if matrix.arithmetic() != Arithmetic::F32 {
+        if matrix.arithmetic() != ProductPrecision::F32 {
             return self.convert_apart(matrix, x, stride, rows);
         }
         check(matrix, x, stride, rows);
@@ -124,10 +124,10 @@ impl Operand {
                 let x = &x[row * stride..][..inputs];
                 let out = &mut self.data.dwords_mut()[row * steps..][..steps];
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
-                    (Arithmetic::F32, _) => floats(x, out),
-                    (Arithmetic::I16, _) => pairs(s, x, out),
-                    (Arithmetic::I8, None) => quads(s, x, Range::of(s, x), out),
-                    (Arithmetic::I8, Some(preparation)) => {
+                    (ProductPrecision::F32, _) => floats(x, out),
+                    (ProductPrecision::I16, _) => pairs(s, x, out),
+                    (ProductPrecision::I8, None) => quads(s, x, Range::of(s, x), out),
+                    (ProductPrecision::I8, Some(preparation)) => {
                         let prepared = &mut self.prepared.floats_mut()[..inputs];
                         let range = preparation.apply(s, x, prepared);
                         quads(s, prepared, range, out)
@@ -184,7 +184,7 @@ fn pairs<S: Simd>(s: S, x: &[f32], out: &mut [i32]) -> (f32, f32) {
         }
         most = most.max(s.sum(s.add(squares[0], squares[1])));
     }
-    let step = Step::of(step16(top.value(s), std::iter::once(most)));
+    let step = IntegerStep::of(step16(top.value(s), std::iter::once(most)));
     round16(s, x, s.splat(step.factor), out);
     (step.worth, 0.0)
 }
@@ -198,7 +198,7 @@ fn add_squares<S: Simd>(s: S, squares: &mut [S::F; 2], values: [S::F; 2]) {
 
 /// How numbers become integers.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct IntegerStep {
     /// What they are multiplied by before they are rounded.
     pub(super) factor: f32,
     /// What one step of the integers is worth: NaN if one of the numbers is NaN or infinite.
@@ -209,7 +209,7 @@ pub(super) struct Step {
 /// all others.
 pub(super) struct Top<S: Simd>([S::I; 2]);
 
-impl Step {
+impl IntegerStep {
     /// Numbers are rounded to multiples of `worth`; NaN or infinity is kept.
     #[inline(always)]
     pub(super) fn of(worth: f32) -> Self {
@@ -258,14 +258,14 @@ impl<S: Simd> Top<S> {
 
     /// The step by which the greatest magnitude becomes `most`.
     #[inline(always)]
-    pub(super) fn step(&self, s: S, most: f32) -> Step {
+    pub(super) fn step(&self, s: S, most: f32) -> IntegerStep {
         let top = self.value(s);
         match top.is_finite() {
-            true => Step {
+            true => IntegerStep {
                 factor: most / top.max(1e-30),
                 worth: top.max(1e-30) / most,
             },
-            false => Step {
+            false => IntegerStep {
                 factor: 0.0,
                 worth: f32::NAN,
             },

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use super::isa::{Arithmetic, Isa, with};
+use super::isa::{Isa, ProductPrecision, with};
 use super::simd::Simd;
 use super::tile::{Dot, Floats, Pairs, Quads};
 
@@ -12,11 +12,11 @@ const CHAINS: usize = 12;
 /// Multiplies and adds in registers, `turns` times a dozen vectors, and returns how many operations that were:
 /// a product and its addition are two. The caller takes the time.
 #[must_use]
-pub fn operations(isa: Isa, arithmetic: Arithmetic, turns: usize) -> usize {
+pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize {
     with!(isa, s => match arithmetic {
-        Arithmetic::F32 => run(s, Floats, turns),
-        Arithmetic::I16 => run(s, Pairs, turns),
-        Arithmetic::I8 => run(s, Quads, turns),
+        ProductPrecision::F32 => run(s, Floats, turns),
+        ProductPrecision::I16 => run(s, Pairs, turns),
+        ProductPrecision::I8 => run(s, Quads, turns),
     })
 }
 
@@ -25,9 +25,9 @@ fn run<S: Simd, D: Dot>(s: S, _: D, turns: usize) -> usize {
     let mut sums = [s.splat_i(0); CHAINS];
     // Ones of that arithmetic: neither sums that overflow nor numbers so small that processors slow down.
     let one = match D::ARITHMETIC {
-        Arithmetic::F32 => 1.0_f32.to_bits() as i32,
-        Arithmetic::I16 => 0x0001_0001,
-        Arithmetic::I8 => 0x0101_0101,
+        ProductPrecision::F32 => 1.0_f32.to_bits() as i32,
+        ProductPrecision::I16 => 0x0001_0001,
+        ProductPrecision::I8 => 0x0101_0101,
     };
     let right = s.splat_i(black_box(one));
     for turn in 0..turns {

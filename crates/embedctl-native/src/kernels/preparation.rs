@@ -9,14 +9,14 @@
 //!   divides their number, and blocks by a reflection. A vector's lanes never move, so that it costs additions
 //!   alone; all instruction sets share one mix.
 
-use super::lines::Lines;
+use super::lines::CacheLines;
 use super::simd::{MOST_LANES, Simd};
 
 /// A change of the row's channels.
 #[derive(Debug, Clone)]
 pub(super) struct Preparation {
     /// What each channel is multiplied by; ones where nothing is balanced.
-    factors: Lines,
+    factors: CacheLines,
     group: usize,
     /// Groups of a block, a power of two; and the number of blocks, odd.
     block: usize,
@@ -29,7 +29,7 @@ impl Preparation {
     pub(super) fn new(width: usize, activations: Option<&[f32]>, weights: &[f32]) -> Self {
         let factor =
             |(a, w): (&f32, &f32)| 1.0 / (a.max(1e-4) / w.max(1e-5)).sqrt().clamp(1e-4, 1e4);
-        let mut factors = Lines::zeroed(width);
+        let mut factors = CacheLines::zeroed(width);
         factors.floats_mut().fill(1.0);
         if let Some(activations) = activations {
             let both = activations.iter().zip(weights);

@@ -1,17 +1,17 @@
 //! The one inner loop of all products: a tile of rows by vectors, one dword of the left side at a time.
 
-use super::isa::Arithmetic;
+use super::isa::ProductPrecision;
 use super::simd::{MOST_LANES, Simd};
 
 /// How the dwords of one step are multiplied.
 pub(super) trait Dot: Copy {
-    const ARITHMETIC: Arithmetic;
+    const ARITHMETIC: ProductPrecision;
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I;
     /// Sums as floats.
     #[inline(always)]
     fn value<S: Simd>(s: S, sums: S::I) -> S::F {
         match Self::ARITHMETIC {
-            Arithmetic::F32 => s.as_float(sums),
+            ProductPrecision::F32 => s.as_float(sums),
             _ => s.to_float(sums),
         }
     }
@@ -28,21 +28,21 @@ pub(super) struct Pairs;
 pub(super) struct Quads;
 
 impl Dot for Floats {
-    const ARITHMETIC: Arithmetic = Arithmetic::F32;
+    const ARITHMETIC: ProductPrecision = ProductPrecision::F32;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.as_int(s.fma(s.as_float(a), s.as_float(b), s.as_float(acc)))
     }
 }
 impl Dot for Pairs {
-    const ARITHMETIC: Arithmetic = Arithmetic::I16;
+    const ARITHMETIC: ProductPrecision = ProductPrecision::I16;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.dot_pairs(acc, a, b)
     }
 }
 impl Dot for Quads {
-    const ARITHMETIC: Arithmetic = Arithmetic::I8;
+    const ARITHMETIC: ProductPrecision = ProductPrecision::I8;
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.dot_quads(acc, a, b)
@@ -54,7 +54,7 @@ pub(super) const MOST_ROWS: usize = 12;
 pub(super) const MOST_WIDTH: usize = 4 * MOST_LANES;
 
 /// What becomes of a tile's sums.
-pub(super) trait End: Copy {
+pub(super) trait TileEnd: Copy {
     /// Whether tiles are `S::PANEL` vectors wide, else two.
     const WIDE: bool;
     /// What all rows of a vector share.
@@ -72,7 +72,7 @@ pub(super) trait End: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Raw;
 
-impl End for Raw {
+impl TileEnd for Raw {
     const WIDE: bool = false;
     type Column<S: Simd> = ();
     #[inline(always)]
@@ -93,9 +93,9 @@ impl End for Raw {
 
 /// A finished tile: sums as floats or integers, by row.
 #[repr(C, align(64))]
-pub(super) struct Sums(pub(super) [[i32; MOST_WIDTH]; MOST_ROWS]);
+pub(super) struct TileSums(pub(super) [[i32; MOST_WIDTH]; MOST_ROWS]);
 
-impl Sums {
+impl TileSums {
     #[inline(always)]
     pub(super) fn new() -> Self {
         Self([[0; MOST_WIDTH]; MOST_ROWS])
@@ -138,7 +138,7 @@ pub(super) const LINE: usize = 16;
     reason = "two sides, their end and its place"
 )]
 #[inline(always)]
-pub(super) fn multiply<S: Simd, D: Dot, E: End>(
+pub(super) fn multiply<S: Simd, D: Dot, E: TileEnd>(
     s: S,
     _: D,
     (rows, steps): (usize, usize),
@@ -183,7 +183,7 @@ pub(super) fn multiply<S: Simd, D: Dot, E: End>(
 // Indices, not iterators: a closure that is not inlined would lack the vectors' instructions.
 #[expect(clippy::too_many_arguments, reason = "as `multiply`")]
 #[inline(always)]
-unsafe fn tile<S: Simd, D: Dot, E: End, const ROWS: usize, const VECTORS: usize>(
+unsafe fn tile<S: Simd, D: Dot, E: TileEnd, const ROWS: usize, const VECTORS: usize>(
     s: S,
     steps: usize,
     a: Block<'_>,

@@ -3,7 +3,7 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::{Checkpoint, Extent, Source, missing};
+use super::{Checkpoint, CheckpointFile, Extent, missing};
 use embedctl_common::error::{Error, Result};
 
 /// How a tensor's elements are stored.
@@ -44,7 +44,7 @@ const CHUNK: usize = 1 << 18;
 /// A tensor in a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Tensor<'a> {
-    pub(super) source: &'a Source,
+    pub(super) source: &'a CheckpointFile,
     pub(super) name: &'a str,
     pub(super) extent: &'a Extent,
 }
@@ -174,14 +174,14 @@ impl<'a> Tensor<'a> {
 
 /// A row-major table of `[rows, width]` in memory, in the checkpoint's own element type; its elements are converted when
 /// they are looked up.
-pub struct Table {
+pub struct ElementTable {
     data: Vec<u8>,
     element: Element,
     rows: usize,
     width: usize,
 }
 
-impl Table {
+impl ElementTable {
     /// The tensor `name` of `checkpoint` as a table of any number of rows (`rows: None`) or of these.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl Table {
         self.width
     }
 
-    /// Writes row `row` to `out`, which has [`Table::width`] elements.
+    /// Writes row `row` to `out`, which has [`ElementTable::width`] elements.
     ///
     /// # Panics
     /// If there is no such row, or `out` has another length.
@@ -257,7 +257,7 @@ impl Table {
     }
 }
 
-impl std::fmt::Debug for Table {
+impl std::fmt::Debug for ElementTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { rows, width, .. } = self;
         write!(f, "[{rows}, {width}] of {:?}", self.element)

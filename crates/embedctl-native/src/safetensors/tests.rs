@@ -133,7 +133,7 @@ fn a_file_that_is_written_to_or_cut_while_it_is_read_is_an_error_and_no_signal()
         file.set_modified(std::time::SystemTime::UNIX_EPOCH)
             .unwrap();
         let checkpoint = Checkpoint::open_files(std::slice::from_ref(&path)).unwrap();
-        let table = Table::open(&checkpoint, "table", None, None).unwrap();
+        let table = ElementTable::open(&checkpoint, "table", None, None).unwrap();
         checkpoint.check_unchanged().unwrap();
         change();
         // What was read is what it was.

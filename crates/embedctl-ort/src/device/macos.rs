@@ -5,13 +5,13 @@ use serde::Deserialize;
 use super::{Gpu, Vendor};
 
 #[derive(Deserialize)]
-struct Answer {
+struct SystemAnswer {
     #[serde(rename = "SPDisplaysDataType")]
-    devices: Vec<Device>,
+    devices: Vec<MetalDevice>,
 }
 
 #[derive(Deserialize)]
-struct Device {
+struct MetalDevice {
     #[serde(default)]
     sppci_model: Option<String>,
     #[serde(default)]
@@ -37,7 +37,7 @@ pub(super) fn gpus() -> Vec<Gpu> {
 /// The GPUs in an answer of `system_profiler SPDisplaysDataType -json`.
 fn parse(json: &[u8]) -> Vec<Gpu> {
     let devices =
-        serde_json::from_slice::<Answer>(json).map_or_else(|_| Vec::new(), |it| it.devices);
+        serde_json::from_slice::<SystemAnswer>(json).map_or_else(|_| Vec::new(), |it| it.devices);
     devices
         .into_iter()
         .map(|device| {

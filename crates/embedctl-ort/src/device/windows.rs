@@ -7,7 +7,7 @@ use windows::Win32::Graphics::Dxgi::{
 use super::{Gpu, Vendor};
 
 /// An adapter and its place in DXGI's own order, which is what DirectML takes for a device number.
-struct Adapter {
+struct DxgiAdapter {
     index: u32,
     gpu: Gpu,
 }
@@ -25,17 +25,17 @@ pub fn adapter_index(number: u32) -> Option<u32> {
     Some(adapters.get(usize::try_from(number).ok()?)?.index)
 }
 
-fn adapters() -> Vec<Adapter> {
+fn adapters() -> Vec<DxgiAdapter> {
     // SAFETY: creates an object that is counted and released by its owner; there are no preconditions.
     let Ok(factory) = (unsafe { CreateDXGIFactory1::<IDXGIFactory1>() }) else {
         return Vec::new();
     };
-    let mut adapters: Vec<Adapter> = (0..)
+    let mut adapters: Vec<DxgiAdapter> = (0..)
         // SAFETY: the factory is alive; an index beyond the last is an error, which ends the list.
         .map_while(|index| Some((index, unsafe { factory.EnumAdapters1(index) }.ok()?)))
         .filter_map(|(index, adapter)| {
             let gpu = gpu(&adapter)?;
-            Some(Adapter { index, gpu })
+            Some(DxgiAdapter { index, gpu })
         })
         .collect();
     // Stable, so that equals keep DXGI's order: the one with the screen first.

@@ -1,20 +1,20 @@
 //! The kinds of input that are understood, and their elements for a batch.
 
 use crate::padded::PaddedBatch;
-use embedctl_model::Positions;
+use embedctl_model::PositionIds;
 
 /// One declared input of the graph and what it is fed with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Input {
+pub struct GraphInput {
     /// Name in the graph.
     pub name: String,
     /// What to feed.
-    pub feed: Feed,
+    pub feed: InputFeed,
 }
 
 /// What an input is fed with, in the element type that the graph declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Feed {
+pub enum InputFeed {
     /// Integers of shape `[rows, length]`; [`Tokens::fill`] makes them.
     Tokens(Tokens, Width),
     /// An empty key or value cache: a tensor without elements.
@@ -33,7 +33,7 @@ pub enum Tokens {
     /// `token_type_ids`: the segments of the tokenizer's template.
     Types,
     /// `position_ids`, made as the architecture counts.
-    Positions(Positions),
+    PositionIds(PositionIds),
 }
 
 /// Integer types that graphs declare for tokens.
@@ -95,16 +95,16 @@ impl Tokens {
                 out.extend(batch.token_types.iter().map(|&kind| T::from_token(kind)));
                 out.resize(batch.rows * batch.length, T::from_token(0));
             }
-            Self::Positions(positions) => {
+            Self::PositionIds(positions) => {
                 for row in 0..batch.rows {
                     let ids = &batch.input_ids[row * batch.length..(row + 1) * batch.length];
                     let counted = |index: usize| match positions {
-                        Positions::FromZero => batch.mask(row)[index] != 0,
-                        Positions::AfterPadding(id) => ids[index] != i64::from(id),
+                        PositionIds::FromZero => batch.mask(row)[index] != 0,
+                        PositionIds::AfterPadding(id) => ids[index] != i64::from(id),
                     };
                     let (mut next, skipped) = match positions {
-                        Positions::FromZero => (0, 0),
-                        Positions::AfterPadding(id) => (i64::from(id) + 1, i64::from(id)),
+                        PositionIds::FromZero => (0, 0),
+                        PositionIds::AfterPadding(id) => (i64::from(id) + 1, i64::from(id)),
                     };
                     out.extend((0..batch.length).map(|index| {
                         if !counted(index) {

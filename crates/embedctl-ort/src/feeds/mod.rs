@@ -7,13 +7,13 @@ mod input;
 #[cfg(test)]
 mod tests;
 
-pub use self::input::{Feed, Input, PastDim, PastElement, Tokens, Width};
+pub use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};
 
 use super::Output;
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MODEL_FILE;
-use embedctl_model::{ElementType, Graph, Model, OutputChoice, Positions, Value};
+use embedctl_model::{ElementType, Graph, Model, OutputChoice, PositionIds, Value};
 
 /// Names that are understood, as they are listed to people.
 const SUPPORTED: &str = "input_ids, attention_mask, token_type_ids, position_ids, \
@@ -30,7 +30,7 @@ fn another_file() -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Feeds {
     /// Declared inputs, in the graph's order.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<GraphInput>,
     /// The output that is read.
     pub output: OutputChoice,
     /// Its element type.
@@ -60,14 +60,14 @@ impl Feeds {
     /// the output is missing or not of floats.
     pub(crate) fn new(
         graph: &Graph,
-        positions: Positions,
+        positions: PositionIds,
         output: &OutputChoice,
     ) -> Result<Self, String> {
-        let inputs: Vec<Input> = graph
+        let inputs: Vec<GraphInput> = graph
             .inputs
             .iter()
             .map(|value| {
-                Ok(Input {
+                Ok(GraphInput {
                     name: value.name.clone(),
                     feed: feed(value, positions)?,
                 })
@@ -75,7 +75,7 @@ impl Feeds {
             .collect::<Result<_, String>>()?;
         if !inputs
             .iter()
-            .any(|input| matches!(input.feed, Feed::Tokens(Tokens::Ids, _)))
+            .any(|input| matches!(input.feed, InputFeed::Tokens(Tokens::Ids, _)))
         {
             return Err("the graph takes no input_ids, so it does not embed text".into());
         }
@@ -157,15 +157,15 @@ impl Feeds {
     }
 }
 
-fn feed(value: &Value, positions: Positions) -> Result<Feed, String> {
+fn feed(value: &Value, positions: PositionIds) -> Result<InputFeed, String> {
     let tokens = match value.name.as_str() {
         "input_ids" => Tokens::Ids,
         "attention_mask" => Tokens::Mask,
         "token_type_ids" => Tokens::Types,
-        "position_ids" => Tokens::Positions(positions),
+        "position_ids" => Tokens::PositionIds(positions),
         "use_cache_branch" => {
             return match value.element {
-                ElementType::Bool => Ok(Feed::NoCache),
+                ElementType::Bool => Ok(InputFeed::NoCache),
                 other => Err(mistyped(value, other, "bool")),
             };
         }
@@ -183,7 +183,7 @@ fn feed(value: &Value, positions: Positions) -> Result<Feed, String> {
     };
     match value.shape.as_slice() {
         // No shape at all, or both dimensions free; a graph for single rows is fed single rows.
-        [] | [None | Some(1), None] => Ok(Feed::Tokens(tokens, width)),
+        [] | [None | Some(1), None] => Ok(InputFeed::Tokens(tokens, width)),
         shape => Err(format!(
             "the graph's input '{}' has the fixed shape {}, and texts differ in length",
             value.name,
@@ -192,7 +192,7 @@ fn feed(value: &Value, positions: Positions) -> Result<Feed, String> {
     }
 }
 
-fn past(value: &Value) -> Result<Feed, String> {
+fn past(value: &Value) -> Result<InputFeed, String> {
     let element = match value.element {
         ElementType::F32 => PastElement::F32,
         ElementType::F16 => PastElement::F16,
@@ -218,7 +218,7 @@ fn past(value: &Value) -> Result<Feed, String> {
             spell(&value.shape)
         ));
     }
-    Ok(Feed::Past(dims, element))
+    Ok(InputFeed::Past(dims, element))
 }
 
 fn mistyped(value: &Value, found: ElementType, wanted: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const ROBERTA: Positions = Positions::AfterPadding(1);
+const ROBERTA: PositionIds = PositionIds::AfterPadding(1);
 
 fn value(name: &str, element: ElementType, shape: &[Option<usize>]) -> Value {
     Value {
@@ -55,19 +55,25 @@ fn each_input_gets_its_declared_type() {
         &tokens(),
     )
     .unwrap();
-    assert_eq!(feeds.inputs[0].feed, Feed::Tokens(Tokens::Ids, Width::I32));
-    assert_eq!(feeds.inputs[1].feed, Feed::Tokens(Tokens::Mask, Width::I64));
-    assert_eq!(feeds.inputs[2].feed, Feed::NoCache);
+    assert_eq!(
+        feeds.inputs[0].feed,
+        InputFeed::Tokens(Tokens::Ids, Width::I32)
+    );
+    assert_eq!(
+        feeds.inputs[1].feed,
+        InputFeed::Tokens(Tokens::Mask, Width::I64)
+    );
+    assert_eq!(feeds.inputs[2].feed, InputFeed::NoCache);
     assert_eq!(feeds.max_rows, None);
 }
 
 #[test]
 fn positions_are_counted_as_the_architecture_does() {
     let mut out: Vec<i64> = Vec::new();
-    Tokens::Positions(Positions::FromZero).fill(&batch(), &mut out);
+    Tokens::PositionIds(PositionIds::FromZero).fill(&batch(), &mut out);
     assert_eq!(out, [0, 0, 0, 1, 0, 1, 2, 0]);
     // A padding token that a text spells out has its own id as position and is not counted.
-    Tokens::Positions(Positions::AfterPadding(9)).fill(&batch(), &mut out);
+    Tokens::PositionIds(PositionIds::AfterPadding(9)).fill(&batch(), &mut out);
     assert_eq!(out, [9, 9, 10, 11, 10, 11, 12, 9]);
 }
 
@@ -90,7 +96,7 @@ fn a_cache_is_empty_in_its_token_dimension() {
         &[None, Some(8), None, Some(64)],
     );
     let feeds = Feeds::new(&graph(vec![ids(), past]), ROBERTA, &tokens()).unwrap();
-    let Feed::Past(dims, PastElement::F16) = &feeds.inputs[1].feed else {
+    let InputFeed::Past(dims, PastElement::F16) = &feeds.inputs[1].feed else {
         panic!("not a cache: {:?}", feeds.inputs[1]);
     };
     let sizes: Vec<usize> = dims.iter().map(|dim| dim.size(3)).collect();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use ort::session::Session;
 
-use super::inputs::Reading;
+use super::inputs::SessionReading;
 use super::session::OrtWorker;
 use crate::engine::{Cosine, Provider, Worker as _};
 use crate::runtime::provider_error;
@@ -38,7 +38,7 @@ const MOST_BYTES: u64 = 2 << 30;
 /// If the provider fails, or computes something else; if the CPU cannot run the sample, nothing is known.
 pub(super) fn check(
     provider: Provider,
-    reading: &Reading,
+    reading: &SessionReading,
     rough: bool,
     reference: impl FnOnce() -> Option<Session>,
     model: &Model,
@@ -84,7 +84,7 @@ pub(super) fn check(
 /// The sample's rows as the CPU has them; `None` where it can't run them.
 fn on_cpu(
     reference: impl FnOnce() -> Option<Session>,
-    reading: &Reading,
+    reading: &SessionReading,
     batch: &Batch,
 ) -> Option<Vec<Vec<f32>>> {
     let session = Arc::new(Mutex::new(reference()?));

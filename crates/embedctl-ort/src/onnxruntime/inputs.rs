@@ -8,20 +8,20 @@ use ort::session::SessionInputValue;
 use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
 
 use super::pooled;
-use crate::feeds::{Feed, Feeds, PastDim, PastElement, Tokens, Width};
+use crate::feeds::{Feeds, InputFeed, PastDim, PastElement, Tokens, Width};
 use crate::padded::PaddedBatch;
 use embedctl_model::PoolingMode;
 
 /// What is read from a session.
 #[derive(Clone)]
-pub(super) struct Reading {
+pub(super) struct SessionReading {
     /// Inputs, and the output that the model's files name.
     pub feeds: Arc<Feeds>,
     /// Modes with which the graph pools, where [`super::pooled`] made it.
     pub pooling: Option<Arc<[PoolingMode]>>,
 }
 
-impl Reading {
+impl SessionReading {
     /// The output's name in the graph.
     pub(super) fn output(&self) -> &str {
         match self.pooling {
@@ -57,11 +57,11 @@ enum Buffer {
 }
 
 impl Inputs {
-    pub(super) fn new(reading: &Reading) -> Self {
+    pub(super) fn new(reading: &SessionReading) -> Self {
         let buffers = reading.feeds.inputs.iter().map(|input| match input.feed {
-            Feed::Tokens(_, Width::I64) => Buffer::I64(Vec::new()),
-            Feed::Tokens(_, Width::I32) => Buffer::I32(Vec::new()),
-            Feed::Past(..) | Feed::NoCache => Buffer::None,
+            InputFeed::Tokens(_, Width::I64) => Buffer::I64(Vec::new()),
+            InputFeed::Tokens(_, Width::I32) => Buffer::I32(Vec::new()),
+            InputFeed::Past(..) | InputFeed::NoCache => Buffer::None,
         });
         Self {
             buffers: buffers.collect(),
@@ -82,26 +82,26 @@ impl Inputs {
         let mut inputs = Vec::with_capacity(self.buffers.len() + 1);
         for (input, buffer) in self.feeds.inputs.iter().zip(&mut self.buffers) {
             let value = match (&input.feed, buffer) {
-                (Feed::Tokens(tokens, _), Buffer::I64(buffer)) => {
+                (InputFeed::Tokens(tokens, _), Buffer::I64(buffer)) => {
                     tokens.fill(batch, buffer);
                     tensor(shape, buffer, owned)?
                 }
-                (Feed::Tokens(tokens, _), Buffer::I32(buffer)) => {
+                (InputFeed::Tokens(tokens, _), Buffer::I32(buffer)) => {
                     tokens.fill(batch, buffer);
                     tensor(shape, buffer, owned)?
                 }
-                (Feed::Past(dims, element), _) => empty(dims, *element, batch.rows)?,
-                (Feed::NoCache, _) => Tensor::from_array(([1_usize], vec![false]))?.into(),
-                (Feed::Tokens(..), Buffer::None) => unreachable!("tokens have a buffer"),
+                (InputFeed::Past(dims, element), _) => empty(dims, *element, batch.rows)?,
+                (InputFeed::NoCache, _) => Tensor::from_array(([1_usize], vec![false]))?.into(),
+                (InputFeed::Tokens(..), Buffer::None) => unreachable!("tokens have a buffer"),
             };
             inputs.push(InputValue {
                 name: &input.name,
                 value,
                 fixed: match input.feed {
                     // Where the tokens' end is, differs from row to row.
-                    Feed::Tokens(Tokens::Types, _) => batch.token_types.is_empty(),
-                    Feed::Tokens(..) => false,
-                    Feed::Past(..) | Feed::NoCache => true,
+                    InputFeed::Tokens(Tokens::Types, _) => batch.token_types.is_empty(),
+                    InputFeed::Tokens(..) => false,
+                    InputFeed::Past(..) | InputFeed::NoCache => true,
                 },
             });
         }

@@ -25,17 +25,17 @@ use std::time::Instant;
 
 use ort::session::Session;
 
-use self::inputs::Reading;
+use self::inputs::SessionReading;
 use self::opener::Opener;
 use self::session::OrtWorker;
 use self::settings::DEVICE_LIMITS;
-use self::weights::{SharedSessions, Weights};
+use self::weights::{SharedSessions, SharedWeights};
 use super::feeds::Feeds;
 use super::{
     BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker,
     single_device,
 };
-use crate::runtime::selection::Selection;
+use crate::runtime::selection::LibrarySelection;
 use crate::runtime::{engine_error, process};
 use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
 use embedctl_common::threads::locked;
@@ -58,7 +58,7 @@ pub fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
-    selection: &Selection,
+    selection: &LibrarySelection,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
     let feeds = Arc::new(Feeds::of(model)?);
@@ -152,7 +152,7 @@ fn on_devices(
                     info.cosine_to_cpu = proved.cosine_to_cpu;
                 }
                 info.devices.push(number);
-                sessions.push(Device {
+                sessions.push(DeviceSession {
                     session: Arc::new(Mutex::new(proved.session)),
                     output: proved.output,
                 });
@@ -201,7 +201,7 @@ fn on_devices(
 /// The token budget of `device`; those of several devices are taken to be alike.
 fn measured_budget(
     model: &Model,
-    device: &Device,
+    device: &DeviceSession,
     opener: &Opener,
     most_rows: usize,
 ) -> Result<Option<usize>> {
@@ -243,28 +243,28 @@ enum Sessions {
         /// Made at opening, for the workers that were announced.
         ready: Mutex<Vec<Arc<Mutex<Session>>>>,
         /// What they run on, where they share.
-        weights: Option<Arc<Weights>>,
+        weights: Option<Arc<SharedWeights>>,
         /// Makes more.
         opener: Box<Opener>,
     },
     /// One for each device; workers take them in turn. The opener is gone, and with it the graph that was
     /// made for the device.
     Shared {
-        devices: Vec<Device>,
+        devices: Vec<DeviceSession>,
         next: AtomicUsize,
-        reading: Reading,
+        reading: SessionReading,
     },
 }
 
 /// A device's session.
-struct Device {
+struct DeviceSession {
     session: Arc<Mutex<Session>>,
     /// Where outputs are put; `None`: inputs and outputs are not bound.
     output: Option<binding::OutputMemory>,
 }
 
-impl Device {
-    fn worker(&self, reading: Reading) -> Result<OrtWorker, ort::Error> {
+impl DeviceSession {
+    fn worker(&self, reading: SessionReading) -> Result<OrtWorker, ort::Error> {
         let mut worker = OrtWorker::new(Arc::clone(&self.session), None, reading)?;
         if let Some(memory) = self.output {
             worker.bind(memory)?;

@@ -8,7 +8,7 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use super::binding::OutputMemory;
-use super::inputs::Reading;
+use super::inputs::SessionReading;
 use super::proof::{self, Profiling};
 use super::session::OrtWorker;
 use super::settings::{DeviceKind, settings};
@@ -43,7 +43,7 @@ pub(super) struct Opener {
     settings: ProviderSettings,
     onnx: PathBuf,
     source: GraphSource,
-    pub reading: Reading,
+    pub reading: SessionReading,
     operators: BTreeSet<String>,
     /// Of the first session that was proved.
     products_on_cpu: OnceLock<usize>,
@@ -93,7 +93,7 @@ impl Opener {
         feeds: Arc<Feeds>,
         options: &EngineOptions,
     ) -> Result<Self> {
-        let mut reading = Reading {
+        let mut reading = SessionReading {
             feeds,
             pooling: None,
         };

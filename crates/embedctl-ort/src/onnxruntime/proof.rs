@@ -125,7 +125,7 @@ pub(super) fn judge(
     operators: &BTreeSet<String>,
 ) -> (Vec<Placed>, Option<Cause>) {
     let wanted = library_name(provider).unwrap_or_default();
-    let mut all: BTreeMap<&str, Work> = BTreeMap::new();
+    let mut all: BTreeMap<&str, ProviderWork> = BTreeMap::new();
     all.entry(wanted).or_default();
     for node in nodes {
         let work = all.entry(node.provider.as_str()).or_default();
@@ -152,7 +152,7 @@ pub(super) fn judge(
     // A device is only given its orders while the profiler looks, so by time alone a trifle on the CPU
     // would weigh like the work. Where all products are known by their shapes, their number decides.
     let counted = products > 0.0 && !all.values().any(|work| work.unknown);
-    let share = |work: &Work| {
+    let share = |work: &ProviderWork| {
         if counted {
             percent(work.products, products)
         } else {
@@ -185,7 +185,7 @@ pub(super) fn judge(
 
 /// What one provider did.
 #[derive(Default)]
-struct Work {
+struct ProviderWork {
     nodes: usize,
     time: f64,
     products: f64,

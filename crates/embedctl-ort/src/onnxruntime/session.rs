@@ -8,8 +8,8 @@ use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session};
 use ort::value::DynValue;
 
 use super::binding::{Binding, missing};
-use super::inputs::{Inputs, Reading};
-use super::weights::Weights;
+use super::inputs::{Inputs, SessionReading};
+use super::weights::SharedWeights;
 use crate::engine::{Output, Worker};
 use crate::padded::PaddedBatch;
 use crate::runtime::{NAME, engine_error};
@@ -30,8 +30,8 @@ pub(super) struct OrtWorker {
     output: Option<DynValue>,
     binding: Option<Binding>,
     session: Arc<Mutex<Session>>,
-    _weights: Option<Arc<Weights>>,
-    reading: Reading,
+    _weights: Option<Arc<SharedWeights>>,
+    reading: SessionReading,
     options: RunOptions<HasSelectedOutputs>,
     padded: PaddedBatch,
     inputs: Inputs,
@@ -43,8 +43,8 @@ pub(super) struct OrtWorker {
 impl OrtWorker {
     pub(super) fn new(
         session: Arc<Mutex<Session>>,
-        weights: Option<Arc<Weights>>,
-        reading: Reading,
+        weights: Option<Arc<SharedWeights>>,
+        reading: SessionReading,
     ) -> Result<Self, ort::Error> {
         let outputs = OutputSelector::no_default().with(reading.output());
         Ok(Self {
@@ -103,7 +103,7 @@ impl OrtWorker {
 
 /// The output's elements as f32 and its shape; `converted` is memory for elements of another type.
 fn read<'a>(
-    reading: &Reading,
+    reading: &SessionReading,
     output: Option<&'a DynValue>,
     converted: &'a mut Vec<f32>,
 ) -> Result<(Vec<usize>, &'a [f32])> {

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::{Reading, pooled};
+use super::{SessionReading, pooled};
 use crate::engine::{BatchLimits, EngineOptions, Provider};
-use crate::feeds::Feed;
+use crate::feeds::InputFeed;
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
@@ -65,7 +65,7 @@ impl DeviceKind {
 pub(super) fn settings(
     provider: Provider,
     model: &Model,
-    reading: &Reading,
+    reading: &SessionReading,
     options: &EngineOptions,
 ) -> Result<ProviderSettings> {
     let own = options.provider_options.iter();
@@ -139,7 +139,7 @@ fn longest(model: &Model) -> usize {
 }
 
 /// One engine for all batches: from one token to the longest texts, tuned for the middle.
-fn profiles(reading: &Reading, model: &Model) -> ShapeProfiles {
+fn profiles(reading: &SessionReading, model: &Model) -> ShapeProfiles {
     let (rows, length) = (compiled_rows(model), longest(model));
     let shapes = |rows: usize, length: usize| {
         let tokens = reading
@@ -147,13 +147,13 @@ fn profiles(reading: &Reading, model: &Model) -> ShapeProfiles {
             .inputs
             .iter()
             .filter_map(|input| match &input.feed {
-                Feed::Tokens(..) => Some(format!("{}:{rows}x{length}", input.name)),
-                Feed::Past(dims, _) => {
+                InputFeed::Tokens(..) => Some(format!("{}:{rows}x{length}", input.name)),
+                InputFeed::Past(dims, _) => {
                     let dims: Vec<String> =
                         dims.iter().map(|dim| dim.size(rows).to_string()).collect();
                     Some(format!("{}:{}", input.name, dims.join("x")))
                 }
-                Feed::NoCache => None,
+                InputFeed::NoCache => None,
             });
         let weights = reading
             .pooling

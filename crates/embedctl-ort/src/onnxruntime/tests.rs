@@ -16,13 +16,13 @@ fn open(
     provider: Provider,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
-    let selection = Selection::new(&options.runtime, 0, true, &options.cancel);
+    let selection = LibrarySelection::new(&options.runtime, 0, true, &options.cancel);
     super::open(model, options, provider, &selection, passed_over)
 }
 
 fn cpu_library() -> Result<Library> {
     let options = EngineOptions::default();
-    Selection::new(&options.runtime, 0, true, &options.cancel).library(Provider::Cpu)
+    LibrarySelection::new(&options.runtime, 0, true, &options.cancel).library(Provider::Cpu)
 }
 
 /// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.

@@ -33,7 +33,7 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_common::threads::spawn_scoped;
 use embedctl_onnx::EXTERNAL;
-use embedctl_onnx::skeleton::{self, Tensor};
+use embedctl_onnx::skeleton::{self, TensorSkeleton};
 
 /// Smaller tensors stay in the graph: sharing them would gain nothing.
 const MINIMUM_BYTES: &str = "1024";
@@ -46,11 +46,11 @@ pub(super) struct SharedSessions {
     /// As many as were asked for.
     pub sessions: Vec<Session>,
     /// What they run on; must outlive them.
-    pub weights: Arc<Weights>,
+    pub weights: Arc<SharedWeights>,
 }
 
 /// The weights of an optimized graph.
-pub(super) struct Weights {
+pub(super) struct SharedWeights {
     /// Tensors over `copies` and `mapped`, by initializer. Declared before both: dropped before both.
     initializers: Vec<(String, Arc<DynValue>)>,
     /// Matrices in the layout of ONNX Runtime's kernels.
@@ -80,7 +80,7 @@ impl SharedSessions {
             .map_err(|error| with_causes(&error))?;
         // The session that optimized is gone, but the C allocator keeps what it used.
         release_free_memory();
-        let weights = Arc::new(Weights::read(folder.path())?);
+        let weights = Arc::new(SharedWeights::read(folder.path())?);
         let graph = folder.path().join(GRAPH);
         let open = || {
             builder()
@@ -110,12 +110,12 @@ impl SharedSessions {
     }
 }
 
-impl Weights {
+impl SharedWeights {
     /// Maps the weights of the optimized model in `folder`.
     fn read(folder: &Path) -> Result<Self, String> {
         let graph = fs::read(folder.join(GRAPH))
             .map_err(|error| format!("cannot read the optimized graph: {error}"))?;
-        let header = skeleton::Model::decode(graph.as_slice())
+        let header = skeleton::ModelSkeleton::decode(graph.as_slice())
             .map_err(|error| format!("cannot read the optimized graph: {error}"))?;
         let mut weights = Self {
             initializers: Vec::new(),
@@ -138,7 +138,7 @@ impl Weights {
         Ok(weights)
     }
 
-    fn add(&mut self, tensor: &Tensor) -> Result<(), String> {
+    fn add(&mut self, tensor: &TensorSkeleton) -> Result<(), String> {
         let refuse = |why: &str| format!("the weight '{}' {why}", tensor.name);
         let element = element(tensor.data_type)
             .ok_or_else(|| refuse(&format!("has the element type {}", tensor.data_type)))?;

@@ -83,7 +83,7 @@ pub(crate) fn value_of(
 }
 
 /// What an option's value may be.
-enum Values {
+enum OptionValues {
     /// `true` or `false`.
     Flag,
     /// One of these; the first is the default.
@@ -94,10 +94,10 @@ enum Values {
     Count,
 }
 
-struct Known {
+struct KnownOption {
     provider: Provider,
     name: &'static str,
-    values: Values,
+    values: OptionValues,
     /// What it does, for `--help`.
     help: &'static str,
 }
@@ -105,10 +105,10 @@ struct Known {
 /// All options, a line each: whose it is, its name, what it may be, and what it does.
 macro_rules! known {
     ($($provider:ident.$name:literal = $values:ident $(($words:expr))?, $help:literal;)+) => {
-        const KNOWN: [Known; [$($name),+].len()] = [$(Known {
+        const KNOWN: [KnownOption; [$($name),+].len()] = [$(KnownOption {
             provider: Provider::$provider,
             name: $name,
-            values: Values::$values $(($words))?,
+            values: OptionValues::$values $(($words))?,
             help: $help,
         }),+];
     };
@@ -135,30 +135,30 @@ known! {
     Xnnpack."threads" = Count, "threads of a worker";
 }
 
-impl Known {
+impl KnownOption {
     fn spell(&self) -> String {
         let values = match self.values {
-            Values::Flag => "true|false".to_owned(),
-            Values::OneOf(values) => values.join("|"),
-            Values::Bytes => "SIZE".to_owned(),
-            Values::Count => "N".to_owned(),
+            OptionValues::Flag => "true|false".to_owned(),
+            OptionValues::OneOf(values) => values.join("|"),
+            OptionValues::Bytes => "SIZE".to_owned(),
+            OptionValues::Count => "N".to_owned(),
         };
         format!("{}.{}={values}", self.provider, self.name)
     }
 
     fn check(&self, value: &str) -> Result<OptionValue, Cause> {
         let taken = match self.values {
-            Values::Flag => match value.to_ascii_lowercase().as_str() {
+            OptionValues::Flag => match value.to_ascii_lowercase().as_str() {
                 "true" => Some(OptionValue::Flag(true)),
                 "false" => Some(OptionValue::Flag(false)),
                 _ => None,
             },
-            Values::OneOf(words) => words
+            OptionValues::OneOf(words) => words
                 .iter()
                 .find(|one| one.eq_ignore_ascii_case(value))
                 .map(|word| OptionValue::Word(word)),
-            Values::Bytes => size::parse(value).ok().map(OptionValue::Number),
-            Values::Count => value
+            OptionValues::Bytes => size::parse(value).ok().map(OptionValue::Number),
+            OptionValues::Count => value
                 .parse()
                 .ok()
                 .filter(|&count| count > 0)
@@ -219,7 +219,7 @@ impl FromStr for ProviderOption {
         let known = of_provider()
             .find(|known| known.name.eq_ignore_ascii_case(name))
             .ok_or_else(|| {
-                let names: Vec<String> = of_provider().map(Known::spell).collect();
+                let names: Vec<String> = of_provider().map(KnownOption::spell).collect();
                 if names.is_empty() {
                     Cause::of(format!("the provider {provider} has no options"))
                 } else {
@@ -278,10 +278,10 @@ mod tests {
         let help = ProviderOption::help();
         for known in &KNOWN {
             let value = match known.values {
-                Values::Flag => "true",
-                Values::OneOf(values) => values[0],
-                Values::Bytes => "1GiB",
-                Values::Count => "3",
+                OptionValues::Flag => "true",
+                OptionValues::OneOf(values) => values[0],
+                OptionValues::Bytes => "1GiB",
+                OptionValues::Count => "3",
             };
             let text = format!("{}.{}={value}", known.provider, known.name);
             assert!(text.parse::<ProviderOption>().is_ok(), "{text}");

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use rten::{Model, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use super::stored;
-use crate::feeds::{Feed, Feeds};
+use crate::feeds::{Feeds, InputFeed};
 use crate::padded::PaddedBatch;
 use embedctl_common::error::Cause;
 use embedctl_model::OutputChoice;
 
 /// A graph, its weights, and what it is fed with.
-pub(super) struct Graph {
+pub(super) struct RtenGraph {
     model: Model,
     pub feeds: Feeds,
     /// The graph's inputs, in the order of the feeds.
@@ -24,16 +24,16 @@ pub(super) struct Graph {
 }
 
 /// The threads that a run uses: a worker has one.
-pub(super) struct Threads(RunOptions);
+pub(super) struct RunThreads(RunOptions);
 
-impl Threads {
+impl RunThreads {
     pub fn one() -> Self {
         let pool = Arc::new(ThreadPool::with_num_threads(1));
         Self(RunOptions::default().with_thread_pool(Some(pool)))
     }
 }
 
-impl Graph {
+impl RtenGraph {
     /// Reads an ONNX file.
     pub fn read(path: &Path, feeds: Feeds) -> Result<Self, Cause> {
         let model = stored::load(path)?;
@@ -48,7 +48,11 @@ impl Graph {
     }
 
     /// Runs a batch; returns the output's elements and the width of a token's or row's vector.
-    pub fn run(&self, threads: &Threads, batch: &PaddedBatch) -> Result<(Vec<f32>, usize), String> {
+    pub fn run(
+        &self,
+        threads: &RunThreads,
+        batch: &PaddedBatch,
+    ) -> Result<(Vec<f32>, usize), String> {
         let fed = self.inputs.iter().zip(&self.feeds.inputs);
         let inputs = fed
             .map(|(&node, input)| Ok((node, value(&input.feed, batch)?)))
@@ -75,19 +79,19 @@ impl Graph {
     }
 }
 
-fn value(feed: &Feed, batch: &PaddedBatch) -> Result<ValueOrView<'static>, String> {
+fn value(feed: &InputFeed, batch: &PaddedBatch) -> Result<ValueOrView<'static>, String> {
     let integers = |shape: &[usize], values: Vec<i32>| {
         let made = Value::from_shape(shape, values);
         made.map(Into::into).map_err(|error| error.to_string())
     };
     match feed {
-        Feed::Tokens(tokens, _) => {
+        InputFeed::Tokens(tokens, _) => {
             let mut values: Vec<i32> = Vec::with_capacity(batch.rows * batch.length);
             tokens.fill(batch, &mut values);
             integers(&[batch.rows, batch.length], values)
         }
-        Feed::NoCache => integers(&[1], vec![0]),
-        Feed::Past(dims, _) => {
+        InputFeed::NoCache => integers(&[1], vec![0]),
+        InputFeed::Past(dims, _) => {
             let shape: Vec<usize> = dims.iter().map(|dim| dim.size(batch.rows)).collect();
             let values = vec![0.0_f32; shape.iter().product()];
             let made = Value::from_shape(shape, values);

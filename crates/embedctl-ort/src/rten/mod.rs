@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use self::check::check;
 
-use self::graph::{Graph, Threads};
+use self::graph::{RtenGraph, RunThreads};
 use super::feeds::Feeds;
 use super::{
     BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider,
@@ -61,9 +61,9 @@ pub fn open(
     let rows = feeds.max_rows.unwrap_or(usize::MAX);
     let file = path.clone();
     let opened = within(OPENING_TIME, options.cancel.channel(), move || {
-        let graph = Graph::read(&file, feeds)?;
+        let graph = RtenGraph::read(&file, feeds)?;
         // Some graphs load and fail when they run, which should be known before the first record.
-        graph.run(&Threads::one(), &trial(rows.min(2), 3))?;
+        graph.run(&RunThreads::one(), &trial(rows.min(2), 3))?;
         Ok(graph)
     });
     let graph = opened.map_err(|reason: Cause| {
@@ -111,7 +111,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 struct RtenEngine {
     info: EngineInfo,
     limits: BatchLimits,
-    graph: Arc<Graph>,
+    graph: Arc<RtenGraph>,
 }
 
 impl Engine for RtenEngine {
@@ -126,7 +126,7 @@ impl Engine for RtenEngine {
     fn worker(&self) -> Result<Box<dyn Worker>> {
         Ok(Box::new(RtenWorker {
             graph: Arc::clone(&self.graph),
-            threads: Threads::one(),
+            threads: RunThreads::one(),
             padded: PaddedBatch::default(),
             states: Vec::new(),
         }))
@@ -135,8 +135,8 @@ impl Engine for RtenEngine {
 
 /// One thread and what it computed last.
 struct RtenWorker {
-    graph: Arc<Graph>,
-    threads: Threads,
+    graph: Arc<RtenGraph>,
+    threads: RunThreads,
     padded: PaddedBatch,
     states: Vec<f32>,
 }

@@ -42,14 +42,14 @@ impl Candidate {
 
 /// What the user named, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedLibrary {
     /// A file or a folder.
     pub path: PathBuf,
     /// The setting, or the environment variable.
     pub by: SetBy,
 }
 
-impl Named {
+impl NamedLibrary {
     /// The library that the user named, if one was.
     pub(crate) fn of(search_path: &SearchPath) -> Option<Self> {
         if let Some(path) = &search_path.option {
@@ -104,7 +104,7 @@ impl Named {
 
 /// A place that is searched when nothing was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Location {
+pub(crate) struct SearchLocation {
     /// Where it is, as a phrase: `in $VIRTUAL_ENV`.
     pub name: String,
     /// The libraries found there.
@@ -112,7 +112,7 @@ pub(crate) struct Location {
 }
 
 /// The places, from near to far. Each is searched when it is reached, not before.
-pub(crate) fn places(search_path: &SearchPath) -> impl Iterator<Item = Location> + '_ {
+pub(crate) fn places(search_path: &SearchPath) -> impl Iterator<Item = SearchLocation> + '_ {
     type Search = fn(&SearchPath) -> Option<(String, Vec<PathBuf>)>;
     let searches: [Search; 7] = [
         beside_executable,
@@ -131,22 +131,22 @@ pub(crate) fn places(search_path: &SearchPath) -> impl Iterator<Item = Location>
                 Cause::of(doubt).with(format!("name it with {ORT_LIB} if it is to be trusted"))
             });
         }
-        Some(Location { name, candidates })
+        Some(SearchLocation { name, candidates })
     })
 }
 
 /// All candidates, in the order in which they are tried, each file once.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundLibraries {
     pub candidates: Vec<Candidate>,
     /// The names of the places that were searched.
     pub places: Vec<String>,
 }
 
 /// Finds all candidates: those that the user named, or else those in all places.
-pub(crate) fn all(search_path: &SearchPath) -> Found {
-    let named = Named::of(search_path);
-    let mut found = Found::default();
+pub(crate) fn all(search_path: &SearchPath) -> FoundLibraries {
+    let named = NamedLibrary::of(search_path);
+    let mut found = FoundLibraries::default();
     // An active environment is often also where the python3 on PATH lies.
     let mut seen = BTreeSet::new();
     for location in sources(search_path, named.as_ref()) {
@@ -164,7 +164,7 @@ pub(crate) fn all(search_path: &SearchPath) -> Found {
 pub(crate) fn plugged(
     library: &Candidate,
     here: &SearchPath,
-    named: Option<&Named>,
+    named: Option<&NamedLibrary>,
 ) -> Vec<Candidate> {
     let plugins = plugin::find::around(&library.path, here).into_iter();
     plugins
@@ -188,10 +188,10 @@ pub(crate) fn plugged(
 /// it is reached.
 pub(crate) fn sources<'a>(
     search_path: &'a SearchPath,
-    named: Option<&Named>,
-) -> Box<dyn Iterator<Item = Location> + 'a> {
+    named: Option<&NamedLibrary>,
+) -> Box<dyn Iterator<Item = SearchLocation> + 'a> {
     match named {
-        Some(named) => Box::new(std::iter::once(Location {
+        Some(named) => Box::new(std::iter::once(SearchLocation {
             name: format!("in {} ({})", named.path.display(), named.by),
             candidates: named.candidates(search_path.system),
         })),

@@ -94,20 +94,20 @@ fn only_the_library_itself_is_one() {
 #[test]
 fn the_option_goes_before_the_variables_and_they_have_an_order() {
     let mut machine = Machine::new();
-    assert_eq!(Named::of(&machine.here), None);
+    assert_eq!(NamedLibrary::of(&machine.here), None);
     machine.set("ORT_DYLIB_PATH", "second.so");
     assert_eq!(
-        Named::of(&machine.here).unwrap().by,
+        NamedLibrary::of(&machine.here).unwrap().by,
         SetBy::Name("ORT_DYLIB_PATH")
     );
     machine.set("EMBEDCTL_ORT_LIB", "first.so");
-    let named = Named::of(&machine.here).unwrap();
+    let named = NamedLibrary::of(&machine.here).unwrap();
     assert_eq!(
         (named.by, named.path),
         (SetBy::Name("EMBEDCTL_ORT_LIB"), machine.path("first.so"))
     );
     machine.here.option = Some(machine.path("option.so"));
-    assert_eq!(Named::of(&machine.here).unwrap().by, ORT_LIB.into());
+    assert_eq!(NamedLibrary::of(&machine.here).unwrap().by, ORT_LIB.into());
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_named_file_is_taken_as_it_is_and_a_folder_is_looked_into() {
     let machine = Machine::new();
     let named = |path: PathBuf| {
         let by = ORT_LIB.into();
-        Named { path, by }.candidates(System::Linux)
+        NamedLibrary { path, by }.candidates(System::Linux)
     };
     let missing = machine.path("nowhere/odd-name.so");
     assert_eq!(named(missing.clone())[0].path, missing);
@@ -227,7 +227,7 @@ fn a_python_is_followed_through_its_link_and_not_run() {
     fs::create_dir_all(machine.path("bin")).unwrap();
     std::os::unix::fs::symlink(&real, machine.path("bin/python3")).unwrap();
     machine.here.path = vec![machine.path("bin")];
-    let found: Vec<Location> = places(&machine.here).collect();
+    let found: Vec<SearchLocation> = places(&machine.here).collect();
     let names: Vec<&str> = found.iter().map(|place| place.name.as_str()).collect();
     assert!(
         names

@@ -9,8 +9,8 @@
 //! driver's words into what helps, and [`unusable`] knows what this machine lacks. Running models
 //! in sessions is [`crate::onnxruntime`]'s.
 
-mod asked;
 mod binary;
+mod bounded_command;
 mod discovery;
 mod elf;
 mod fault;

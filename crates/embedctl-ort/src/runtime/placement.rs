@@ -136,7 +136,7 @@ pub(crate) struct RanNode {
 
 /// The nodes of the last run in a profile that the library has written.
 pub(crate) fn last_run(profile: &[u8]) -> Result<Vec<RanNode>, String> {
-    let events: Vec<Event> =
+    let events: Vec<TraceEvent> =
         serde_json::from_slice(profile).map_err(|error| format!("the profile: {error}"))?;
     let run = events
         .iter()
@@ -159,7 +159,7 @@ pub(crate) fn last_run(profile: &[u8]) -> Result<Vec<RanNode>, String> {
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct TraceEvent {
     #[serde(default)]
     cat: String,
     #[serde(default)]
@@ -169,11 +169,11 @@ struct Event {
     #[serde(default)]
     dur: u64,
     #[serde(default)]
-    args: Args,
+    args: EventArgs,
 }
 
 #[derive(Default, Deserialize)]
-struct Args {
+struct EventArgs {
     #[serde(default)]
     provider: String,
     #[serde(default)]
@@ -184,7 +184,7 @@ struct Args {
     output_type_shape: Vec<BTreeMap<String, Vec<u64>>>,
 }
 
-impl Args {
+impl EventArgs {
     /// Multiplications of a product: an output's elements times the length of the rows they come from;
     /// for attention, the two products of queries with keys and of weights with values.
     fn products(&self) -> Option<u64> {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-use self::places::Places;
+use self::places::LoaderFolders;
 use super::elf;
 use super::search_path::{SearchPath, System, file_name};
 use crate::provider::Provider;
@@ -25,7 +25,7 @@ pub(crate) const DRIVER: &str = "libcuda.so.1";
 
 /// What was prepared for a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedProvider {
     /// What the provider needs and nothing here has, with the loader's words.
     pub missing: Vec<Missing>,
     /// Files that were loaded from places where the loader would not have looked.
@@ -34,7 +34,7 @@ pub(crate) struct Prepared {
     pub cuda: Option<u32>,
 }
 
-impl Prepared {
+impl PreparedProvider {
     /// Whether the library `name` is missing.
     pub(crate) fn lacks(&self, name: &str) -> bool {
         self.missing.iter().any(|one| one.name == name)
@@ -62,16 +62,16 @@ fn rank(name: &str) -> Option<usize> {
 
 /// Loads what `provider` of the ONNX Runtime library at `library` needs, from wherever it is. Does nothing
 /// for providers that need nothing, and nothing again for what is loaded already.
-pub(crate) fn prepare(provider: Provider, library: &Path) -> Prepared {
+pub(crate) fn prepare(provider: Provider, library: &Path) -> PreparedProvider {
     if System::HERE != System::Linux {
         // On Windows and macOS the loader is told by the installers, and finds what lies beside a library.
-        return Prepared::default();
+        return PreparedProvider::default();
     }
     let parts: &[&str] = match provider {
         Provider::Cuda => &["cuda"],
         Provider::TensorRt => &["cuda", "tensorrt"],
         Provider::MiGraphX => &["migraphx"],
-        _ => return Prepared::default(),
+        _ => return PreparedProvider::default(),
     };
     let mut names = BTreeSet::new();
     for part in parts {
@@ -95,10 +95,10 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> Prepared {
     }
     wanted.sort_by_key(|(name, _)| rank(name));
     let here = SearchPath::real(None, &CancelToken::new());
-    let places = Places::around(library, &here, cuda);
-    let mut prepared = Prepared {
+    let places = LoaderFolders::around(library, &here, cuda);
+    let mut prepared = PreparedProvider {
         cuda,
-        ..Prepared::default()
+        ..PreparedProvider::default()
     };
     for (name, required) in wanted {
         // Without the driver nothing will run, so hundreds of megabytes need not be loaded to find out.
@@ -117,8 +117,8 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> Prepared {
 /// Loads what the plug-in at `path` needs and what lies beside it, or among CUDA's libraries, where the
 /// loader does not look: pip's wheels hold no links, so that `libcudart.so.13` lies there as
 /// `libcudart.so.13.4.36`, which serves under the name that it was built with.
-pub(crate) fn prepare_plugin(path: &Path) -> Prepared {
-    let mut prepared = Prepared::default();
+pub(crate) fn prepare_plugin(path: &Path) -> PreparedProvider {
+    let mut prepared = PreparedProvider::default();
     if System::HERE != System::Linux {
         return prepared;
     }
@@ -132,7 +132,7 @@ pub(crate) fn prepare_plugin(path: &Path) -> Prepared {
             .find(|file| file_name(file).starts_with(&start))
     };
     if needed.contains(DRIVER)
-        && let Err(reason) = load(DRIVER, &Places::default())
+        && let Err(reason) = load(DRIVER, &LoaderFolders::default())
     {
         // Without the driver nothing will run, so hundreds of megabytes need not be loaded to find out.
         let name = DRIVER.to_owned();
@@ -142,7 +142,7 @@ pub(crate) fn prepare_plugin(path: &Path) -> Prepared {
     let mut wanted: Vec<String> = needed.into_iter().collect();
     wanted.sort_by_key(|name| rank(name).unwrap_or(usize::MAX));
     let here = SearchPath::real(None, &CancelToken::new());
-    let places = Places::around(path, &here, prepared.cuda);
+    let places = LoaderFolders::around(path, &here, prepared.cuda);
     for name in wanted {
         if let Some(file) = longer(&name) {
             prepared
@@ -180,7 +180,7 @@ fn optional(cuda: u32) -> Vec<String> {
 }
 
 /// Loads the library `name` for good. Returns its file where the loader alone would not have found it.
-fn load(name: &str, places: &Places) -> Result<Option<PathBuf>, String> {
+fn load(name: &str, places: &LoaderFolders) -> Result<Option<PathBuf>, String> {
     let mut broken = None;
     let mut try_in = |folders: &[PathBuf]| {
         folders
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_loaded_is_a_better_clue_than_none() {
         let root = tempfile::tempdir().unwrap();
-        let places = Places {
+        let places = LoaderFolders {
             near: vec![root.path().to_path_buf()],
             far: Vec::new(),
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::asked;
+use super::bounded_command;
 use super::search_path::{SearchPath, System, file_name, version};
 use embedctl_common::folder::children;
 
@@ -65,7 +65,7 @@ pub(super) fn by_asking(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
         .current_dir(if cfg!(windows) { "C:\\" } else { "/" });
     let name = format!("in the sys.path of {}", python.display());
     Some(
-        match asked::answer(&mut command, TIME_LIMIT, MOST_SAID, &here.stop) {
+        match bounded_command::answer(&mut command, TIME_LIMIT, MOST_SAID, &here.stop) {
             Ok(said) => {
                 let said = String::from_utf8_lossy(&said);
                 let folders = said.lines().filter(|line| !line.is_empty());

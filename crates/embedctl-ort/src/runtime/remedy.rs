@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::fault::missing_file;
 use super::library::Library;
-use super::preload::{self, DRIVER, Prepared};
+use super::preload::{self, DRIVER, PreparedProvider};
 use super::unusable;
 use crate::provider::Provider;
 use crate::provider::obtain::how_to_get;
@@ -19,7 +19,7 @@ use embedctl_common::setting::{DEVICE, PROVIDER_OPTION};
 pub(crate) fn explain(
     provider: Provider,
     words: &str,
-    prepared: &Prepared,
+    prepared: &PreparedProvider,
     version: &str,
 ) -> Cause {
     let mut reason = shorten(words);
@@ -61,7 +61,12 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-fn remedy(provider: Provider, reason: &str, prepared: &Prepared, version: &str) -> Option<String> {
+fn remedy(
+    provider: Provider,
+    reason: &str,
+    prepared: &PreparedProvider,
+    version: &str,
+) -> Option<String> {
     let lower = reason.to_ascii_lowercase();
     let has = |sign: &str| lower.contains(sign);
     if matches!(
@@ -95,7 +100,7 @@ fn remedy(provider: Provider, reason: &str, prepared: &Prepared, version: &str) 
 const VULKAN: &str = "install a Vulkan loader and driver: on Debian and Ubuntu \
                       'apt install libvulkan1 mesa-vulkan-drivers', for NVIDIA cards its own driver";
 
-fn nvidia(lower: &str, reason: &str, prepared: &Prepared, version: &str) -> Option<String> {
+fn nvidia(lower: &str, reason: &str, prepared: &PreparedProvider, version: &str) -> Option<String> {
     let has = |sign: &str| lower.contains(sign);
     let cuda = prepared.cuda.unwrap_or(13);
     let mut steps = Vec::new();

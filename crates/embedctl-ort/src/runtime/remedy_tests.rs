@@ -1,15 +1,15 @@
 use super::super::preload::Missing;
 use super::*;
 
-fn prepared(cuda: u32, missing: &[&str]) -> Prepared {
+fn prepared(cuda: u32, missing: &[&str]) -> PreparedProvider {
     let missing = missing.iter().map(|name| Missing {
         name: (*name).to_owned(),
         reason: format!("{name}: cannot open shared object file: No such file or directory"),
     });
-    Prepared {
+    PreparedProvider {
         missing: missing.collect(),
         cuda: Some(cuda),
-        ..Prepared::default()
+        ..PreparedProvider::default()
     }
 }
 
@@ -32,7 +32,8 @@ fn the_place_in_the_librarys_source_is_left_out() {
 
 #[test]
 fn a_missing_driver_and_missing_packages_are_told_apart() {
-    let explain = |prepared: &Prepared| explain(Provider::Cuda, REFUSED, prepared, "1.31.1");
+    let explain =
+        |prepared: &PreparedProvider| explain(Provider::Cuda, REFUSED, prepared, "1.31.1");
     let cause = explain(&prepared(13, &[DRIVER]));
     assert!(cause.reason.starts_with("libcuda.so.1: cannot open"));
     let remedy = cause.remedy.unwrap();
@@ -103,7 +104,7 @@ fn a_drivers_words_have_their_remedies() {
 #[test]
 fn other_providers_have_theirs() {
     let remedy = |provider: Provider, words: &str| {
-        let cause = explain(provider, words, &Prepared::default(), "1.27.0");
+        let cause = explain(provider, words, &PreparedProvider::default(), "1.27.0");
         cause.remedy.unwrap_or_default()
     };
     let missing = |file: &str| format!("{file}: cannot open shared object file: No such file");

@@ -13,8 +13,8 @@ use std::cell::OnceCell;
 use std::io;
 use std::path::Path;
 
-use self::asking::Answer;
-use super::discovery::{self, Candidate, Found, Named};
+use self::asking::CandidateAnswer;
+use super::discovery::{self, Candidate, FoundLibraries, NamedLibrary};
 use super::library::{self, Library};
 use super::probe::{self, Attempts, LibraryReport};
 use super::search_path::{SearchPath, System, real};
@@ -23,10 +23,10 @@ use crate::provider::Provider;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::locked;
-use refused::{CAME_WITHOUT, Reasons, Refused, inside, passed_over};
+use refused::{CAME_WITHOUT, Reasons, RefusedCandidate, inside, passed_over};
 
 /// The search for libraries, for one opening of a model.
-pub struct Selection<'a> {
+pub struct LibrarySelection<'a> {
     options: &'a RuntimeOptions,
     /// Number of the device that providers are tried on.
     device: u32,
@@ -34,8 +34,8 @@ pub struct Selection<'a> {
     /// Whether a device that is emulated by the processor will do: for who asked for it by name.
     software: bool,
     here: SearchPath,
-    named: Option<Named>,
-    found: OnceCell<Found>,
+    named: Option<NamedLibrary>,
+    found: OnceCell<FoundLibraries>,
     /// The same, each library after its plug-ins.
     plugged: OnceCell<Vec<Candidate>>,
     /// What stands in a provider's way on this machine.
@@ -44,14 +44,14 @@ pub struct Selection<'a> {
 
 /// What a candidate will do with.
 #[derive(Debug, PartialEq, Eq)]
-struct Chosen {
+struct ChosenLibrary {
     /// The library's version.
     version: String,
     /// The plug-in that has the provider.
     plugin: Option<Plugin>,
 }
 
-impl<'a> Selection<'a> {
+impl<'a> LibrarySelection<'a> {
     /// A search as `options` say, for a provider on device number `device`. `software`: whether a device
     /// that the processor emulates will do.
     #[must_use]
@@ -67,7 +67,7 @@ impl<'a> Selection<'a> {
             device,
             cancel,
             software,
-            named: Named::of(&here),
+            named: NamedLibrary::of(&here),
             here,
             found: OnceCell::new(),
             plugged: OnceCell::new(),
@@ -102,7 +102,7 @@ impl<'a> Selection<'a> {
             (None, Some(command)) if provider != Provider::Cpu => {
                 let candidates = self.plugged();
                 match self.ask_all(command, provider, candidates)? {
-                    Answer::Taken {
+                    CandidateAnswer::Taken {
                         candidate,
                         chosen,
                         passed_over,
@@ -112,7 +112,7 @@ impl<'a> Selection<'a> {
                         *loaded = Some(library.clone());
                         plugged_in(library, chosen.plugin)?
                     }
-                    Answer::None(refused) => {
+                    CandidateAnswer::None(refused) => {
                         return Err(self.failure(provider, &refused, &self.found().places));
                     }
                 }
@@ -125,7 +125,7 @@ impl<'a> Selection<'a> {
         Ok(library)
     }
 
-    fn found(&self) -> &Found {
+    fn found(&self) -> &FoundLibraries {
         self.found.get_or_init(|| discovery::all(&self.here))
     }
 
@@ -167,7 +167,7 @@ impl<'a> Selection<'a> {
                 .cloned()
                 .collect();
             match self.ask_all(command, provider, &own)? {
-                Answer::Taken {
+                CandidateAnswer::Taken {
                     chosen,
                     passed_over,
                     ..
@@ -176,7 +176,7 @@ impl<'a> Selection<'a> {
                     library.passed_over = passed_over;
                     return Ok(library);
                 }
-                Answer::None(refused) => reasons = Reasons::of(&refused).all(),
+                CandidateAnswer::None(refused) => reasons = Reasons::of(&refused).all(),
             }
         }
         if !may_have(provider, &library.path) {
@@ -216,12 +216,16 @@ impl<'a> Selection<'a> {
     }
 
     /// The version of a candidate that can be used and may have `provider`.
-    fn usable(&self, candidate: &Candidate, provider: Provider) -> Result<Result<String, Refused>> {
+    fn usable(
+        &self,
+        candidate: &Candidate,
+        provider: Provider,
+    ) -> Result<Result<String, RefusedCandidate>> {
         if let Some(doubt) = &candidate.doubt {
-            return Ok(Err(Refused::Library(doubt.clone())));
+            return Ok(Err(RefusedCandidate::Library(doubt.clone())));
         }
         if !may_have(provider, &candidate.path) {
-            return Ok(Err(Refused::Lacks(CAME_WITHOUT.into())));
+            return Ok(Err(RefusedCandidate::Lacks(CAME_WITHOUT.into())));
         }
         if let (Some(command), Provider::Cpu) = (&self.options.probe, provider) {
             let attempts = Attempts::These(vec![provider]);
@@ -239,7 +243,8 @@ impl<'a> Selection<'a> {
                 Err(_) => {}
             }
         }
-        Ok(library::probe(&candidate.path).map_err(|fault| Refused::Library(fault.cause())))
+        Ok(library::probe(&candidate.path)
+            .map_err(|fault| RefusedCandidate::Library(fault.cause())))
     }
 
     /// What it takes to have `provider` from a candidate in which it works.
@@ -248,46 +253,46 @@ impl<'a> Selection<'a> {
         candidate: &Candidate,
         report: LibraryReport,
         provider: Provider,
-    ) -> Result<Chosen, Refused> {
+    ) -> Result<ChosenLibrary, RefusedCandidate> {
         let plugin = report.plugins.first();
         if let Some(reason) = report.unusable {
             if candidate.plugin.is_some() && candidate.doubt.is_none() {
-                return Err(Refused::Untold);
+                return Err(RefusedCandidate::Untold);
             }
             let remedy = report.remedy;
-            return Err(Refused::Library(Cause { reason, remedy }));
+            return Err(RefusedCandidate::Library(Cause { reason, remedy }));
         }
         let Some(tried) = report.provider(provider) else {
             if let Some(plugin) = plugin {
                 // It never came to say whose it is.
                 return Err(match plugin.unusable.clone() {
                     Some(reason) if plugin.providers().is_empty() => {
-                        Refused::Library(Cause::of(reason))
+                        RefusedCandidate::Library(Cause::of(reason))
                     }
-                    _ => Refused::Untold,
+                    _ => RefusedCandidate::Untold,
                 });
             }
             let reason = "it did not say what came of it";
-            return Err(Refused::Provider(Cause::of(reason)));
+            return Err(RefusedCandidate::Provider(Cause::of(reason)));
         };
         if !tried.built_in && candidate.plugin.is_some() {
-            return Err(Refused::Untold);
+            return Err(RefusedCandidate::Untold);
         }
         if !tried.built_in {
-            return Err(Refused::Lacks(inside(&report)));
+            return Err(RefusedCandidate::Lacks(inside(&report)));
         }
         if !tried.works {
             let reason = tried.reason.clone().unwrap_or_default();
             let remedy = tried.remedy.clone();
-            return Err(Refused::Provider(Cause { reason, remedy }));
+            return Err(RefusedCandidate::Provider(Cause { reason, remedy }));
         }
         if tried.software && !self.software {
-            return Err(Refused::Provider(Cause::of(format!(
+            return Err(RefusedCandidate::Provider(Cause::of(format!(
                 "it would run on {}, which the processor emulates",
                 tried.device.as_deref().unwrap_or("a device")
             ))));
         }
-        Ok(Chosen {
+        Ok(ChosenLibrary {
             plugin: plugin.map(|plugin| Plugin {
                 library: plugin.path.clone(),
                 version: plugin.version.clone(),

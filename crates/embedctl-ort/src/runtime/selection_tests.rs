@@ -10,7 +10,7 @@ use embedctl_common::error::ErrorKind;
 type Options = (RuntimeOptions, CancelToken);
 
 /// A machine with nothing on it but `folder`, as a folder for libraries of the system's.
-fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
+fn selection<'a>(options: &'a Options, folder: &TempDir) -> LibrarySelection<'a> {
     let here = SearchPath {
         option: options.0.library.clone(),
         variables: Vec::new(),
@@ -20,12 +20,12 @@ fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
         system: System::Linux,
         stop: CancelToken::new(),
     };
-    Selection {
+    LibrarySelection {
         options: &options.0,
         device: 0,
         cancel: &options.1,
         software: true,
-        named: Named::of(&here),
+        named: NamedLibrary::of(&here),
         here,
         found: OnceCell::new(),
         plugged: OnceCell::new(),
@@ -33,7 +33,7 @@ fn selection<'a>(options: &'a Options, folder: &TempDir) -> Selection<'a> {
     }
 }
 
-fn refusal(selection: &Selection, provider: Provider) -> (ErrorKind, String) {
+fn refusal(selection: &LibrarySelection, provider: Provider) -> (ErrorKind, String) {
     let error = selection.take_first(provider).unwrap_err();
     (error.kind(), error.to_string())
 }
@@ -129,12 +129,12 @@ fn an_answer_is_a_verdict() {
         }];
         report
     };
-    let words = |verdict: Result<Chosen, Refused>| match verdict {
+    let words = |verdict: Result<ChosenLibrary, RefusedCandidate>| match verdict {
         Ok(chosen) => chosen.version,
-        Err(Refused::Untold) => "untold".into(),
-        Err(Refused::Library(cause)) => format!("library: {}", cause.reason),
-        Err(Refused::Lacks(words)) => format!("lacks: {words}"),
-        Err(Refused::Provider(cause)) => format!("provider: {}", cause.reason),
+        Err(RefusedCandidate::Untold) => "untold".into(),
+        Err(RefusedCandidate::Library(cause)) => format!("library: {}", cause.reason),
+        Err(RefusedCandidate::Lacks(words)) => format!("lacks: {words}"),
+        Err(RefusedCandidate::Provider(cause)) => format!("provider: {}", cause.reason),
     };
     let emulated = || report(true, true, None);
     assert_eq!(

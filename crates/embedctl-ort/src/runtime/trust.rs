@@ -98,9 +98,9 @@ mod tests {
 
     use super::*;
 
-    struct Place(tempfile::TempDir);
+    struct TrustFolder(tempfile::TempDir);
 
-    impl Place {
+    impl TrustFolder {
         fn new() -> Self {
             Self(tempfile::tempdir().unwrap())
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_ones_own_is_trusted() {
-        let place = Place::new();
+        let place = TrustFolder::new();
         assert_eq!(doubt(&place.file("a/b/lib.so")), None);
     }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_others_may_write_to_is_not() {
-        let place = Place::new();
+        let place = TrustFolder::new();
         let file = place.file("a/b/lib.so");
         for (part, mode, trusted) in [
             ("a/b/lib.so", 0o666, false),
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn links_are_followed_to_their_ends() {
-        let place = Place::new();
+        let place = TrustFolder::new();
         let file = place.file("open/lib.so");
         place.file("closed/other");
         place.mode("open", 0o777);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_file_of_another_user_is_not() {
-        let place = Place::new();
+        let place = TrustFolder::new();
         let file = place.file("lib.so");
         // Only root may give files away.
         if std::os::unix::fs::chown(&file, Some(12345), None).is_ok() {

@@ -13,7 +13,7 @@ use embedctl::model::{ModelName, Precision};
 use super::embed::{BatchArgs, RecordArgs, StoreArgs};
 use super::engine::RuntimeArgs;
 use super::model::TokenArgs;
-use super::values::{Named, cosine, percent, positive, precision, providers, seconds};
+use super::values::{NamedValueParser, cosine, percent, positive, precision, providers, seconds};
 
 /// Measure how fast a model is here, what limits it, and which settings are best
 ///
@@ -127,7 +127,7 @@ pub struct BenchEngineArgs {
         hide_env_values = true,
         value_delimiter = ',',
         default_value = "auto",
-        value_parser = Named::new(providers(), provider),
+        value_parser = NamedValueParser::new(providers(), provider),
         hide_possible_values = true
     )]
     pub provider: Vec<String>,

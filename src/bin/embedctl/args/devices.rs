@@ -4,7 +4,7 @@ use clap::Args;
 use embedctl::engine::Provider;
 
 use super::engine::LibraryArgs;
-use super::values::Named;
+use super::values::NamedValueParser;
 
 /// Show what hardware and runtimes are here, which providers work, and what the others lack
 ///
@@ -22,7 +22,7 @@ pub struct DevicesArgs {
         long,
         value_name = "PROVIDERS",
         value_delimiter = ',',
-        value_parser = Named::new(Provider::ALL.map(Provider::name), str::parse::<Provider>),
+        value_parser = NamedValueParser::new(Provider::ALL.map(Provider::name), str::parse::<Provider>),
         hide_possible_values = true
     )]
     pub require: Vec<Provider>,

@@ -14,7 +14,8 @@ use embedctl::tokenize::ChunkBy;
 use super::engine::EngineArgs;
 use super::model::ModelArgs;
 use super::values::{
-    Named, chunk_by, id_type, input_format, on_error, output_format, positive, vector_type,
+    NamedValueParser, chunk_by, id_type, input_format, on_error, output_format, positive,
+    vector_type,
 };
 
 /// Embed the records of files or of standard input
@@ -95,7 +96,7 @@ pub struct OutputArgs {
     #[arg(
         long,
         value_name = "TYPE",
-        value_parser = Named::new(Dtype::ALL.map(Dtype::name), str::parse::<Dtype>),
+        value_parser = NamedValueParser::new(Dtype::ALL.map(Dtype::name), str::parse::<Dtype>),
         hide_possible_values = true
     )]
     pub dtype: Option<Dtype>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use embedctl::engine::{ProviderChoice, ProviderOption};
 
-use super::values::{Devices, Named, cosine, devices, providers};
+use super::values::{Devices, NamedValueParser, cosine, devices, providers};
 
 /// What runs the model.
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub struct ProviderArgs {
         env = "EMBEDCTL_PROVIDER",
         hide_env_values = true,
         default_value = "auto",
-        value_parser = Named::new(providers(), str::parse::<ProviderChoice>),
+        value_parser = NamedValueParser::new(providers(), str::parse::<ProviderChoice>),
         hide_possible_values = true
     )]
     pub provider: ProviderChoice,

@@ -3,7 +3,7 @@
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::model::{ModelName, PoolingMode, Precision};
 
-use super::values::{Named, positive, precision};
+use super::values::{NamedValueParser, positive, precision};
 
 /// Which model, and what overrides its files.
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub struct TokenArgs {
         long,
         value_name = "MODES",
         value_delimiter = ',',
-        value_parser = Named::new(PoolingMode::ALL.map(PoolingMode::name), str::parse::<PoolingMode>),
+        value_parser = NamedValueParser::new(PoolingMode::ALL.map(PoolingMode::name), str::parse::<PoolingMode>),
         hide_possible_values = true
     )]
     pub pooling: Option<Vec<PoolingMode>>,

@@ -14,19 +14,19 @@ use embedctl::tokenize::ChunkBy;
 
 /// A parser whose values have names that shells can complete, though it takes lists or other spellings too.
 #[derive(Debug, Clone)]
-pub struct Named<F> {
+pub struct NamedValueParser<F> {
     names: Vec<&'static str>,
     parse: F,
 }
 
-impl<F> Named<F> {
+impl<F> NamedValueParser<F> {
     pub fn new(names: impl IntoIterator<Item = &'static str>, parse: F) -> Self {
         let names = names.into_iter().collect();
         Self { names, parse }
     }
 }
 
-impl<F, T, E> TypedValueParser for Named<F>
+impl<F, T, E> TypedValueParser for NamedValueParser<F>
 where
     F: Fn(&str) -> Result<T, E> + Clone + Send + Sync + 'static,
     T: Clone + Send + Sync + 'static,

@@ -9,11 +9,11 @@ use clap_complete::{Generator, Shell};
 
 use crate::args::{self, CompletionsArgs};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::printer::Printer;
 
 /// Prints one shell's script, or writes all of them.
-pub fn run(args: &CompletionsArgs, printer: &Printer) -> Result<ExitCode, Failure> {
+pub fn run(args: &CompletionsArgs, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     if let Some(folder) = &args.dir {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create the folder {}", folder.display()))?;

@@ -3,13 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::args::{self, ConfigArgs};
-use crate::config::{Config, SetBy, Setting};
+use crate::config::{CommandSetting, Config, SettingOrigin};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::printer::{Printer, config_table};
 
 /// Prints them.
-pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<ExitCode, Failure> {
+pub fn run(
+    args: &ConfigArgs,
+    config: &Config,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
     let mut program = args::command();
     program.build();
     let wanted = |name: &str| match &args.command {
@@ -21,7 +25,7 @@ pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<Exit
         let name = command.get_name();
         if wanted(name) {
             let of_command = config.settings(command).map_err(|error| {
-                Failure::usage(error.to_string().trim_start_matches("error: ").trim())
+                CommandFailure::usage(error.to_string().trim_start_matches("error: ").trim())
             })?;
             settings.extend(of_command.into_iter().map(|setting| (name, setting)));
         }
@@ -30,7 +34,7 @@ pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<Exit
         printer.pretty(&fields(config, &settings))?;
     } else {
         settings.retain(|(_, setting)| {
-            let said = !matches!(setting.source, SetBy::Default);
+            let said = !matches!(setting.source, SettingOrigin::Default);
             said || (args.all && !setting.values.is_empty())
         });
         printer.text(&config_table(config, &settings))?;
@@ -38,7 +42,7 @@ pub fn run(args: &ConfigArgs, config: &Config, printer: &Printer) -> Result<Exit
     Ok(ExitCode::Done)
 }
 
-fn fields(config: &Config, settings: &[(&str, Setting<'_>)]) -> Value {
+fn fields(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> Value {
     let files = config
         .files
         .iter()
@@ -47,14 +51,14 @@ fn fields(config: &Config, settings: &[(&str, Setting<'_>)]) -> Value {
         (config.absent.iter()).map(|path| json!({"path": path, "kind": "user", "there": false}));
     let settings = settings.iter().map(|(command, setting)| {
         let (source, file, line, variable) = match &setting.source {
-            SetBy::File(entry) => (
+            SettingOrigin::File(entry) => (
                 "file",
                 Some(&entry.place.file),
                 Some(entry.place.line),
                 None,
             ),
-            SetBy::Variable(name) => ("environment", None, None, Some(name)),
-            SetBy::Default => ("default", None, None, None),
+            SettingOrigin::Variable(name) => ("environment", None, None, Some(name)),
+            SettingOrigin::Default => ("default", None, None, None),
         };
         json!({
             "command": command,

@@ -1,18 +1,18 @@
 //! `embedctl devices`: what is here, what works, and what is missing for the rest.
 
 use anyhow::{Context, anyhow};
-use embedctl::availability::{self, DeviceReport, State};
+use embedctl::availability::{self, AvailabilityState, DeviceReport};
 use embedctl::engine::Provider;
 use embedctl::output::RunFiles;
 
 use crate::args::DevicesArgs;
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, devices_table};
 
 /// Finds it out and prints it; then the providers that are required must work.
-pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, Failure> {
+pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     let cancel = interrupt::watch(RunFiles::new())?;
     let command = super::probe_command()
         .context("cannot find this program's own file, which probes libraries as a child")?;
@@ -53,7 +53,7 @@ fn unmet(report: &DeviceReport, required: &[Provider]) -> Option<String> {
     let reasons: Vec<String> = required
         .iter()
         .filter_map(|&provider| report.status(provider))
-        .filter(|status| status.status != State::Works)
+        .filter(|status| status.status != AvailabilityState::Works)
         .map(|status| {
             let mut text = format!("--require {}: it does not work here", status.provider);
             if let Some(reason) = &status.reason {

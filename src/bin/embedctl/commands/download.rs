@@ -7,8 +7,8 @@ use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions};
 use embedctl::hub::{
-    self, Checked, CheckedFile, Downloaded, FileState, Listed, ListedKind, Lock, LockedModel,
-    ModelId, Settings, Wanted,
+    self, CheckedFile, CheckedModel, Downloaded, FileVerdict, HubSettings, ListedKind,
+    ListedWeights, Lock, LockedModel, ModelId, Wanted,
 };
 use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, WeightsPreference};
 use embedctl::output::RunFiles;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args::{DownloadArgs, MessageArgs};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, bytes};
 
@@ -26,11 +26,11 @@ pub fn run(
     args: &DownloadArgs,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
-    let download = Download {
+) -> Result<ExitCode, CommandFailure> {
+    let download = DownloadRun {
         args,
         printer,
-        settings: Settings::from_environment(&super::hub_options(messages))?,
+        settings: HubSettings::from_environment(&super::hub_options(messages))?,
         cancel: interrupt::watch(RunFiles::new())?,
     };
     if args.check {
@@ -41,7 +41,7 @@ pub fn run(
     }
     let models = download.wanted()?;
     if args.local_dir.is_some() && models.len() > 1 {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--local-dir takes one model: its folder holds one model's files",
         ));
     }
@@ -58,20 +58,20 @@ pub fn run(
     Ok(code)
 }
 
-struct Download<'a> {
+struct DownloadRun<'a> {
     args: &'a DownloadArgs,
     printer: &'a Printer,
-    settings: Settings,
+    settings: HubSettings,
     cancel: CancelToken,
 }
 
-impl Download<'_> {
+impl DownloadRun<'_> {
     /// Does something for each of `things`; the first interrupt, closed pipe or wrong option ends it all.
     fn each<T>(
         &self,
         things: &[T],
-        mut work: impl FnMut(&T) -> Result<(), Failure>,
-    ) -> Result<ExitCode, Failure> {
+        mut work: impl FnMut(&T) -> Result<(), CommandFailure>,
+    ) -> Result<ExitCode, CommandFailure> {
         let mut code = ExitCode::Done;
         for (index, thing) in things.iter().enumerate() {
             match work(thing) {
@@ -89,7 +89,7 @@ impl Download<'_> {
     }
 
     /// The weights that `embed` would take here.
-    fn choice(&self) -> Result<FileChoice, Failure> {
+    fn choice(&self) -> Result<FileChoice, CommandFailure> {
         let model = ModelOptions {
             model_file: self.args.onnx.model_file.clone(),
             precision: self.args.onnx.precision,
@@ -104,7 +104,7 @@ impl Download<'_> {
         Ok(model.files())
     }
 
-    fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
+    fn wanted(&self) -> Result<Vec<Wanted>, CommandFailure> {
         let Some(path) = &self.args.locked else {
             return self.args.models.iter().map(|name| self.one(name)).collect();
         };
@@ -130,13 +130,13 @@ impl Download<'_> {
                 lock.models.iter().find(is_it).map(of).ok_or_else(|| {
                     let reason = format!("is not in the lock file {}", path.display());
                     let error = Error::model(name, reason);
-                    Failure::from(error.with_remedy("write it anew with --lock"))
+                    CommandFailure::from(error.with_remedy("write it anew with --lock"))
                 })
             })
             .collect()
     }
 
-    fn one(&self, name: &str) -> Result<Wanted, Failure> {
+    fn one(&self, name: &str) -> Result<Wanted, CommandFailure> {
         Ok(Wanted {
             choice: self.choice()?,
             all: self.args.all,
@@ -145,7 +145,7 @@ impl Download<'_> {
         })
     }
 
-    fn fetch(&self, wanted: &Wanted) -> Result<LockedModel, Failure> {
+    fn fetch(&self, wanted: &Wanted) -> Result<LockedModel, CommandFailure> {
         let downloaded = self.bring(wanted)?;
         let size: u64 = downloaded.files.iter().map(|file| file.size).sum();
         let fetched = downloaded.files.iter().filter(|file| file.fetched).count();
@@ -169,7 +169,7 @@ impl Download<'_> {
         })
     }
 
-    fn bring(&self, wanted: &Wanted) -> Result<Downloaded, Failure> {
+    fn bring(&self, wanted: &Wanted) -> Result<Downloaded, CommandFailure> {
         let downloads = self.printer.downloads();
         let result = hub::meant(wanted.model.meanings(), |model| {
             let wanted = Wanted {
@@ -182,7 +182,7 @@ impl Download<'_> {
         Ok(result.map_err(super::stopped)?)
     }
 
-    fn list(&self, name: &str) -> Result<(), Failure> {
+    fn list(&self, name: &str) -> Result<(), CommandFailure> {
         let downloads = self.printer.downloads();
         let listed = hub::meant(parse(name)?.meanings(), |model| {
             hub::list(&self.settings, &model, downloads.as_ref(), &self.cancel)
@@ -199,30 +199,30 @@ impl Download<'_> {
     }
 
     /// Says what is wrong with a model that is here, and mends it if it may.
-    fn check(&self, name: &str) -> Result<(), Failure> {
+    fn check(&self, name: &str) -> Result<(), CommandFailure> {
         let mut checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
         let mut wrong = Vec::new();
         let mut foreign = Vec::new();
         for file in &checked.files {
             let words = match &file.state {
-                FileState::Damaged { reason } => format!("is damaged: {reason}"),
-                FileState::Missing => "is missing".to_owned(),
-                FileState::Foreign { read: true } => {
+                FileVerdict::Damaged { reason } => format!("is damaged: {reason}"),
+                FileVerdict::Missing => "is missing".to_owned(),
+                FileVerdict::Foreign { read: true } => {
                     foreign.push(file.path.as_str());
                     "is not one of the model's files, and would change its vectors".to_owned()
                 }
-                FileState::Foreign { read: false } => {
+                FileVerdict::Foreign { read: false } => {
                     self.printer.note(format!(
                         "{name}: {} is not one of the model's files",
                         file.path
                     ));
                     continue;
                 }
-                FileState::Ok | FileState::Unverifiable => continue,
+                FileVerdict::Ok | FileVerdict::Unverifiable => continue,
             };
             self.printer
                 .warning(format!("{name}: {} {words}", file.path));
-            if !matches!(file.state, FileState::Foreign { .. }) {
+            if !matches!(file.state, FileVerdict::Foreign { .. }) {
                 wrong.push(file.path.clone());
             }
         }
@@ -232,7 +232,7 @@ impl Download<'_> {
         let unknown = checked
             .files
             .iter()
-            .filter(|file| file.state == FileState::Unverifiable)
+            .filter(|file| file.state == FileVerdict::Unverifiable)
             .count();
         if unknown > 0 {
             self.printer.note(format!(
@@ -243,7 +243,7 @@ impl Download<'_> {
         let failed = |remedy: &str| {
             let (wrong, all) = (wrong.len(), files(checked.files.len()));
             let error = Error::model(name, format!("{wrong} of {all} damaged or missing"));
-            Failure::from(error.with_remedy(remedy))
+            CommandFailure::from(error.with_remedy(remedy))
         };
         if !foreign.is_empty() {
             self.checked(&checked, false)?;
@@ -291,7 +291,7 @@ impl Download<'_> {
             self.checked(&checked, repaired)?;
             return Err(Error::model(name, format!("could not be mended: {still}")).into());
         }
-        let is_own = |file: &&CheckedFile| !matches!(file.state, FileState::Foreign { .. });
+        let is_own = |file: &&CheckedFile| !matches!(file.state, FileVerdict::Foreign { .. });
         let own = checked.files.iter().filter(is_own);
         self.printer.info(format!(
             "{name} at {}: {} verified in {}",
@@ -302,14 +302,14 @@ impl Download<'_> {
         self.checked(&checked, repaired)
     }
 
-    fn checked(&self, checked: &Checked, repaired: bool) -> Result<(), Failure> {
+    fn checked(&self, checked: &CheckedModel, repaired: bool) -> Result<(), CommandFailure> {
         let mut object = json!(checked);
         object["repaired"] = json!(repaired);
         self.object(&object)
     }
 
     /// One line of JSON, if it was asked for.
-    fn object(&self, object: &impl Serialize) -> Result<(), Failure> {
+    fn object(&self, object: &impl Serialize) -> Result<(), CommandFailure> {
         if !self.args.json {
             return Ok(());
         }
@@ -318,14 +318,14 @@ impl Download<'_> {
     }
 }
 
-fn parse(name: &str) -> Result<ModelId, Failure> {
+fn parse(name: &str) -> Result<ModelId, CommandFailure> {
     name.parse().map_err(|reason: String| {
         let folder = if Path::new(name).is_dir() {
             "; it is a folder, which needs no download"
         } else {
             ""
         };
-        Failure::usage(format!("{reason}{folder}"))
+        CommandFailure::usage(format!("{reason}{folder}"))
     })
 }
 
@@ -338,7 +338,7 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-fn table(listed: &Listed) -> String {
+fn table(listed: &ListedWeights) -> String {
     let size = |size: Option<u64>| size.map_or_else(|| "?".to_owned(), bytes);
     let width = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
     let path_width = width(&mut listed.files.iter().map(|file| file.path.len()));

@@ -23,10 +23,10 @@ use super::{profile, resume, stores};
 use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OutputArgs, OverrideArgs};
 use crate::crash;
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::numbers::Numbers;
-use crate::printer::{Printer, Report, destination as destination_name};
+use crate::printer::{Printer, RunReport, destination as destination_name};
 use crate::stdout;
 
 /// Embeds what was asked for and reports it.
@@ -34,7 +34,7 @@ pub fn run(
     args: &EmbedArgs,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let options = options(args, messages)?;
     let numbers = match args.output.dry_run {
         true => None, // it writes nothing
@@ -54,7 +54,7 @@ fn embed(
     mut options: EmbedOptions,
     numbers: Option<&Arc<Numbers>>,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     if options.output.destination == Destination::Stdout {
         stdout::check().context("-o -: vectors cannot be written")?;
     }
@@ -133,7 +133,7 @@ fn embed(
             profile.provider, summary.engine.provider
         ));
     }
-    let report = Report {
+    let report = RunReport {
         summary: &summary,
         profile: options.profile.as_ref(),
         destination: &options.output.destination,
@@ -162,7 +162,7 @@ fn dry_run(
     most: Option<u64>,
     cancel: &CancelToken,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let survey = survey::survey(options, most, cancel)?;
     tell(options, printer);
     printer.survey(&survey, &destination_name(&options.output.destination))?;
@@ -178,14 +178,14 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
-fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Failure> {
+fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--rejects lists records that are skipped, and none are: add --on-error skip (or null)",
         ));
     }
     if args.records.rejects.as_deref() == Some(Path::new("-")) {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--rejects takes a file, and '-' stands for standard output, which is for vectors; name a file \
              (/dev/stderr is one, and so is ./-)",
         ));
@@ -255,7 +255,7 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
 }
 
 /// What runs the model, as far as options say; limits are the caller's.
-pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, Failure> {
+pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, CommandFailure> {
     let runtime = &engine.runtime;
     if let ProviderChoice::List(list) = &engine.providers.provider
         && let Some(idle) = runtime.idle_option(|option| list.contains(&option.provider))
@@ -277,7 +277,7 @@ pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, Failure> {
 pub(super) fn devices(
     devices: Option<&Devices>,
     providers: &ProviderChoice,
-) -> Result<Vec<u32>, Failure> {
+) -> Result<Vec<u32>, CommandFailure> {
     let on_processor = |provider: &Provider| provider.is_on_worker();
     let processor_only = match providers {
         ProviderChoice::Auto | ProviderChoice::Preferably(_) => false,
@@ -286,7 +286,7 @@ pub(super) fn devices(
     match devices {
         None | Some(Devices::All) => Ok(Vec::new()),
         Some(Devices::Numbers(numbers)) if processor_only && numbers != &[0] => {
-            Err(Failure::usage(
+            Err(CommandFailure::usage(
                 "--device: the processor is device 0 and the only one that the providers native, cpu \
                  and rten have; leave --device out (and unset EMBEDCTL_DEVICE)",
             ))
@@ -297,7 +297,7 @@ pub(super) fn devices(
 
 /// The inputs, without what lies in the output that a folder or a pattern among them reaches: the next run
 /// would read what this one writes.
-fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, Failure> {
+fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
     let mut sources = input::expand(&args.inputs, args.input.records.input_format)?;
     if let Some(output) = &args.output.output {
         let is_named = |path: &Path| args.inputs.iter().any(|input| input == path);
@@ -308,7 +308,7 @@ fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, Failure> {
         });
     }
     if sources.is_empty() {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "the inputs hold nothing but what -o names; name other files, or write elsewhere",
         ));
     }
@@ -325,7 +325,7 @@ fn destination(args: &OutputArgs) -> Destination {
 }
 
 /// Whether each record batch is answered by one: Arrow in, Arrow out, and nothing said of columns.
-fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
+fn answers_batches(args: &EmbedArgs) -> Result<bool, CommandFailure> {
     let from_stdin = args.inputs.iter().all(|input| input == Path::new("-"));
     let from_arrow = args.input.records.input_format == Some(InputFormat::Arrow);
     let format = args.output.output_format;
@@ -333,17 +333,17 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
     let output = OutputOptions::new(destination(&args.output));
     let answers = from_stdin && from_arrow && to_arrow && output.is_stream()?;
     if args.input.streams && !answers {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--streams answers Arrow streams from standard input with Arrow streams: `-i arrow -f arrow -o -`",
         ));
     }
     if args.input.streams && !args.input.keep.is_empty() {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--streams: all columns come back, so --keep has nothing to choose; leave it out",
         ));
     }
     if args.input.streams && args.input.sample.is_some() {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--streams: each stream is answered before the next one is read, so --sample cannot draw from all of \
              them; leave it out",
         ));
@@ -351,7 +351,7 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, Failure> {
     Ok(answers && args.input.keep.is_empty())
 }
 
-fn input(args: &EmbedArgs) -> Result<InputOptions, Failure> {
+fn input(args: &EmbedArgs) -> Result<InputOptions, CommandFailure> {
     // It says how much a dry run reads, and nothing of the run; unless records are drawn from so many.
     let is_of_survey = args.output.dry_run && args.input.sample.is_none();
     Ok(InputOptions {

@@ -7,7 +7,7 @@ use embedctl::output::RunFiles;
 
 use crate::args::{InfoArgs, MessageArgs};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, info_table};
 
@@ -16,7 +16,7 @@ pub fn run(
     args: &InfoArgs,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let cancel = interrupt::watch(RunFiles::new())?;
     let options = ModelOptions {
         model: args.model.clone(),

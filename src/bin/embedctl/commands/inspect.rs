@@ -14,7 +14,7 @@ use serde_json::json;
 use super::stores;
 use crate::args::{InspectArgs, MessageArgs};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::Printer;
 
@@ -23,9 +23,9 @@ pub fn run(
     args: &InspectArgs,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     if args.files.len() > 1 && (args.verify.is_some() || args.rejects.is_some()) {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--verify and --rejects are about one file; name one",
         ));
     }
@@ -49,7 +49,7 @@ pub fn run(
         (None, _) => None,
         (Some(count), [file]) => Some(verify(args, messages, file, count, storage, &cancel)?),
         (Some(_), _) => {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "--verify is about one file, and this is a folder of several; name one of them",
             ));
         }
@@ -84,7 +84,7 @@ fn verify(
     count: usize,
     storage: Option<&Storage>,
     cancel: &CancelToken,
-) -> Result<Verified, Failure> {
+) -> Result<Verified, CommandFailure> {
     let (sources, format) = texts(args, &file.file, storage)?;
     let texts = Texts {
         sources,
@@ -113,7 +113,7 @@ fn texts(
     args: &InspectArgs,
     file: &Readable,
     storage: Option<&Storage>,
-) -> Result<(Vec<Source>, Option<InputFormat>), Failure> {
+) -> Result<(Vec<Source>, Option<InputFormat>), CommandFailure> {
     if let Some(input) = &args.input {
         let format = args.records.input_format;
         let sources = stores::sources(std::slice::from_ref(input), format, storage)?;
@@ -122,7 +122,7 @@ fn texts(
     let is_matrix = OutputFormat::from_path(file.path()).is_some_and(OutputFormat::is_matrix);
     let rows = match is_matrix {
         true => file.bytes.beside(".rows.jsonl")?.ok_or_else(|| {
-            Failure::usage(format!(
+            CommandFailure::usage(format!(
                 "--verify: there is no {}.rows.jsonl, which would hold the texts; name what was embedded with --input",
                 file.name
             ))

@@ -10,11 +10,11 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::args::{self, ManArgs};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::printer::Printer;
 
 /// Prints one page, or writes all of them.
-pub fn run(args: &ManArgs, printer: &Printer) -> Result<ExitCode, Failure> {
+pub fn run(args: &ManArgs, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     let mut tool = args::command().disable_help_subcommand(true);
     // Gives every subcommand its full name, `embedctl-embed`, and the global options.
     tool.build();

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{self, EngineOptions, ProviderOption};
-use embedctl::hub::{self, HubOptions, Settings};
+use embedctl::hub::{self, HubOptions, HubSettings};
 use embedctl::model::ModelOptions;
 use embedctl::runtime::RuntimeOptions;
 
@@ -32,14 +32,14 @@ pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
 use crate::args::{Args, Command, MessageArgs};
 use crate::config::Config;
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::printer::Printer;
 
 pub use probe::{arguments as probe_arguments, command as probe_command, run as probe};
 pub use tokenize::{NAME as TOKENIZE, run as tokenize};
 
 /// Runs the command that was asked for.
-pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, Failure> {
+pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
@@ -55,8 +55,8 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
 }
 
 /// A provider's option that could have no effect.
-fn idle_option(option: &ProviderOption) -> Failure {
-    Failure::usage(format!(
+fn idle_option(option: &ProviderOption) -> CommandFailure {
+    CommandFailure::usage(format!(
         "--provider-option {option}: the provider {0} is not among those of --provider; add it there or leave \
          the option out",
         option.provider
@@ -97,7 +97,7 @@ fn ensure(
     messages: &MessageArgs,
     printer: &Printer,
     cancel: &CancelToken,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let (model, _) = engine::settle(model, engine)?;
     fetch(&model, messages, printer, cancel)
 }
@@ -108,8 +108,8 @@ fn fetch(
     messages: &MessageArgs,
     printer: &Printer,
     cancel: &CancelToken,
-) -> Result<(), Failure> {
-    let settings = Settings::from_environment(&hub_options(messages))?;
+) -> Result<(), CommandFailure> {
+    let settings = HubSettings::from_environment(&hub_options(messages))?;
     let downloads = printer.downloads();
     let ensured = hub::ensure(
         &settings,

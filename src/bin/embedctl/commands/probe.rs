@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use embedctl::runtime::probe::{self, ProbeCommand, Request};
+use embedctl::runtime::probe::{self, ProbeCommand, ProbeRequest};
 
 /// Its name on the command line.
 const NAME: &str = "__probe";
@@ -40,7 +40,7 @@ pub fn run(arguments: &[OsString]) -> ! {
 }
 
 fn answer(arguments: &[OsString]) -> io::Result<()> {
-    let request = Request::parse(arguments)?;
+    let request = ProbeRequest::parse(arguments)?;
     leave_no_core_file();
     end_with_parent()?;
     let mut output = take_standard_output()?;

@@ -12,7 +12,7 @@ use embedctl::profile::{self, Profile, Tuned};
 use embedctl::provenance::ProfileUsed;
 
 use crate::args::EmbedArgs;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::printer::Printer;
 
 /// Fills in what a profile says and no option does; the profile, if anything was taken from it.
@@ -20,7 +20,7 @@ pub fn apply(
     args: &EmbedArgs,
     options: &mut EmbedOptions,
     printer: &Printer,
-) -> Result<Option<Profile>, Failure> {
+) -> Result<Option<Profile>, CommandFailure> {
     let (limits, runtime) = (&args.limits, &args.engine.runtime);
     let Some(folder) = profile::default_folder() else {
         return Ok(None);
@@ -80,7 +80,7 @@ pub fn apply(
         return Ok(None);
     }
     let damaged = |cause: Cause| {
-        Failure::usage(format!("{}: {}", path.display(), cause.reason))
+        CommandFailure::usage(format!("{}: {}", path.display(), cause.reason))
             .with_hint("remove it, or use --no-profile".into())
     };
     if let Some(precision) = &taken.precision {

@@ -7,12 +7,15 @@ use embedctl::pipeline::{self, Complete, EmbedOptions};
 use embedctl::safe_text::REDACTED;
 
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::printer::{Printer, count, destination, number};
 use crate::secrets;
 
 /// Under `--resume` or `--retry-rejects`, says that there is nothing left to do, if there is not.
-pub fn finished(options: &EmbedOptions, printer: &Printer) -> Result<Option<ExitCode>, Failure> {
+pub fn finished(
+    options: &EmbedOptions,
+    printer: &Printer,
+) -> Result<Option<ExitCode>, CommandFailure> {
     let Some(Complete {
         state,
         all,
@@ -59,7 +62,7 @@ pub fn code(rejected: u64) -> ExitCode {
 }
 
 /// Adds to a failed run's message what is safe of it, and how to go on.
-pub fn explain(failure: Failure, options: &EmbedOptions) -> Failure {
+pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailure {
     // A command that was refused would be refused again.
     if failure.exit_code() == ExitCode::Usage && options.job.goes_on() {
         return failure;

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
-use embedctl::hub::Settings;
+use embedctl::hub::HubSettings;
 use embedctl::input::{self, InputFormat, Source};
 use embedctl::output::{Calibration, Destination, OutputOptions};
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::storage::{Address, Readable, Storage, StorageOption};
 
 use crate::args::MessageArgs;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Opens the object stores, where the run reads or writes any, and looks its sources up there.
 pub fn open(
@@ -19,7 +19,7 @@ pub fn open(
     settings: &[StorageOption],
     messages: &MessageArgs,
     cancel: &CancelToken,
-) -> Result<Option<Storage>, Failure> {
+) -> Result<Option<Storage>, CommandFailure> {
     let output = match &options.output.destination {
         Destination::Path(path) => Some(path.as_path()),
         Destination::Stdout => None,
@@ -44,7 +44,7 @@ pub fn calibration(
     options: &EmbedOptions,
     storage: Option<&Storage>,
     cancel: &CancelToken,
-) -> Result<Calibration, Failure> {
+) -> Result<Calibration, CommandFailure> {
     let of_parts = pipeline::job(options)?.and_then(|job| job.format());
     let output = OutputOptions {
         format: of_parts.or(options.output.format),
@@ -60,7 +60,7 @@ pub fn sources(
     inputs: &[PathBuf],
     format: Option<InputFormat>,
     storage: Option<&Storage>,
-) -> Result<Vec<Source>, Failure> {
+) -> Result<Vec<Source>, CommandFailure> {
     let sources = input::expand(inputs, format)?;
     Ok(match storage {
         Some(storage) => input::resolve(sources, format, storage)?,
@@ -74,16 +74,16 @@ pub fn storage<'a>(
     settings: &[StorageOption],
     messages: &MessageArgs,
     cancel: &CancelToken,
-) -> Result<Option<Storage>, Failure> {
+) -> Result<Option<Storage>, CommandFailure> {
     if !paths.any(Address::is_url_path) {
         return match settings.first() {
             None => Ok(None),
-            Some(idle) => Err(Failure::usage(format!(
+            Some(idle) => Err(CommandFailure::usage(format!(
                 "--storage-option {}: nothing that this command reads or writes is an address (such as s3://BUCKET/PATH); leave it out",
                 idle.key
             ))),
         };
     }
-    let hub = Settings::from_environment(&super::hub_options(messages))?;
+    let hub = HubSettings::from_environment(&super::hub_options(messages))?;
     Ok(Some(Storage::new(hub, settings.to_vec(), cancel)?))
 }

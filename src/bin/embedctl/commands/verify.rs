@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{embed, stores};
 use crate::args::{MessageArgs, VerifyModelArgs};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::Printer;
 
@@ -26,7 +26,7 @@ pub fn run(
     args: &VerifyModelArgs,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let cancel = interrupt::watch(RunFiles::new())?;
     let named = [Some(&args.against), args.texts.as_ref()];
     let named = named.into_iter().flatten().map(PathBuf::as_path);
@@ -78,14 +78,14 @@ pub fn run(
 }
 
 /// The texts that stand beside vectors, under their name.
-fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, Failure> {
+fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, CommandFailure> {
     for ending in ["jsonl", "txt"] {
         let path = vectors.with_extension(ending);
         if Readable::find(&path, storage)?.is_some() {
             return Ok(path);
         }
     }
-    Err(Failure::usage(
+    Err(CommandFailure::usage(
         "the texts of --against stand neither in a .jsonl nor in a .txt of its name; name them with --texts",
     ))
 }

@@ -23,12 +23,12 @@ pub struct ConfigFile {
     /// Whose it is.
     pub kind: FileKind,
     /// What it says, in its order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ConfigEntry>,
 }
 
 /// A setting.
 #[derive(Debug)]
-pub struct Entry {
+pub struct ConfigEntry {
     /// The command whose table it stands in; `None`: for all.
     pub table: Option<String>,
     /// The option's long name.
@@ -36,19 +36,19 @@ pub struct Entry {
     /// Its values, as they would be typed.
     pub values: Vec<String>,
     /// Where it stands.
-    pub place: Line,
+    pub place: ConfigLine,
 }
 
 /// A line of a file: `embedctl.toml:3`.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct ConfigLine {
     /// The file.
     pub file: PathBuf,
     /// The line, from 1.
     pub line: usize,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for ConfigLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.display(), self.line)
     }
@@ -72,7 +72,7 @@ impl ConfigFile {
             ));
         }
         let text = fs::read_to_string(path).map_err(|error| refuse(&error))?;
-        let line = |offset: usize| Line {
+        let line = |offset: usize| ConfigLine {
             file: path.to_path_buf(),
             line: 1 + text
                 .bytes()
@@ -109,7 +109,7 @@ impl ConfigFile {
         program: &Command,
         name: &Spanned<std::borrow::Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
-        line: &dyn Fn(usize) -> Line,
+        line: &dyn Fn(usize) -> ConfigLine,
     ) -> Result<(), String> {
         let place = line(name.span().start);
         let written = name.get_ref();
@@ -177,7 +177,7 @@ impl ConfigFile {
                 }
             }
         }
-        let entry = Entry {
+        let entry = ConfigEntry {
             table: command.map(|command| command.get_name().to_owned()),
             key: own_key.to_owned(),
             values,
@@ -188,7 +188,7 @@ impl ConfigFile {
         if let Some(reason) = reasons.next() {
             return Err(format!("{}: {reason}", entry.place));
         }
-        let same = |one: &&Entry| one.table == entry.table && one.key == entry.key;
+        let same = |one: &&ConfigEntry| one.table == entry.table && one.key == entry.key;
         if let Some(first) = self.entries.iter().find(same) {
             return Err(format!(
                 "{}: {} stands on line {} already",

@@ -22,8 +22,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use embedctl::runtime;
 
 use crate::args;
+pub use file::ConfigEntry;
 use file::ConfigFile;
-pub use file::Entry;
 pub use places::FileKind;
 
 /// The files in force, the nearest first.
@@ -108,7 +108,7 @@ impl Config {
         &'e self,
         command: &'c Command,
         typed: &ArgMatches,
-    ) -> Result<Vec<(&'c Arg, &'e Entry)>, clap::Error> {
+    ) -> Result<Vec<(&'c Arg, &'e ConfigEntry)>, clap::Error> {
         let excludes = |one: &Arg, other: &Arg| {
             let conflicts = |a: &Arg, b: &Arg| {
                 let others = command.get_arg_conflicts_with(a);
@@ -118,7 +118,7 @@ impl Config {
             };
             conflicts(one, other) || conflicts(other, one)
         };
-        let mut taken: Vec<(&'c Arg, &'e Entry)> = Vec::new();
+        let mut taken: Vec<(&'c Arg, &'e ConfigEntry)> = Vec::new();
         for (index, entry) in self.in_order(command.get_name()) {
             let Some(arg) = option(command, &entry.key) else {
                 continue; // another command's
@@ -158,7 +158,7 @@ impl Config {
     }
 
     /// What the files say to a command, the nearest first, with each file's index.
-    fn in_order(&self, command: &str) -> Vec<(usize, &Entry)> {
+    fn in_order(&self, command: &str) -> Vec<(usize, &ConfigEntry)> {
         let mut found = Vec::new();
         for (index, file) in self.files.iter().enumerate() {
             for table in [Some(command), None] {
@@ -171,7 +171,10 @@ impl Config {
     }
 
     /// The settings of a command, as `embedctl config` shows them.
-    pub fn settings<'a>(&'a self, command: &'a Command) -> Result<Vec<Setting<'a>>, clap::Error> {
+    pub fn settings<'a>(
+        &'a self,
+        command: &'a Command,
+    ) -> Result<Vec<CommandSetting<'a>>, clap::Error> {
         // Nothing but the environment has been typed.
         let typed = lenient(&["embedctl".into(), command.get_name().into()]);
         let typed = (typed.as_ref()).and_then(|typed| typed.subcommand_matches(command.get_name()));
@@ -188,17 +191,17 @@ impl Config {
             let (values, source) = if let Some((name, value)) =
                 variable.and_then(|name| Some((name.clone(), value(&name)?)))
             {
-                (vec![value], SetBy::Variable(name))
+                (vec![value], SettingOrigin::Variable(name))
             } else if let Some((_, entry)) =
                 taken.iter().find(|(one, _)| one.get_id() == arg.get_id())
             {
-                (entry.values.clone(), SetBy::File(entry))
+                (entry.values.clone(), SettingOrigin::File(entry))
             } else {
                 let values = arg.get_default_values().iter();
                 let values = values.map(|value| value.to_string_lossy().into_owned());
-                (values.collect(), SetBy::Default)
+                (values.collect(), SettingOrigin::Default)
             };
-            Some(Setting {
+            Some(CommandSetting {
                 key,
                 values,
                 source,
@@ -216,7 +219,7 @@ pub struct Completed<'a> {
     /// For arguments without a name.
     pub defaults: Vec<PositionalDefault>,
     /// What was taken of the files.
-    pub taken: Vec<&'a Entry>,
+    pub taken: Vec<&'a ConfigEntry>,
 }
 
 /// Values for an argument without a name, where neither the command line nor the environment gives any.
@@ -232,20 +235,20 @@ pub struct PositionalDefault {
 
 /// A setting of a command.
 #[derive(Debug)]
-pub struct Setting<'a> {
+pub struct CommandSetting<'a> {
     /// The option's long name.
     pub key: &'a str,
     /// What it is; none where nothing says and there is no fixed default.
     pub values: Vec<String>,
     /// Where that comes from.
-    pub source: SetBy<'a>,
+    pub source: SettingOrigin<'a>,
 }
 
 /// Where a setting comes from.
 #[derive(Debug)]
-pub enum SetBy<'a> {
+pub enum SettingOrigin<'a> {
     /// A file.
-    File(&'a Entry),
+    File(&'a ConfigEntry),
     /// An environment variable.
     Variable(String),
     /// The program.
@@ -289,12 +292,12 @@ fn is_switch(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::SetTrue)
 }
 
-fn is_off(arg: &Arg, entry: &Entry) -> bool {
+fn is_off(arg: &Arg, entry: &ConfigEntry) -> bool {
     is_switch(arg) && entry.values == ["false"]
 }
 
 /// The words of an entry for an option with a long name: one for each value, which begins with that name and `=`.
-fn option_words(arg: &Arg, long: &str, entry: &Entry) -> Vec<String> {
+fn option_words(arg: &Arg, long: &str, entry: &ConfigEntry) -> Vec<String> {
     match arg.get_action() {
         ArgAction::SetTrue if entry.values == ["true"] => vec![format!("--{long}")],
         ArgAction::SetTrue => Vec::new(),
@@ -315,7 +318,7 @@ fn refusal(reason: String) -> clap::Error {
 }
 
 /// What clap says about an option, with the place where it stands.
-pub fn located(mut error: clap::Error, taken: &[&Entry]) -> clap::Error {
+pub fn located(mut error: clap::Error, taken: &[&ConfigEntry]) -> clap::Error {
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg).cloned() else {
         return error;
     };

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 
 use embedctl::stage::{Stage, StageWatch};
 
-use super::{Numbers, State, now};
+use super::{Numbers, NumbersState, now};
 
 /// The file's text.
-pub(super) fn text(numbers: &Numbers, state: &State) -> String {
+pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     let engine = state.engine.as_ref();
     let labels = [
         ("model", numbers.model.as_str()),
@@ -25,7 +25,7 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
         let value = numbers.printer.safe(value);
         format!("{name}=\"{}\"", escaped(&value))
     });
-    let mut file = File {
+    let mut file = MetricsText {
         labels: labels.join(","),
         text: String::new(),
     };
@@ -119,12 +119,12 @@ pub(super) fn text(numbers: &Numbers, state: &State) -> String {
 }
 
 /// The text under way.
-struct File {
+struct MetricsText {
     labels: String,
     text: String,
 }
 
-impl File {
+impl MetricsText {
     fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.one(&format!("{name}_total"), "counter", help, value as f64);
     }

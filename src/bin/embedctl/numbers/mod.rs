@@ -26,17 +26,17 @@ use tempfile::Builder;
 
 use crate::args::NumberArgs;
 use crate::exit::ExitCode;
-use crate::failure::Failure;
-use crate::printer::{Meter, Printer, Report, destination};
+use crate::failure::CommandFailure;
+use crate::printer::{Meter, Printer, RunReport, destination};
 
 /// A form of the numbers.
-type Form = fn(&Numbers, &State) -> String;
+type NumbersForm = fn(&Numbers, &NumbersState) -> String;
 
 /// Writes a run's numbers while it lasts.
 pub struct Numbers {
     printer: Printer,
     /// Where each form goes.
-    files: Vec<(PathBuf, Form)>,
+    files: Vec<(PathBuf, NumbersForm)>,
     /// The model, as it was asked for.
     model: String,
     /// Where vectors go.
@@ -46,13 +46,13 @@ pub struct Numbers {
     began: Instant,
     began_at: f64,
     // Numbers to be shown: a panic elsewhere leaves nothing half-done in them.
-    state: Mutex<State>,
+    state: Mutex<NumbersState>,
     stop: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
 /// What is known so far.
 #[derive(Default)]
-struct State {
+struct NumbersState {
     meter: Meter,
     counts: Counts,
     engine: Option<EngineInfo>,
@@ -62,19 +62,19 @@ struct State {
     total_bytes: Option<u64>,
     /// The fields of a finished run's summary.
     summary: Option<Map<String, Value>>,
-    end: Option<End>,
+    end: Option<RunEnd>,
     /// Whether a write has failed, which is told once.
     failed: bool,
 }
 
 /// How a run ended.
-struct End {
+struct RunEnd {
     at: f64,
     code: ExitCode,
     error: Option<String>,
 }
 
-impl State {
+impl NumbersState {
     /// How the run fares, in one word.
     fn name(&self) -> &'static str {
         match &self.end {
@@ -96,16 +96,19 @@ impl Numbers {
         args: &NumberArgs,
         options: &EmbedOptions,
         printer: &Printer,
-    ) -> Result<Option<Arc<Self>>, Failure> {
-        let stats = args.stats.clone().map(|path| (path, stats::text as Form));
+    ) -> Result<Option<Arc<Self>>, CommandFailure> {
+        let stats = args
+            .stats
+            .clone()
+            .map(|path| (path, stats::text as NumbersForm));
         let metrics = args.metrics.clone();
-        let metrics = metrics.map(|path| (path, metrics::text as Form));
-        let files: Vec<(PathBuf, Form)> = stats.into_iter().chain(metrics).collect();
+        let metrics = metrics.map(|path| (path, metrics::text as NumbersForm));
+        let files: Vec<(PathBuf, NumbersForm)> = stats.into_iter().chain(metrics).collect();
         if files.is_empty() {
             return Ok(None);
         }
         if let Some((path, _)) = files.iter().find(|(path, _)| path == Path::new("-")) {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "--stats and --metrics take a file, which is replaced whole, and '{}' stands for standard output",
                 path.display()
             )));
@@ -134,7 +137,7 @@ impl Numbers {
     }
 
     /// The summary of a run that has done its work.
-    pub fn summary(&self, report: &Report<'_>) {
+    pub fn summary(&self, report: &RunReport<'_>) {
         let mut state = locked(&self.state);
         state.counts = report.summary.counts;
         state.engine = Some(report.summary.engine.clone());
@@ -142,14 +145,14 @@ impl Numbers {
     }
 
     /// Writes the files for the last time.
-    pub fn end(&self, result: &Result<ExitCode, Failure>) {
+    pub fn end(&self, result: &Result<ExitCode, CommandFailure>) {
         let stop = locked(&self.stop);
         if let Some((sender, thread)) = { stop }.take() {
             drop(sender);
             // It has nothing to say.
             let _ = thread.join();
         }
-        locked(&self.state).end = Some(End {
+        locked(&self.state).end = Some(RunEnd {
             at: now(),
             code: match result {
                 Ok(code) => *code,
@@ -164,13 +167,13 @@ impl Numbers {
     }
 
     /// Time from the first batch on.
-    fn worked(&self, state: &State) -> Duration {
+    fn worked(&self, state: &NumbersState) -> Duration {
         state
             .working
             .map_or(Duration::ZERO, |start| start.elapsed())
     }
 
-    fn keep_writing(self: &Arc<Self>, every: Duration) -> Result<(), Failure> {
+    fn keep_writing(self: &Arc<Self>, every: Duration) -> Result<(), CommandFailure> {
         let (sender, stopped) = bounded(0);
         let numbers = Arc::clone(self);
         let writer = thread::Builder::new().name("numbers".to_owned());

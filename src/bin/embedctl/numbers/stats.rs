@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Numbers, State, now};
+use super::{Numbers, NumbersState, now};
 use crate::printer::stage_fields;
 
 /// Counts up when a member goes or changes its meaning.
 const SCHEMA: u32 = 1;
 
 /// The file's text.
-pub(super) fn text(numbers: &Numbers, state: &State) -> String {
+pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     let reading = state.meter.read(numbers.worked(state));
     let counts = &state.counts;
     let end = state.end.as_ref();

@@ -1,11 +1,11 @@
 //! The table of `embedctl config`, for people.
 
-use super::table::Table;
-use crate::config::{Config, SetBy, Setting};
+use super::table::TextTable;
+use crate::config::{CommandSetting, Config, SettingOrigin};
 
 /// The table.
-pub fn table(config: &Config, settings: &[(&str, Setting<'_>)]) -> String {
-    let mut table = Table::default();
+pub fn table(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> String {
+    let mut table = TextTable::default();
     table.line("Files, the nearest first");
     for file in &config.files {
         table.line(&format!("  {}", file.path.display()));
@@ -23,9 +23,9 @@ pub fn table(config: &Config, settings: &[(&str, Setting<'_>)]) -> String {
             last = command;
         }
         let source = match &setting.source {
-            SetBy::File(entry) => entry.place.to_string(),
-            SetBy::Variable(name) => name.clone(),
-            SetBy::Default => "default".to_owned(),
+            SettingOrigin::File(entry) => entry.place.to_string(),
+            SettingOrigin::Variable(name) => name.clone(),
+            SettingOrigin::Default => "default".to_owned(),
         };
         let key = setting.key;
         table.line(&format!(

@@ -1,17 +1,17 @@
 //! The table of `embedctl devices`, for people.
 
-use embedctl::availability::{DeviceReport, ProviderStatus, State};
+use embedctl::availability::{AvailabilityState, DeviceReport, ProviderStatus};
 use embedctl::device::{CoreLimit, Cpu, Gpu, Hardware, Memory, Vulkan};
 use embedctl::engine::Provider;
 use embedctl::runtime::PluginReport;
 use embedctl::runtime::probe::LibraryReport;
 
-use super::table::Table;
+use super::table::TextTable;
 use super::words::number;
 
 /// The table.
 pub fn table(report: &DeviceReport) -> String {
-    let mut table = Table::default();
+    let mut table = TextTable::default();
     table.line("Hardware");
     hardware(&report.hardware, &mut table);
     table.line("");
@@ -36,7 +36,7 @@ pub fn table(report: &DeviceReport) -> String {
     table.text
 }
 
-fn hardware(hardware: &Hardware, table: &mut Table) {
+fn hardware(hardware: &Hardware, table: &mut TextTable) {
     table.entry("processor", &processor(&hardware.cpu));
     if !hardware.cpu.instructions.is_empty() {
         table.entry("", &hardware.cpu.instructions.join(" "));
@@ -147,7 +147,7 @@ fn vulkan(vulkan: &Vulkan, gpus: &[Gpu]) -> &'static str {
     }
 }
 
-fn runtime(library: &LibraryReport, table: &mut Table) {
+fn runtime(library: &LibraryReport, table: &mut TextTable) {
     let origin = &library.origin;
     let has: Vec<&str> = Provider::ALL
         .into_iter()
@@ -172,7 +172,7 @@ fn runtime(library: &LibraryReport, table: &mut Table) {
 }
 
 /// A plug-in of the library above it.
-fn plugin(plugin: &PluginReport, table: &mut Table) {
+fn plugin(plugin: &PluginReport, table: &mut TextTable) {
     let providers = plugin.providers();
     let name = match providers.as_slice() {
         [] => plugin
@@ -217,18 +217,21 @@ fn found(origin: &str) -> String {
     }
 }
 
-fn provider(status: &ProviderStatus, table: &mut Table) {
+fn provider(status: &ProviderStatus, table: &mut TextTable) {
     let why = || status.reason.clone().unwrap_or_default();
     let (word, text) = match status.status {
-        State::Works => ("works", works(status)),
-        State::Unusable => ("unusable", why()),
-        State::Absent => ("not here", why()),
+        AvailabilityState::Works => ("works", works(status)),
+        AvailabilityState::Unusable => ("unusable", why()),
+        AvailabilityState::Absent => ("not here", why()),
     };
     table.wrapped(
         &format!("  {:<12}  {word:<8}  ", status.provider.name()),
         &text,
     );
-    table.remedy(status.status != State::Works, status.remedy.as_ref());
+    table.remedy(
+        status.status != AvailabilityState::Works,
+        status.remedy.as_ref(),
+    );
 }
 
 /// What runs it, on what.
@@ -271,8 +274,8 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    fn lines(write: impl FnOnce(&mut Table)) -> Vec<String> {
-        let mut table = Table::default();
+    fn lines(write: impl FnOnce(&mut TextTable)) -> Vec<String> {
+        let mut table = TextTable::default();
         write(&mut table);
         table.text.lines().map(str::to_owned).collect()
     }

@@ -3,12 +3,12 @@
 use embedctl::info::{Fit, ModelInfo};
 use embedctl::model::{Card, FileCard};
 
-use super::table::Table;
+use super::table::TextTable;
 use super::words::{bytes, count};
 
 /// The table.
 pub fn table(info: &ModelInfo) -> String {
-    let mut table = Table::default();
+    let mut table = TextTable::default();
     model(&info.model, &mut table);
     table.line("");
     table.line("Files");
@@ -27,7 +27,7 @@ pub fn table(info: &ModelInfo) -> String {
     table.text
 }
 
-fn model(model: &Card, table: &mut Table) {
+fn model(model: &Card, table: &mut TextTable) {
     table.line("Model");
     table.entry("name", &model.id);
     if let Some(revision) = &model.revision {
@@ -97,7 +97,7 @@ fn line(file: &FileCard) -> String {
     format!("  {:>9}  {}  {precision}", bytes(file.size), file.path)
 }
 
-fn provider(fit: &Fit, taken: bool, table: &mut Table) {
+fn provider(fit: &Fit, taken: bool, table: &mut TextTable) {
     let word = if fit.runs { "yes" } else { "no" };
     let text = match (&fit.reason, &fit.weights) {
         (Some(reason), _) => reason.clone(),

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::Printer;
 use super::summary::engine;
-use super::table::Table;
+use super::table::TextTable;
 use super::words::{bytes, count, number};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 impl Printer {
     /// The tables, to standard output.
@@ -17,8 +17,8 @@ impl Printer {
         files: &[Inspection],
         differences: &[Difference],
         verified: Option<&Verified>,
-    ) -> Result<(), Failure> {
-        let mut table = Table::default();
+    ) -> Result<(), CommandFailure> {
+        let mut table = TextTable::default();
         for one in folders {
             folder(one, &mut table);
             table.line("");
@@ -40,7 +40,7 @@ impl Printer {
     }
 }
 
-fn folder(folder: &Folder, table: &mut Table) {
+fn folder(folder: &Folder, table: &mut TextTable) {
     table.line(&folder.path);
     let whole = match folder.complete {
         true => "complete",
@@ -74,7 +74,7 @@ fn folder(folder: &Folder, table: &mut Table) {
     );
 }
 
-fn file(file: &Inspection, table: &mut Table) {
+fn file(file: &Inspection, table: &mut TextTable) {
     table.line(&file.path.display().to_string());
     table.entry("format", &format!("{}, {}", file.format, bytes(file.bytes)));
     for column in &file.columns {
@@ -132,7 +132,7 @@ fn health(health: &Health) -> String {
     )
 }
 
-fn provenance(made: &Value, table: &mut Table) {
+fn provenance(made: &Value, table: &mut TextTable) {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let by = &made["engine"];
     let precision = by["precision"].as_str().map(|one| format!(", {one}"));
@@ -209,7 +209,7 @@ fn words(verified: &Verified) -> String {
     )
 }
 
-fn differences(differences: &[Difference], table: &mut Table) {
+fn differences(differences: &[Difference], table: &mut TextTable) {
     let (grave, harmless): (Vec<_>, Vec<_>) = differences.iter().partition(|one| one.decides);
     let mut list = |title: &str, all: &[&Difference]| {
         table.line(title);

@@ -13,13 +13,13 @@ pub struct Meter {
     /// The state at the last written window.
     written: Counts,
     /// The window in hand.
-    window: Option<Window>,
+    window: Option<RateWindow>,
     /// Size of the input, where it is known.
     total_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct RateWindow {
     /// Bytes of the input consumed at its end.
     consumed: u64,
     /// Tokens that it has to run.
@@ -30,7 +30,7 @@ struct Window {
 
 /// A moment of a run, as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
+pub struct MeterReading {
     /// Rows embedded.
     pub rows: u64,
     /// Rows written.
@@ -55,7 +55,7 @@ impl Meter {
 
     /// The next window's batches come.
     pub fn window(&mut self, consumed: u64, tokens: u64) {
-        self.window = Some(Window {
+        self.window = Some(RateWindow {
             consumed,
             tokens,
             tokens_before: self.done.tokens,
@@ -83,14 +83,14 @@ impl Meter {
     }
 
     /// The state after working for `elapsed`.
-    pub fn read(&self, elapsed: Duration) -> Reading {
+    pub fn read(&self, elapsed: Duration) -> MeterReading {
         let seconds = elapsed.as_secs_f64();
         let rate = |amount: u64| per(amount as f64, seconds);
         let share = self.share();
         let left = share
             .filter(|&share| share > 0.0 && share < 1.0)
             .map(|share| Duration::from_secs_f64(seconds * (1.0 - share) / share));
-        Reading {
+        MeterReading {
             rows: self.done.rows,
             written: self.written.embedded,
             rejected: self.written.rejected,

@@ -33,14 +33,14 @@ pub use info::table as info_table;
 pub use meter::Meter;
 pub use parser::print_parser_answer;
 pub use progress::{Hooks, Live};
-pub use summary::{Report, destination, engine as engine_label, stage_fields};
+pub use summary::{RunReport, destination, engine as engine_label, stage_fields};
 pub use transfer::Downloads;
 pub use words::{bytes, count, number};
 
 use embedctl::safe_text::{Secrets, printable, printable_json};
 
 use crate::args::{LogFormat, MessageArgs, When};
-use crate::failure::{Failure, panic_message};
+use crate::failure::{CommandFailure, panic_message};
 use crate::stdout;
 use progress::Display;
 
@@ -54,7 +54,7 @@ enum Verbosity {
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum MessageLevel {
     Error,
     Warning,
     Note,
@@ -62,7 +62,7 @@ enum Level {
     Debug,
 }
 
-impl Level {
+impl MessageLevel {
     /// The least verbosity at which messages of this level are shown.
     fn shown_from(self) -> Verbosity {
         match self {
@@ -134,7 +134,7 @@ impl Printer {
     }
 
     /// Why a command failed, with all causes; the hint comes last.
-    pub fn failure(&self, failure: &Failure) {
+    pub fn failure(&self, failure: &CommandFailure) {
         if self.json {
             let messages = failure.messages();
             let (message, causes) = messages
@@ -148,7 +148,7 @@ impl Printer {
             }));
             return;
         }
-        self.message(Level::Error, failure);
+        self.message(MessageLevel::Error, failure);
         if let Some(hint) = failure.hint() {
             self.hint(hint);
         }
@@ -156,31 +156,31 @@ impl Printer {
 
     /// Something that should not be overlooked; hidden by `-q`.
     pub fn warning(&self, message: impl fmt::Display) {
-        self.message(Level::Warning, message);
+        self.message(MessageLevel::Warning, message);
     }
 
     /// Something that is told once, such as a default that was taken; hidden by `-q`.
     pub fn note(&self, message: impl fmt::Display) {
-        self.message(Level::Note, message);
+        self.message(MessageLevel::Note, message);
     }
 
     /// What happened; hidden by `-q`.
     pub fn info(&self, message: impl fmt::Display) {
-        self.message(Level::Info, message);
+        self.message(MessageLevel::Info, message);
     }
 
     /// Details that `-v` asks for.
     pub fn detail(&self, message: impl fmt::Display) {
-        self.message(Level::Debug, message);
+        self.message(MessageLevel::Debug, message);
     }
 
     /// Text for people, to standard output.
-    pub fn text(&self, text: &str) -> Result<(), Failure> {
+    pub fn text(&self, text: &str) -> Result<(), CommandFailure> {
         self.data(printable(&self.secrets.redact(text)).as_bytes())
     }
 
     /// JSON, to standard output.
-    pub fn json(&self, text: &str) -> Result<(), Failure> {
+    pub fn json(&self, text: &str) -> Result<(), CommandFailure> {
         self.data(printable_json(&self.secrets.redact(text)).as_bytes())
     }
 
@@ -190,7 +190,7 @@ impl Printer {
         json: bool,
         found: &T,
         table: fn(&T) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         match json {
             true => self.pretty(found),
             false => self.text(&table(found)),
@@ -198,13 +198,13 @@ impl Printer {
     }
 
     /// The same, over several lines.
-    pub fn pretty(&self, object: &impl Serialize) -> Result<(), Failure> {
+    pub fn pretty(&self, object: &impl Serialize) -> Result<(), CommandFailure> {
         let json = serde_json::to_string_pretty(object).context("cannot write JSON")?;
         self.json(&format!("{json}\n"))
     }
 
     /// What comes from this program alone, to standard output.
-    pub fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn data(&self, bytes: &[u8]) -> Result<(), CommandFailure> {
         let mut stdout = io::stdout().lock();
         let written = stdout::check()
             .and_then(|()| stdout.write_all(bytes))
@@ -232,12 +232,12 @@ impl Printer {
     pub fn downloads(&self) -> Arc<Downloads> {
         let terminal = self.draws();
         let display = match self.progress {
-            When::Always if terminal => transfer::Display::bars(),
-            When::Always => transfer::Display::Lines,
+            When::Always if terminal => transfer::TransferDisplay::bars(),
+            When::Always => transfer::TransferDisplay::Lines,
             When::Auto if terminal && self.verbosity > Verbosity::Quiet => {
-                transfer::Display::bars()
+                transfer::TransferDisplay::bars()
             }
-            When::Auto | When::Never => transfer::Display::Files,
+            When::Auto | When::Never => transfer::TransferDisplay::Files,
         };
         Arc::new(Downloads::new(self.clone(), display))
     }
@@ -259,7 +259,7 @@ impl Printer {
         if backtrace.status() == BacktraceStatus::Captured {
             message.push_str(&format!("\n{backtrace}"));
         }
-        self.message(Level::Error, message);
+        self.message(MessageLevel::Error, message);
     }
 
     /// An error as [`Printer::failure`] would print it, to be printed where nothing can be made any more.
@@ -279,14 +279,14 @@ impl Printer {
         self.line(&format!("{label} {}", self.safe(message)));
     }
 
-    fn message(&self, level: Level, message: impl fmt::Display) {
+    fn message(&self, level: MessageLevel, message: impl fmt::Display) {
         if self.verbosity >= level.shown_from() {
             self.print(level, message);
         }
     }
 
     /// Prints a message however little is to be said.
-    fn print(&self, level: Level, message: impl fmt::Display) {
+    fn print(&self, level: MessageLevel, message: impl fmt::Display) {
         if self.json {
             self.object(&json!({"level": level.name(), "message": message.to_string()}));
         } else if let Some((label, colour)) = level.label() {
@@ -298,7 +298,7 @@ impl Printer {
     }
 
     /// One message for programs, with fields of its own.
-    fn event(&self, level: Level, event: &str, message: &str, fields: Map<String, Value>) {
+    fn event(&self, level: MessageLevel, event: &str, message: &str, fields: Map<String, Value>) {
         let mut object = Map::new();
         object.insert("level".to_owned(), level.name().into());
         object.insert("event".to_owned(), event.into());
@@ -308,7 +308,13 @@ impl Printer {
     }
 
     /// The same, if it is to be shown.
-    fn shown_event(&self, level: Level, event: &str, message: &str, fields: Map<String, Value>) {
+    fn shown_event(
+        &self,
+        level: MessageLevel,
+        event: &str,
+        message: &str,
+        fields: Map<String, Value>,
+    ) {
         if self.verbosity >= level.shown_from() {
             self.event(level, event, message, fields);
         }

@@ -12,10 +12,10 @@ use embedctl::storage::Address;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
-use super::meter::{Meter, Reading};
+use super::meter::{Meter, MeterReading};
 use super::summary::{engine, measured};
 use super::words::{count, duration, number};
-use super::{Level, Printer};
+use super::{MessageLevel, Printer};
 
 /// Steps of a bar from empty to full.
 const STEPS: u64 = 1000;
@@ -66,11 +66,11 @@ pub struct Live {
     display: Display,
     hooks: Hooks,
     // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ProgressState {
     meter: Meter,
     began: Option<Instant>,
     shown: Option<Instant>,
@@ -79,8 +79,8 @@ struct State {
     warnings: Vec<String>,
 }
 
-impl State {
-    fn read(&self) -> Reading {
+impl ProgressState {
+    fn read(&self) -> MeterReading {
         let elapsed = self.began.map_or(Duration::ZERO, |began| began.elapsed());
         self.meter.read(elapsed)
     }
@@ -151,7 +151,7 @@ impl Live {
             .any(|one| one == message)
     }
 
-    fn show(&self, state: &mut State) {
+    fn show(&self, state: &mut ProgressState) {
         match &self.display {
             Display::Bar(bar) if state.is_due(BAR_EVERY) => {
                 let reading = state.read();
@@ -174,7 +174,7 @@ impl Live {
         }
     }
 
-    fn line(&self, state: &mut State, reading: &Reading) {
+    fn line(&self, state: &mut ProgressState, reading: &MeterReading) {
         state.shown_rows = Some(reading.rows);
         let mut message = text(reading);
         if let Some(share) = reading.share {
@@ -191,7 +191,7 @@ impl Live {
             });
             if let serde_json::Value::Object(fields) = fields {
                 self.printer
-                    .event(Level::Info, "progress", &message, fields);
+                    .event(MessageLevel::Info, "progress", &message, fields);
             }
         } else {
             self.printer.line(&message);
@@ -280,7 +280,7 @@ fn fallback(info: &EngineInfo) -> Option<String> {
 }
 
 /// What matters most comes first: a narrow terminal shows the beginning.
-fn text(reading: &Reading) -> String {
+fn text(reading: &MeterReading) -> String {
     let mut text = String::new();
     if let Some(left) = reading.left {
         // Fractions of a second would be false precision.

@@ -12,11 +12,11 @@ use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
 
 use super::words::{count, dimensions, duration, number, percent};
-use super::{Level, Printer};
+use super::{MessageLevel, Printer};
 
 /// A finished run and what the command line knows about it.
 #[derive(Debug)]
-pub struct Report<'a> {
+pub struct RunReport<'a> {
     /// What the library did.
     pub summary: &'a Summary,
     /// The tuned profile that was used.
@@ -29,7 +29,7 @@ pub struct Report<'a> {
     pub nulls: bool,
 }
 
-impl Report<'_> {
+impl RunReport<'_> {
     fn rate(&self, amount: u64) -> f64 {
         per(amount as f64, self.summary.run.as_secs_f64())
     }
@@ -205,9 +205,14 @@ pub fn destination(destination: &Destination) -> String {
 impl Printer {
     /// What a finished run did. Records that were rejected are named even with `-q`, unless they stand
     /// in a file.
-    pub fn report(&self, report: &Report<'_>) {
+    pub fn report(&self, report: &RunReport<'_>) {
         if self.json {
-            self.event(Level::Info, "summary", &report.headline(), report.fields());
+            self.event(
+                MessageLevel::Info,
+                "summary",
+                &report.headline(),
+                report.fields(),
+            );
             return;
         }
         self.info(report.headline());
@@ -219,7 +224,7 @@ impl Printer {
         self.rejected(report);
     }
 
-    fn rejected(&self, report: &Report<'_>) {
+    fn rejected(&self, report: &RunReport<'_>) {
         let total = report.summary.counts.rejected;
         if total == 0 {
             return;
@@ -239,7 +244,7 @@ impl Printer {
         for reason in shown {
             message.push_str(&format!("\n  {reason}"));
         }
-        self.print(Level::Warning, message);
+        self.print(MessageLevel::Warning, message);
         match report.destination {
             Destination::Path(path) if is_folder(path) => self.hint(&format!(
                 "all of them are listed in _embedctl/rejects of {}; mend them in their lines, and {}",

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::Printer;
 use super::summary::engine;
-use super::table::Table;
+use super::table::TextTable;
 use super::words::{bytes, count, dimensions, duration, number};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 impl Printer {
     /// The table, or with `--log-format json` one object, to standard output.
-    pub fn survey(&self, survey: &Survey, output: &str) -> Result<(), Failure> {
+    pub fn survey(&self, survey: &Survey, output: &str) -> Result<(), CommandFailure> {
         if self.json {
             let object = serde_json::to_value(survey).unwrap_or(Value::Null);
             return self.json(&format!("{object}\n"));
@@ -23,7 +23,7 @@ impl Printer {
 }
 
 fn table(survey: &Survey, output: &str) -> String {
-    let mut table = Table::default();
+    let mut table = TextTable::default();
     let sample = &survey.sample;
     let records = number(sample.records, "record");
     let what = match (survey.retried, sample.whole) {
@@ -111,7 +111,7 @@ fn tokens(survey: &Survey) -> String {
     text
 }
 
-fn estimate(survey: &Survey, all: &Estimate, output: &str, table: &mut Table) {
+fn estimate(survey: &Survey, all: &Estimate, output: &str, table: &mut TextTable) {
     let measured = &survey.measured;
     let about = if survey.sample.whole { "" } else { "about " };
     table.line(&format!(

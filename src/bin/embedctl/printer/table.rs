@@ -9,11 +9,11 @@ const INDENT: usize = 15;
 
 /// Lines as they come.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct TextTable {
     pub(super) text: String,
 }
 
-impl Table {
+impl TextTable {
     pub(super) fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
@@ -44,8 +44,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn lines(write: impl FnOnce(&mut Table)) -> Vec<String> {
-        let mut table = Table::default();
+    fn lines(write: impl FnOnce(&mut TextTable)) -> Vec<String> {
+        let mut table = TextTable::default();
         write(&mut table);
         table.text.lines().map(str::to_owned).collect()
     }

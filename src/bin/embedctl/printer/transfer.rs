@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use embedctl::hub::{Outcome, Transfer};
+use embedctl::hub::{FileOutcome, Transfer};
 use embedctl::locked;
 use embedctl::size::per;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::words::{bytes, duration};
-use super::{Level, Printer};
+use super::{MessageLevel, Printer};
 
 /// Time between two lines of `--progress always`.
 const LINE_EVERY: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const NAME_WIDTH: usize = 32;
 
 /// Where progress goes.
 #[derive(Debug)]
-pub enum Display {
+pub enum TransferDisplay {
     /// Bars, the total below.
     Bars {
         all: MultiProgress,
@@ -34,7 +34,7 @@ pub enum Display {
     Files,
 }
 
-impl Display {
+impl TransferDisplay {
     /// Bars on standard error.
     pub fn bars() -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
@@ -48,31 +48,31 @@ impl Display {
 #[derive(Debug)]
 pub struct Downloads {
     printer: Printer,
-    display: Display,
+    display: TransferDisplay,
     // Numbers for display alone: a panic elsewhere leaves nothing half-done in them.
-    state: Mutex<State>,
+    state: Mutex<TransferState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TransferState {
     began: Option<Instant>,
     shown: Option<Instant>,
     planned: u64,
     /// Bytes that are here, and bytes that came just now.
     here: u64,
     came: u64,
-    files: BTreeMap<String, File>,
+    files: BTreeMap<String, TransferredFile>,
 }
 
 #[derive(Debug)]
-struct File {
+struct TransferredFile {
     began: Instant,
     here: u64,
     size: Option<u64>,
     bar: Option<ProgressBar>,
 }
 
-impl File {
+impl TransferredFile {
     /// Draws how much of it is here.
     fn show(&self, name: &str) {
         if let Some(bar) = &self.bar {
@@ -84,7 +84,7 @@ impl File {
     }
 }
 
-impl State {
+impl TransferState {
     /// Bytes a second of those that came just now.
     fn rate(&self) -> f64 {
         let time = self.began.map_or(Duration::ZERO, |began| began.elapsed());
@@ -110,7 +110,7 @@ impl State {
 }
 
 impl Downloads {
-    pub(super) fn new(printer: Printer, display: Display) -> Self {
+    pub(super) fn new(printer: Printer, display: TransferDisplay) -> Self {
         Self {
             printer,
             display,
@@ -120,7 +120,7 @@ impl Downloads {
 
     /// Takes the bars off the screen.
     pub fn end(&self) {
-        if let Display::Bars { all, .. } = &self.display {
+        if let TransferDisplay::Bars { all, .. } = &self.display {
             // Clearing can only fail where standard error is gone.
             let _ = all.clear();
         }
@@ -129,7 +129,7 @@ impl Downloads {
     /// Prints above the bars, if there are any.
     fn beside(&self, print: impl FnOnce()) {
         match &self.display {
-            Display::Bars { all, .. } => all.suspend(print),
+            TransferDisplay::Bars { all, .. } => all.suspend(print),
             _ => print(),
         }
     }
@@ -140,13 +140,13 @@ impl Downloads {
                 self.printer.info(message);
             } else if let Value::Object(fields) = fields {
                 self.printer
-                    .shown_event(Level::Info, event, message, fields.clone());
+                    .shown_event(MessageLevel::Info, event, message, fields.clone());
             }
         });
     }
 
-    fn show_total(&self, state: &State) {
-        if let Display::Bars { total, .. } = &self.display {
+    fn show_total(&self, state: &TransferState) {
+        if let TransferDisplay::Bars { total, .. } = &self.display {
             total.set_length(state.planned);
             total.set_position(state.here);
             total.set_message(format!(
@@ -157,7 +157,7 @@ impl Downloads {
         }
     }
 
-    fn line(&self, state: &mut State) {
+    fn line(&self, state: &mut TransferState) {
         let due = state
             .shown
             .is_none_or(|shown| shown.elapsed() >= LINE_EVERY);
@@ -186,14 +186,14 @@ impl Transfer for Downloads {
         state.began.get_or_insert_with(Instant::now);
         state.here += have;
         let bar = match &self.display {
-            Display::Bars { all, total } => {
+            TransferDisplay::Bars { all, total } => {
                 let bar = all.insert_before(total, ProgressBar::new(size.unwrap_or(0)));
                 bar.set_style(style());
                 Some(bar)
             }
             _ => None,
         };
-        let turn = File {
+        let turn = TransferredFile {
             began: Instant::now(),
             here: have,
             size,
@@ -213,9 +213,9 @@ impl Transfer for Downloads {
             turn.show(&self.printer.safe(file));
         }
         match &self.display {
-            Display::Bars { .. } => self.show_total(&state),
-            Display::Lines => self.line(&mut state),
-            Display::Files => {}
+            TransferDisplay::Bars { .. } => self.show_total(&state),
+            TransferDisplay::Lines => self.line(&mut state),
+            TransferDisplay::Files => {}
         }
     }
 
@@ -233,32 +233,32 @@ impl Transfer for Downloads {
         });
     }
 
-    fn ended(&self, file: &str, size: u64, outcome: Outcome) {
+    fn ended(&self, file: &str, size: u64, outcome: FileOutcome) {
         let mut state = locked(&self.state);
         let turn = state.files.remove(file);
         if let Some(bar) = turn.as_ref().and_then(|turn| turn.bar.as_ref()) {
             bar.finish_and_clear();
         }
-        if outcome == Outcome::Verified {
+        if outcome == FileOutcome::Verified {
             state.here += size;
             self.show_total(&state);
         }
         drop(state);
         match outcome {
-            Outcome::Fetched => {
+            FileOutcome::Fetched => {
                 let took = turn.map_or(Duration::ZERO, |turn| turn.began.elapsed());
                 let message = format!("fetched {file} ({}) in {}", bytes(size), duration(took));
                 let fields = json!({"file": file, "bytes": size, "seconds": took.as_secs_f64()});
                 match &self.display {
-                    Display::Bars { .. } => self.beside(|| self.printer.detail(message)),
+                    TransferDisplay::Bars { .. } => self.beside(|| self.printer.detail(message)),
                     _ => self.event("fetched", &message, &fields),
                 }
             }
-            Outcome::Verified => self.beside(|| {
+            FileOutcome::Verified => self.beside(|| {
                 self.printer
                     .detail(format!("{file} is here ({})", bytes(size)));
             }),
-            Outcome::Failed => {}
+            FileOutcome::Failed => {}
         }
     }
 

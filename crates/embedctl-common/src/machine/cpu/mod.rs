@@ -61,7 +61,7 @@ pub fn here() -> (Cpu, Memory) {
     #[cfg(target_os = "linux")]
     {
         let root = std::path::Path::new("/");
-        let limits = super::limits::Limits::read(root);
+        let limits = super::limits::ControlGroupLimits::read(root);
         let mut cpu = linux::cpu(root);
         cpu.usable = usable_cores();
         cpu.limit = limit(

@@ -18,7 +18,7 @@ const BLOCK: usize = 256;
 
 /// What becomes of one character of the normalizer's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum CharacterClass {
     /// Ends a word and is gone.
     Break,
     /// Is a word of its own.
@@ -29,13 +29,13 @@ pub(super) enum Class {
 
 /// One character of the normalizer's output.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
-    pub(super) class: Class,
+pub(super) struct NormalizedCharacter {
+    pub(super) class: CharacterClass,
     bytes: [u8; 4],
     length: u8,
 }
 
-impl Piece {
+impl NormalizedCharacter {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -45,7 +45,7 @@ impl Piece {
 #[derive(Debug, Clone, Default)]
 struct Fold {
     /// `None`: it depends on its neighbours.
-    pieces: Option<Box<[Piece]>>,
+    pieces: Option<Box<[NormalizedCharacter]>>,
     /// Whether an added token begins with it.
     begins_added: bool,
 }
@@ -113,7 +113,7 @@ impl Characters {
     }
 
     /// What becomes of the first character of `text`; `None` where it depends on what is beside it.
-    pub(super) fn first(&self, text: &str) -> Option<(&[Piece], usize)> {
+    pub(super) fn first(&self, text: &str) -> Option<(&[NormalizedCharacter], usize)> {
         let c = text.chars().next()?;
         let fold = self.fold(c);
         if fold.begins_added && self.added.iter().any(|token| text.starts_with(token)) {
@@ -146,7 +146,7 @@ impl Characters {
         }
     }
 
-    fn pieces(&self, c: char) -> Option<Box<[Piece]>> {
+    fn pieces(&self, c: char) -> Option<Box<[NormalizedCharacter]>> {
         let mut normalized = NormalizedString::from(c.to_string());
         if let Some(normalizer) = self.tokenizer.get_normalizer() {
             normalizer.normalize(&mut normalized).ok()?;
@@ -154,7 +154,7 @@ impl Characters {
         normalized.get().chars().map(|c| self.piece(c)).collect()
     }
 
-    fn piece(&self, c: char) -> Option<Piece> {
+    fn piece(&self, c: char) -> Option<NormalizedCharacter> {
         if self.decomposes && has_combining_class(c) {
             return None;
         }
@@ -169,12 +169,12 @@ impl Characters {
         let mut bytes = [0; 4];
         let own = &*c.encode_utf8(&mut bytes);
         let class = match parts[..] {
-            [one] if one == between => Class::Letter,
-            ["a", "a"] => Class::Break,
-            ["a", middle, "a"] if middle == own => Class::Alone,
+            [one] if one == between => CharacterClass::Letter,
+            ["a", "a"] => CharacterClass::Break,
+            ["a", middle, "a"] if middle == own => CharacterClass::Alone,
             _ => return None,
         };
-        Some(Piece {
+        Some(NormalizedCharacter {
             class,
             length: u8::try_from(c.len_utf8()).expect("at most 4 bytes"),
             bytes,
@@ -189,9 +189,9 @@ fn ascii(fold: &Fold) -> Ascii {
     match fold.pieces.as_deref() {
         Some([]) => Ascii::Nothing,
         Some([one]) => match (one.class, one.bytes()) {
-            (Class::Break, _) => Ascii::Break,
-            (Class::Alone, &[byte]) => Ascii::Alone(byte),
-            (Class::Letter, &[byte]) => Ascii::Letter(byte),
+            (CharacterClass::Break, _) => Ascii::Break,
+            (CharacterClass::Alone, &[byte]) => Ascii::Alone(byte),
+            (CharacterClass::Letter, &[byte]) => Ascii::Letter(byte),
             _ => Ascii::Other,
         },
         _ => Ascii::Other,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tokenizers::models::ModelWrapper;
 use tokenizers::{Model as _, Tokenizer};
 
-use self::characters::{Ascii, Characters, Class};
+use self::characters::{Ascii, CharacterClass, Characters};
 
 /// A tokenizer of BERT's kind.
 pub(super) struct Bert {
@@ -29,7 +29,7 @@ pub(super) struct Bert {
 
 /// Working memory, kept from text to text.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct BertScratch {
     word: Vec<u8>,
     /// Characters of the word, those beyond the limit counted though not kept.
     chars: usize,
@@ -94,7 +94,7 @@ impl Bert {
 
     /// Puts the ids of `text` into `scratch.ids`, special tokens not added: all of them, or the first
     /// `most` and at least one more. False where this text is beyond the fast way.
-    pub(super) fn encode(&self, text: &str, most: usize, scratch: &mut Scratch) -> bool {
+    pub(super) fn encode(&self, text: &str, most: usize, scratch: &mut BertScratch) -> bool {
         scratch.ids.clear();
         scratch.word.clear();
         scratch.chars = 0;
@@ -127,13 +127,13 @@ impl Bert {
                     };
                     at += length;
                     for piece in pieces {
-                        if piece.class != Class::Letter {
+                        if piece.class != CharacterClass::Letter {
                             self.end_word(scratch);
                         }
-                        if piece.class != Class::Break {
+                        if piece.class != CharacterClass::Break {
                             self.letter(piece.bytes(), scratch);
                         }
-                        if piece.class == Class::Alone {
+                        if piece.class == CharacterClass::Alone {
                             self.end_word(scratch);
                         }
                     }
@@ -147,14 +147,14 @@ impl Bert {
         true
     }
 
-    fn letter(&self, bytes: &[u8], scratch: &mut Scratch) {
+    fn letter(&self, bytes: &[u8], scratch: &mut BertScratch) {
         if scratch.chars < self.most_chars {
             scratch.word.extend_from_slice(bytes);
         }
         scratch.chars += 1;
     }
 
-    fn end_word(&self, scratch: &mut Scratch) {
+    fn end_word(&self, scratch: &mut BertScratch) {
         if scratch.chars == 0 {
             return;
         }

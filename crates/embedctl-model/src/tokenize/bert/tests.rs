@@ -33,7 +33,7 @@ fn expected(bert: &Bert, text: &str) -> Vec<u32> {
 
 /// Compares with the crate; whether the fast way went.
 fn same(bert: &Bert, text: &str) -> bool {
-    let mut scratch = Scratch::default();
+    let mut scratch = BertScratch::default();
     if !bert.encode(text, usize::MAX, &mut scratch) {
         return false;
     }
@@ -125,7 +125,7 @@ fn words_up_to_the_limit_are_looked_up_and_longer_ones_are_unknown() {
 fn encoding_stops_soon_after_enough() {
     let text = "unaffable words and more, ".repeat(1000);
     let all = expected(real(), &text);
-    let mut scratch = Scratch::default();
+    let mut scratch = BertScratch::default();
     for most in [0, 1, 5, 254] {
         assert!(real().encode(&text, most, &mut scratch));
         assert!(scratch.ids.len() > most && scratch.ids.len() < most + 20);

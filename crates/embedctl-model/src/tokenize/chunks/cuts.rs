@@ -12,7 +12,7 @@ use embedctl_common::error::Result;
 
 /// A kind of place to cut at, the coarsest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum CutLevel {
     /// Before a sentence (Unicode's rules, UAX 29).
     Sentence,
     /// Behind white space.
@@ -25,7 +25,7 @@ pub(super) enum Level {
     Character,
 }
 
-impl Level {
+impl CutLevel {
     const ALL: [Self; 5] = [
         Self::Sentence,
         Self::Space,
@@ -40,7 +40,7 @@ const LOOK_AHEAD: usize = 64;
 
 /// A chunk: its bytes in the text, and its token ids, without special tokens.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct ChunkPiece {
     pub(super) range: Range<usize>,
     pub(super) ids: Vec<u32>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Cutter<'a, F> {
     /// Where each token of the whole text ends, in bytes.
     pub(super) ends: Vec<usize>,
     /// The coarsest level to cut at.
-    pub(super) coarsest: Level,
+    pub(super) coarsest: CutLevel,
     /// Starts of sentences, where these are asked for.
     pub(super) sentences: Vec<usize>,
     /// Tokens of a chunk at most, and how many the prompt has before them.
@@ -66,16 +66,16 @@ pub(super) struct Cutter<'a, F> {
 }
 
 /// The next chunk, and where it was cut.
-struct Cut {
+struct ChunkCut {
     start: usize,
     end: usize,
-    level: Level,
-    piece: Piece,
+    level: CutLevel,
+    piece: ChunkPiece,
 }
 
 impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
     /// All chunks in order; one at least.
-    pub(super) fn cut(mut self) -> Result<Vec<Piece>> {
+    pub(super) fn cut(mut self) -> Result<Vec<ChunkPiece>> {
         let mut pieces = Vec::new();
         let first = self.skip_space(0);
         let mut starts = vec![first];
@@ -89,14 +89,14 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
         }
         if pieces.is_empty() {
             let ids = (self.tokenize)(0..0)?;
-            pieces.push(Piece { range: 0..0, ids });
+            pieces.push(ChunkPiece { range: 0..0, ids });
         }
         Ok(pieces)
     }
 
     /// The chunk that goes on behind `after`: cut at the coarsest level at which it can be from any of
     /// `starts`, of which the last is `after` itself.
-    fn next(&mut self, starts: &[usize], after: usize) -> Result<Cut> {
+    fn next(&mut self, starts: &[usize], after: usize) -> Result<ChunkCut> {
         for level in self.levels() {
             for &start in starts {
                 if let Some(cut) = self.reach(start, after, level)? {
@@ -107,25 +107,25 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
         // A single code point of more tokens than a chunk may have.
         let width = self.text[after..].chars().next().map_or(0, char::len_utf8);
         let range = after..after + width;
-        Ok(Cut {
+        Ok(ChunkCut {
             start: after,
             end: range.end,
-            level: Level::Character,
-            piece: Piece {
+            level: CutLevel::Character,
+            piece: ChunkPiece {
                 ids: (self.tokenize)(range.clone())?,
                 range,
             },
         })
     }
 
-    fn levels(&self) -> impl Iterator<Item = Level> + use<F> {
+    fn levels(&self) -> impl Iterator<Item = CutLevel> + use<F> {
         let coarsest = self.coarsest;
-        let finer = move |level: &Level| *level != coarsest;
-        Level::ALL.into_iter().skip_while(finer)
+        let finer = move |level: &CutLevel| *level != coarsest;
+        CutLevel::ALL.into_iter().skip_while(finer)
     }
 
     /// The longest chunk from `start` that ends behind `after` at a place of this level.
-    fn reach(&mut self, start: usize, after: usize, level: Level) -> Result<Option<Cut>> {
+    fn reach(&mut self, start: usize, after: usize, level: CutLevel) -> Result<Option<ChunkCut>> {
         let mut tokens = self.tokens;
         loop {
             let until = self.limit(start, tokens);
@@ -136,11 +136,11 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
             let ids = (self.tokenize)(range.clone())?;
             let over = ids.len().saturating_sub(self.prompt + self.tokens);
             if over == 0 {
-                return Ok(Some(Cut {
+                return Ok(Some(ChunkCut {
                     start,
                     end,
                     level,
-                    piece: Piece { range, ids },
+                    piece: ChunkPiece { range, ids },
                 }));
             }
             tokens = tokens.saturating_sub(over);
@@ -152,7 +152,7 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
 
     /// Where the next chunk may begin so that it repeats the end of this one: the earliest place first, at the
     /// level at which this one was cut.
-    fn repeated(&mut self, cut: &Cut) -> Result<Vec<usize>> {
+    fn repeated(&mut self, cut: &ChunkCut) -> Result<Vec<usize>> {
         let end = cut.piece.range.end;
         if self.overlap == 0 || cut.end == self.text.len() {
             return Ok(Vec::new());
@@ -192,7 +192,7 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
     }
 
     /// The last place of this level behind `after` and no farther than `until`; the end is one of every level.
-    fn last(&self, level: Level, after: usize, until: usize) -> Option<usize> {
+    fn last(&self, level: CutLevel, after: usize, until: usize) -> Option<usize> {
         if until == self.text.len() {
             return Some(until);
         }
@@ -200,12 +200,12 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
             return None;
         }
         match level {
-            Level::Sentence => {
+            CutLevel::Sentence => {
                 let before = self.sentences.partition_point(|&start| start <= until);
                 let last = self.sentences[..before].last().copied();
                 last.filter(|&start| start > after)
             }
-            Level::Space => {
+            CutLevel::Space => {
                 let mut places = self.text[after..until].char_indices().rev();
                 let mut next = self.text[until..].chars().next();
                 places.find_map(|(at, character)| {
@@ -216,24 +216,24 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
                     is_place.then_some(behind)
                 })
             }
-            Level::Word | Level::Grapheme => {
+            CutLevel::Word | CutLevel::Grapheme => {
                 let ahead = (until + LOOK_AHEAD).min(self.text.len());
                 let part = after..self.text.ceil_char_boundary(ahead);
                 let places = self.starts(level, part.start, after + 1..part.end);
                 let within = places.partition_point(|&place| place <= until);
                 places[..within].last().copied()
             }
-            Level::Character => Some(until),
+            CutLevel::Character => Some(until),
         }
     }
 
     /// The places of this level in `range`; `base` is one at or before it.
-    fn starts(&self, level: Level, base: usize, range: Range<usize>) -> Vec<usize> {
+    fn starts(&self, level: CutLevel, base: usize, range: Range<usize>) -> Vec<usize> {
         let part = &self.text[base..range.end];
         let is_inside = |place: &usize| range.contains(place);
         match level {
-            Level::Sentence => self.sentences.iter().copied().filter(is_inside).collect(),
-            Level::Space => {
+            CutLevel::Sentence => self.sentences.iter().copied().filter(is_inside).collect(),
+            CutLevel::Space => {
                 let mut before = ' ';
                 let places = part.char_indices().filter_map(|(at, character)| {
                     let is_place = before.is_whitespace() && !character.is_whitespace();
@@ -242,16 +242,16 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
                 });
                 places.filter(is_inside).collect()
             }
-            Level::Word => {
+            CutLevel::Word => {
                 let words = part.unicode_word_indices();
                 words.map(|(at, _)| base + at).filter(is_inside).collect()
             }
-            Level::Grapheme => {
+            CutLevel::Grapheme => {
                 let clusters = part.grapheme_indices(true);
                 let places = clusters.map(|(at, _)| base + at);
                 places.filter(is_inside).collect()
             }
-            Level::Character => {
+            CutLevel::Character => {
                 let places = part.char_indices().map(|(at, _)| base + at);
                 places.filter(is_inside).collect()
             }

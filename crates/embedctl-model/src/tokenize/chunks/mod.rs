@@ -11,9 +11,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use self::cuts::{Cutter, Level, Piece};
+use self::cuts::{ChunkPiece, CutLevel, Cutter};
 use super::TextTokenizer;
-use super::bert::Scratch;
+use super::bert::BertScratch;
 use crate::batch::TokenRows;
 use embedctl_common::Texts;
 use embedctl_common::error::{Error, Result};
@@ -146,7 +146,7 @@ impl TextTokenizer {
     /// If the tokenizer fails on a text.
     pub fn chunk(&self, texts: &Texts, how: Chunked, clock: &Clock) -> Result<Chunks> {
         let some = |first: usize| {
-            let (mut chunks, mut scratch) = (Chunks::default(), Scratch::default());
+            let (mut chunks, mut scratch) = (Chunks::default(), BertScratch::default());
             for text in first..(first + TEXTS).min(texts.len()) {
                 let number = u32::try_from(text).expect("a window has fewer than 2^32 rows");
                 self.chunk_one(texts.get(text), number, how, &mut scratch, &mut chunks)?;
@@ -172,7 +172,7 @@ impl TextTokenizer {
         text: &str,
         number: u32,
         how: Chunked,
-        scratch: &mut Scratch,
+        scratch: &mut BertScratch,
         chunks: &mut Chunks,
     ) -> Result<()> {
         let most = how.tokens + self.prompt_ids;
@@ -193,7 +193,7 @@ impl TextTokenizer {
         let may_fit = is_short && ends.as_ref().is_none_or(|ends| ends.len() <= most);
         let whole = if may_fit { Some(ids(text)?) } else { None };
         let pieces = match whole {
-            Some(ids) if ids.len() <= most => vec![Piece {
+            Some(ids) if ids.len() <= most => vec![ChunkPiece {
                 range: 0..text.len(),
                 ids,
             }],
@@ -212,8 +212,8 @@ impl TextTokenizer {
                         None => self.any.ends(text)?,
                     },
                     coarsest: match how.by {
-                        ChunkBy::Tokens => Level::Space,
-                        ChunkBy::Sentences => Level::Sentence,
+                        ChunkBy::Tokens => CutLevel::Space,
+                        ChunkBy::Sentences => CutLevel::Sentence,
                     },
                     sentences,
                     tokens: how.tokens,

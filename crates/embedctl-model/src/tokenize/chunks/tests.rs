@@ -58,7 +58,7 @@ fn chunks(tokenizer: &TextTokenizer, text: &str, how: Chunked) -> Chunks {
 /// Tokens of a text alone, the prompt's among them.
 fn count(tokenizer: &TextTokenizer, text: &str) -> usize {
     let text = tokenizer.prompted(text);
-    let mut scratch = Scratch::default();
+    let mut scratch = BertScratch::default();
     let ids = tokenizer.encode(&text, usize::MAX, &mut scratch);
     ids.unwrap().len()
 }

@@ -8,16 +8,16 @@ use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{AddedToken, Tokenizer};
 
 use super::Result;
-use super::special::Names;
+use super::special::SpecialNames;
 use crate::tokenizer::added::{Added, Special};
 use crate::tokenizer::arguments::Arguments;
-use crate::tokenizer::registry::Class;
+use crate::tokenizer::registry::TokenizerClass;
 use embedctl_common::error::Cause;
 
 /// A tokenizer under construction: the reference's `TokenizersBackend`, with the tokens it knows by name.
 pub struct Backend {
     pub tokenizer: Tokenizer,
-    pub(super) names: Names,
+    pub(super) names: SpecialNames,
     pub(super) extra: Vec<Special>,
     pub(super) add_bos: bool,
     pub(super) add_eos: bool,
@@ -167,56 +167,68 @@ impl Backend {
     }
 
     /// What the class does when tokens have been added.
-    pub(super) fn finish(&mut self, class: Class, arguments: &Arguments) -> Result<()> {
+    pub(super) fn finish(&mut self, class: TokenizerClass, arguments: &Arguments) -> Result<()> {
         match class {
-            Class::Backend
-            | Class::Fnet
-            | Class::Parakeet
-            | Class::Albert
-            | Class::Barthez
-            | Class::Blenderbot
-            | Class::CodeGen
-            | Class::CodeLlama
-            | Class::Cohere
-            | Class::Gemma
-            | Class::Gpt2
-            | Class::Llama
-            | Class::OpenAiGpt
-            | Class::Qwen3_5
-            | Class::Reformer
-            | Class::Tipsv2
-            | Class::VideoPrism => {}
-            Class::Bert | Class::ConvBert | Class::DistilBert | Class::Dpr | Class::DprReader => {
+            TokenizerClass::Backend
+            | TokenizerClass::Fnet
+            | TokenizerClass::Parakeet
+            | TokenizerClass::Albert
+            | TokenizerClass::Barthez
+            | TokenizerClass::Blenderbot
+            | TokenizerClass::CodeGen
+            | TokenizerClass::CodeLlama
+            | TokenizerClass::Cohere
+            | TokenizerClass::Gemma
+            | TokenizerClass::Gpt2
+            | TokenizerClass::Llama
+            | TokenizerClass::OpenAiGpt
+            | TokenizerClass::Qwen3_5
+            | TokenizerClass::Reformer
+            | TokenizerClass::Tipsv2
+            | TokenizerClass::VideoPrism => {}
+            TokenizerClass::Bert
+            | TokenizerClass::ConvBert
+            | TokenizerClass::DistilBert
+            | TokenizerClass::Dpr
+            | TokenizerClass::DprReader => {
                 self.surround("cls:0 $A:0 sep:0", &[("cls", 2), ("sep", 3)])?;
             }
-            Class::DebertaV2 => self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?,
-            Class::BigBird | Class::RemBert => self.surround("cls:0 $A:0 sep:0", &[])?,
-            Class::Splinter => {
+            TokenizerClass::DebertaV2 => {
+                self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?
+            }
+            TokenizerClass::BigBird | TokenizerClass::RemBert => {
+                self.surround("cls:0 $A:0 sep:0", &[])?
+            }
+            TokenizerClass::Splinter => {
                 if ["cls_token", "sep_token"].map(|name| self.names.get(name).is_some())
                     == [true; 2]
                 {
                     self.surround("cls:0 $A:0 sep:0", &[])?;
                 }
             }
-            Class::Deberta => self.surround("cls $A sep", &[])?,
-            Class::Funnel => self.surround("cls:2 $A:0 sep:0", &[])?,
-            Class::XlNet => self.surround("$A:0 sep:0 cls:2", &[])?,
-            Class::XlmRoberta | Class::Camembert => self.surround("bos $A eos", &[])?,
-            Class::T5 | Class::Lasr | Class::Pegasus => self.surround("$A eos", &[])?,
-            Class::Xglm => {
+            TokenizerClass::Deberta => self.surround("cls $A sep", &[])?,
+            TokenizerClass::Funnel => self.surround("cls:2 $A:0 sep:0", &[])?,
+            TokenizerClass::XlNet => self.surround("$A:0 sep:0 cls:2", &[])?,
+            TokenizerClass::XlmRoberta | TokenizerClass::Camembert => {
+                self.surround("bos $A eos", &[])?
+            }
+            TokenizerClass::T5 | TokenizerClass::Lasr | TokenizerClass::Pegasus => {
+                self.surround("$A eos", &[])?
+            }
+            TokenizerClass::Xglm => {
                 self.around("bos", &[])?;
                 self.surround("eos $A", &[])?;
             }
-            Class::Roberta => self.enclose("cls", "sep", &[])?,
-            Class::Mpnet => self.enclose("cls", "sep", &[("cls", 0), ("sep", 2)])?,
-            Class::Clip => self.enclose("bos", "eos", &[])?,
-            Class::Herbert => {
+            TokenizerClass::Roberta => self.enclose("cls", "sep", &[])?,
+            TokenizerClass::Mpnet => self.enclose("cls", "sep", &[("cls", 0), ("sep", 2)])?,
+            TokenizerClass::Clip => self.enclose("bos", "eos", &[])?,
+            TokenizerClass::Herbert => {
                 let [sep, cls] = ["sep_token", "cls_token"].map(|name| self.names.text(name));
                 let ends = BertProcessing::new((sep.to_owned(), 2), (cls.to_owned(), 0));
                 self.tokenizer.with_post_processor(Some(ends));
             }
-            Class::GptNeoX => self.update_template()?,
-            Class::Qwen2 => {
+            TokenizerClass::GptNeoX => self.update_template()?,
+            TokenizerClass::Qwen2 => {
                 let plain = self
                     .special()
                     .into_iter()
@@ -224,7 +236,7 @@ impl Backend {
                 let plain = plain.collect();
                 self.add(plain)?;
             }
-            Class::Siglip2 => {
+            TokenizerClass::Siglip2 => {
                 let lower = NormalizerWrapper::from(Lowercase);
                 let steps = self.tokenizer.get_normalizer().cloned().into_iter();
                 let all = Normalizers::new(std::iter::once(lower).chain(steps).collect());
@@ -232,8 +244,8 @@ impl Backend {
                     .with_normalizer(Some(all))
                     .map_err(|error| error.to_string())?;
             }
-            Class::MBart | Class::MBart50 | Class::Nllb => {
-                let default = if class == Class::Nllb {
+            TokenizerClass::MBart | TokenizerClass::MBart50 | TokenizerClass::Nllb => {
+                let default = if class == TokenizerClass::Nllb {
                     "eng_Latn"
                 } else {
                     "en_XX"
@@ -244,8 +256,8 @@ impl Backend {
                     format!("has no token '{language}', which its class puts around a text")
                 })?;
                 let after = match class {
-                    Class::MBart => true,
-                    Class::Nllb => arguments.flag("legacy_behaviour") == Some(true),
+                    TokenizerClass::MBart => true,
+                    TokenizerClass::Nllb => arguments.flag("legacy_behaviour") == Some(true),
                     _ => false,
                 };
                 let single = if after {
@@ -256,7 +268,10 @@ impl Backend {
                 self.surround(single, &[("language", code)])?;
             }
         }
-        if matches!(class, Class::Cohere | Class::Reformer | Class::RemBert) {
+        if matches!(
+            class,
+            TokenizerClass::Cohere | TokenizerClass::Reformer | TokenizerClass::RemBert
+        ) {
             self.add_again()?;
             if self.updates_template {
                 self.update_template()?;

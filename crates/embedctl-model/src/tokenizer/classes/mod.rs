@@ -14,9 +14,9 @@ mod vocabulary;
 use tokenizers::Tokenizer;
 
 use self::rebuild::rebuild;
-use self::special::{Names, extra};
+use self::special::{SpecialNames, extra};
 use super::arguments::Arguments;
-use super::registry::{Chosen, Class};
+use super::registry::{ChosenClass, TokenizerClass};
 use embedctl_common::error::Cause;
 
 pub use self::backend::Backend;
@@ -28,12 +28,12 @@ type Result<T> = std::result::Result<T, Cause>;
 /// # Errors
 /// If the file's model is of another kind than the class's, or the class would fail on what it is given.
 pub(super) fn build(
-    chosen: &Chosen,
+    chosen: &ChosenClass,
     file: Tokenizer,
     arguments: &mut Arguments,
 ) -> Result<Backend> {
     let class = chosen.class;
-    let names = Names::of(class, &file, arguments)?;
+    let names = SpecialNames::of(class, &file, arguments)?;
     let additional = extra(class, arguments, &names)?;
     let extra = match arguments.has("extra_special_tokens") {
         true => arguments
@@ -53,7 +53,7 @@ pub(super) fn build(
         extra,
         add_bos: arguments
             .flag("add_bos_token")
-            .unwrap_or(class == Class::CodeLlama),
+            .unwrap_or(class == TokenizerClass::CodeLlama),
         add_eos: arguments.flag("add_eos_token").unwrap_or(false),
         updates_template: false,
     };
@@ -62,7 +62,7 @@ pub(super) fn build(
     }
     backend.updates_template = arguments.has("add_bos_token")
         || arguments.has("add_eos_token")
-        || class == Class::CodeLlama
+        || class == TokenizerClass::CodeLlama
         || backend.tokenizer.get_post_processor().is_none();
     backend
         .tokenizer
@@ -76,9 +76,12 @@ pub(super) fn build(
 }
 
 /// Classes that leave the file's own tokenizer in place.
-fn keeps_file(class: Class) -> bool {
+fn keeps_file(class: TokenizerClass) -> bool {
     matches!(
         class,
-        Class::Backend | Class::ConvBert | Class::Fnet | Class::Parakeet
+        TokenizerClass::Backend
+            | TokenizerClass::ConvBert
+            | TokenizerClass::Fnet
+            | TokenizerClass::Parakeet
     )
 }

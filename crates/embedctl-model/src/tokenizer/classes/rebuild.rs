@@ -8,11 +8,11 @@ use tokenizers::processors::byte_level::ByteLevel;
 
 use super::Result;
 use super::backend::template;
-use super::special::Names;
-use super::vocabulary::{Bpe, Model};
+use super::special::SpecialNames;
+use super::vocabulary::{Bpe, VocabularyModel};
 use crate::tokenizer::arguments::Arguments;
 use crate::tokenizer::languages::{MBART, MBART_50};
-use crate::tokenizer::registry::{Chosen, Class};
+use crate::tokenizer::registry::{ChosenClass, TokenizerClass};
 use embedctl_common::word_list::lists;
 
 /// How Qwen's tokenizers split a text; `marks` is what words consist of beside letters.
@@ -34,13 +34,13 @@ const CLIP_SPLIT: &str =
 /// The tokenizer before tokens are added and the template is set.
 #[allow(clippy::too_many_lines)] // one arm a class
 pub(super) fn rebuild(
-    chosen: &Chosen,
+    chosen: &ChosenClass,
     file: &Tokenizer,
     arguments: &Arguments,
-    names: &Names,
+    names: &SpecialNames,
 ) -> Result<Tokenizer> {
     let class = chosen.class;
-    let model = Model { chosen, file };
+    let model = VocabularyModel { chosen, file };
     let unknown = names.text("unk_token");
     let flag = |key: &str, default: bool| arguments.flag(key).unwrap_or(default);
     let number = |key: &str, default: f64| arguments.number(key).unwrap_or(default) as usize;
@@ -94,20 +94,23 @@ pub(super) fn rebuild(
     let bert_pre = || json!({"type": "BertPreTokenizer"});
 
     let (steps, model, pre) = match class {
-        Class::Backend | Class::ConvBert | Class::Fnet | Class::Parakeet => {
+        TokenizerClass::Backend
+        | TokenizerClass::ConvBert
+        | TokenizerClass::Fnet
+        | TokenizerClass::Parakeet => {
             unreachable!("these keep the file")
         }
-        Class::Bert
-        | Class::DistilBert
-        | Class::Dpr
-        | Class::DprReader
-        | Class::Mpnet
-        | Class::Splinter
-        | Class::Funnel => {
+        TokenizerClass::Bert
+        | TokenizerClass::DistilBert
+        | TokenizerClass::Dpr
+        | TokenizerClass::DprReader
+        | TokenizerClass::Mpnet
+        | TokenizerClass::Splinter
+        | TokenizerClass::Funnel => {
             // DPR's classes take the setting and forget it.
-            let lower =
-                matches!(class, Class::Dpr | Class::DprReader) || flag("do_lower_case", true);
-            let clean = class != Class::Funnel || flag("clean_text", true);
+            let lower = matches!(class, TokenizerClass::Dpr | TokenizerClass::DprReader)
+                || flag("do_lower_case", true);
+            let clean = class != TokenizerClass::Funnel || flag("clean_text", true);
             let strip = arguments.get("strip_accents").cloned().unwrap_or_default();
             let chinese = flag("tokenize_chinese_chars", true);
             // Funnel's setting of another prefix is for decoding alone.
@@ -117,40 +120,45 @@ pub(super) fn rebuild(
                 bert_pre(),
             )
         }
-        Class::Roberta | Class::Gpt2 | Class::CodeGen | Class::Deberta => {
-            (vec![], plain()?, byte_level(prefix_space(false), true))
-        }
-        Class::Blenderbot => (vec![], plain()?, byte_level(prefix_space(true), true)),
-        Class::GptNeoX => (vec![nfc()], plain()?, byte_level(prefix_space(false), true)),
-        Class::Cohere => {
+        TokenizerClass::Roberta
+        | TokenizerClass::Gpt2
+        | TokenizerClass::CodeGen
+        | TokenizerClass::Deberta => (vec![], plain()?, byte_level(prefix_space(false), true)),
+        TokenizerClass::Blenderbot => (vec![], plain()?, byte_level(prefix_space(true), true)),
+        TokenizerClass::GptNeoX => (vec![nfc()], plain()?, byte_level(prefix_space(false), true)),
+        TokenizerClass::Cohere => {
             let digits = json!({"type": "Digits", "individual_digits": true});
             let pre = [digits, byte_level(prefix_space(false), true)];
             (vec![nfc()], plain()?, sequence(&pre))
         }
-        Class::Qwen2 | Class::Qwen3_5 => {
-            let marks = if class == Class::Qwen2 { "" } else { r"\p{M}" };
+        TokenizerClass::Qwen2 | TokenizerClass::Qwen3_5 => {
+            let marks = if class == TokenizerClass::Qwen2 {
+                ""
+            } else {
+                r"\p{M}"
+            };
             let pre = [qwen_split(marks), byte_level(prefix_space(false), false)];
             (vec![nfc()], plain()?, sequence(&pre))
         }
-        Class::Clip => {
+        TokenizerClass::Clip => {
             let split = json!({"type": "Split", "behavior": "Removed", "invert": true,
                 "pattern": {"Regex": CLIP_SPLIT}});
             let space = step(replace(json!({"Regex": r"\s+"}), " "));
             let steps = vec![nfc(), space, step(json!({"type": "Lowercase"}))];
             (steps, ended()?, sequence(&[split, byte_level(false, true)]))
         }
-        Class::Herbert => (
+        TokenizerClass::Herbert => (
             vec![bert(true, true, false.into(), false)],
             ended()?,
             bert_pre(),
         ),
-        Class::OpenAiGpt => (
+        TokenizerClass::OpenAiGpt => (
             vec![bert(true, true, Value::Null, true)],
             ended()?,
             bert_pre(),
         ),
-        Class::Llama | Class::CodeLlama => {
-            let code = class == Class::CodeLlama;
+        TokenizerClass::Llama | TokenizerClass::CodeLlama => {
+            let code = class == TokenizerClass::CodeLlama;
             // The newer Llama marks the first word of a text only.
             let scheme = match (prefix_space(true), code || !legacy(arguments)) {
                 (false, _) => "never",
@@ -163,13 +171,13 @@ pub(super) fn rebuild(
                 metaspace(scheme, false),
             )
         }
-        Class::Gemma | Class::Siglip2 => {
+        TokenizerClass::Gemma | TokenizerClass::Siglip2 => {
             let split = json!({"type": "Split", "pattern": {"String": " "},
                                "behavior": "MergedWithPrevious", "invert": false});
             let marks = step(replace(json!({"String": " "}), "▁"));
             (vec![marks], fused(Some(unknown), true)?, split)
         }
-        Class::Reformer | Class::Nllb => {
+        TokenizerClass::Reformer | TokenizerClass::Nllb => {
             let table = table();
             let spaces = spaces().filter(|_| table.is_some());
             (
@@ -178,22 +186,24 @@ pub(super) fn rebuild(
                 metaspace("always", true),
             )
         }
-        Class::Tipsv2 => (
+        TokenizerClass::Tipsv2 => (
             vec![lowercase(true), table()],
             fused(None, true)?,
             at_spaces("always"),
         ),
-        Class::XlmRoberta => (vec![table()], model.unigram(3)?, at_spaces(spaced())),
-        Class::Camembert => {
+        TokenizerClass::XlmRoberta => (vec![table()], model.unigram(3)?, at_spaces(spaced())),
+        TokenizerClass::Camembert => {
             let mut entries = model.vocabulary()?.iter();
             let place = entries.position(|(text, _)| text == unknown);
             let model = model.unigram(place.unwrap_or(0))?;
             (vec![table()], model, at_spaces(spaced()))
         }
-        Class::T5 | Class::VideoPrism => (vec![table()], model.unigram(2)?, at_spaces("always")),
-        Class::Lasr => (vec![table()], model.unigram(3)?, at_spaces("always")),
-        Class::MBart => (vec![], model.unigram(3)?, at_spaces("always")),
-        Class::MBart50 => {
+        TokenizerClass::T5 | TokenizerClass::VideoPrism => {
+            (vec![table()], model.unigram(2)?, at_spaces("always"))
+        }
+        TokenizerClass::Lasr => (vec![table()], model.unigram(3)?, at_spaces("always")),
+        TokenizerClass::MBart => (vec![], model.unigram(3)?, at_spaces("always")),
+        TokenizerClass::MBart50 => {
             let languages = |text: &str| lists(MBART, text) || lists(MBART_50, text);
             if !model.vocabulary()?.iter().any(|(text, _)| languages(text)) {
                 return Err("has no languages in its vocabulary, where MBart50Tokenizer would make up another one".into());
@@ -204,17 +214,17 @@ pub(super) fn rebuild(
                 metaspace("always", true),
             )
         }
-        Class::Xglm => (
+        TokenizerClass::Xglm => (
             vec![table(), spaces()],
             model.unigram(3)?,
             metaspace(spaced(), true),
         ),
-        Class::Barthez => (
+        TokenizerClass::Barthez => (
             vec![cleaned(), nfc(), strip(false, true)],
             model.unigram(3)?,
             metaspace(spaced(), true),
         ),
-        Class::DebertaV2 => {
+        TokenizerClass::DebertaV2 => {
             let place = model.scored(unknown, 0)?.unwrap_or(number("unk_id", 1.0));
             let scheme = if prefix_space(true) {
                 "always"
@@ -228,7 +238,7 @@ pub(super) fn rebuild(
             let steps = vec![lowercase(false), cleaned(), nfc(), strip(false, true)];
             (steps, model.unigram(place)?, sequence(&parts))
         }
-        Class::BigBird => {
+        TokenizerClass::BigBird => {
             let spaces = step(replace(json!({"Regex": " {2,}"}), "▁"));
             let place = model.scored(unknown, 0)?.unwrap_or(100);
             (
@@ -237,7 +247,7 @@ pub(super) fn rebuild(
                 metaspace(spaced(), true),
             )
         }
-        Class::Albert => {
+        TokenizerClass::Albert => {
             let kept = flag("keep_accents", false);
             let steps = vec![
                 quotes("``"),
@@ -249,7 +259,7 @@ pub(super) fn rebuild(
             ];
             (steps, model.unigram(1)?, at_spaces(spaced()))
         }
-        Class::RemBert => {
+        TokenizerClass::RemBert => {
             let kept = flag("keep_accents", true);
             let steps = vec![
                 quotes("``"),
@@ -262,7 +272,7 @@ pub(super) fn rebuild(
             ];
             (steps, model.unigram(2)?, metaspace(spaced(), true))
         }
-        Class::XlNet => {
+        TokenizerClass::XlNet => {
             let steps = vec![
                 quotes("``"),
                 quotes("''"),
@@ -277,7 +287,7 @@ pub(super) fn rebuild(
                 at_spaces("always"),
             )
         }
-        Class::Pegasus => {
+        TokenizerClass::Pegasus => {
             let lines = || step(replace(json!({"Regex": r"\n"}), " "));
             let place = model.scored(unknown, 1)?.ok_or_else(|| {
                 format!("has no token '{unknown}' of score 0, which PegasusTokenizer looks for")
@@ -304,10 +314,10 @@ pub(super) fn rebuild(
     let pre: PreTokenizerWrapper =
         serde_json::from_value(pre).expect("a pre-tokenizer as the crate writes it");
     tokenizer.with_pre_tokenizer(Some(pre));
-    if class == Class::CodeGen {
+    if class == TokenizerClass::CodeGen {
         tokenizer.with_post_processor(Some(ByteLevel::new(true, false, true)));
     }
-    if class == Class::Albert {
+    if class == TokenizerClass::Albert {
         let id = |name: &str| {
             let text = names.text(name);
             tokenizer.token_to_id(text).ok_or_else(|| {

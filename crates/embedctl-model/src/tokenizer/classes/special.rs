@@ -7,50 +7,60 @@ use super::Result;
 use crate::tokenizer::added::{Added, Special};
 use crate::tokenizer::arguments::{Arguments, NAMED, set};
 use crate::tokenizer::languages::{MBART, MBART_50, NLLB};
-use crate::tokenizer::registry::Class;
+use crate::tokenizer::registry::TokenizerClass;
 use embedctl_common::error::Cause;
 use embedctl_common::word_list::words;
 
 /// The class's own defaults for named tokens, in the order of [`NAMED`] (bos, eos, unk, sep, pad, cls, mask); `-` where
 /// it has none.
-fn defaults(class: Class) -> &'static str {
+fn defaults(class: TokenizerClass) -> &'static str {
     match class {
-        Class::Backend | Class::Parakeet => "- - - - - - -",
-        Class::Bert
-        | Class::ConvBert
-        | Class::DistilBert
-        | Class::Dpr
-        | Class::DprReader
-        | Class::Splinter => "- - [UNK] [SEP] [PAD] [CLS] [MASK]",
-        Class::Roberta
-        | Class::XlmRoberta
-        | Class::Camembert
-        | Class::Barthez
-        | Class::Blenderbot
-        | Class::MBart
-        | Class::Nllb => "<s> </s> <unk> </s> <pad> <s> <mask>",
-        Class::MBart50 => "- </s> <unk> </s> <pad> <s> <mask>",
-        Class::Xglm => "<s> </s> <unk> </s> <pad> <s> -",
-        Class::Mpnet => "<s> </s> [UNK] </s> <pad> <s> <mask>",
-        Class::Albert | Class::Fnet | Class::RemBert => {
+        TokenizerClass::Backend | TokenizerClass::Parakeet => "- - - - - - -",
+        TokenizerClass::Bert
+        | TokenizerClass::ConvBert
+        | TokenizerClass::DistilBert
+        | TokenizerClass::Dpr
+        | TokenizerClass::DprReader
+        | TokenizerClass::Splinter => "- - [UNK] [SEP] [PAD] [CLS] [MASK]",
+        TokenizerClass::Roberta
+        | TokenizerClass::XlmRoberta
+        | TokenizerClass::Camembert
+        | TokenizerClass::Barthez
+        | TokenizerClass::Blenderbot
+        | TokenizerClass::MBart
+        | TokenizerClass::Nllb => "<s> </s> <unk> </s> <pad> <s> <mask>",
+        TokenizerClass::MBart50 => "- </s> <unk> </s> <pad> <s> <mask>",
+        TokenizerClass::Xglm => "<s> </s> <unk> </s> <pad> <s> -",
+        TokenizerClass::Mpnet => "<s> </s> [UNK] </s> <pad> <s> <mask>",
+        TokenizerClass::Albert | TokenizerClass::Fnet | TokenizerClass::RemBert => {
             "[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]"
         }
-        Class::Deberta | Class::DebertaV2 => "[CLS] [SEP] [UNK] [SEP] [PAD] [CLS] [MASK]",
-        Class::BigBird => "<s> </s> <unk> [SEP] <pad> [CLS] [MASK]",
-        Class::XlNet | Class::Funnel => "<s> </s> <unk> <sep> <pad> <cls> <mask>",
-        Class::T5 | Class::Lasr | Class::VideoPrism => "- </s> <unk> - <pad> - -",
-        Class::Pegasus => "- </s> <unk> - <pad> - <mask_2>",
-        Class::Gpt2 | Class::CodeGen => "<|endoftext|> <|endoftext|> <|endoftext|> - - - -",
-        Class::GptNeoX => "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
-        Class::Clip => "<|startoftext|> <|endoftext|> <|endoftext|> - <|endoftext|> - -",
-        Class::Qwen2 | Class::Qwen3_5 => "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
-        Class::Llama | Class::CodeLlama => "<s> </s> <unk> - - - -",
-        Class::Gemma | Class::Siglip2 => "<bos> <eos> <unk> - <pad> - <mask>",
-        Class::Cohere => "<BOS_TOKEN> <|END_OF_TURN_TOKEN|> <UNK> <SEP> <PAD> <CLS> <MASK_TOKEN>",
-        Class::Herbert => "- - <unk> </s> <pad> <s> <mask>",
-        Class::OpenAiGpt => "- - <unk> - - - -",
-        Class::Reformer => "- </s> <unk> - - - -",
-        Class::Tipsv2 => "- - <unk> - <pad> - -",
+        TokenizerClass::Deberta | TokenizerClass::DebertaV2 => {
+            "[CLS] [SEP] [UNK] [SEP] [PAD] [CLS] [MASK]"
+        }
+        TokenizerClass::BigBird => "<s> </s> <unk> [SEP] <pad> [CLS] [MASK]",
+        TokenizerClass::XlNet | TokenizerClass::Funnel => "<s> </s> <unk> <sep> <pad> <cls> <mask>",
+        TokenizerClass::T5 | TokenizerClass::Lasr | TokenizerClass::VideoPrism => {
+            "- </s> <unk> - <pad> - -"
+        }
+        TokenizerClass::Pegasus => "- </s> <unk> - <pad> - <mask_2>",
+        TokenizerClass::Gpt2 | TokenizerClass::CodeGen => {
+            "<|endoftext|> <|endoftext|> <|endoftext|> - - - -"
+        }
+        TokenizerClass::GptNeoX => "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
+        TokenizerClass::Clip => "<|startoftext|> <|endoftext|> <|endoftext|> - <|endoftext|> - -",
+        TokenizerClass::Qwen2 | TokenizerClass::Qwen3_5 => {
+            "- <|endoftext|> <|endoftext|> - <|endoftext|> - -"
+        }
+        TokenizerClass::Llama | TokenizerClass::CodeLlama => "<s> </s> <unk> - - - -",
+        TokenizerClass::Gemma | TokenizerClass::Siglip2 => "<bos> <eos> <unk> - <pad> - <mask>",
+        TokenizerClass::Cohere => {
+            "<BOS_TOKEN> <|END_OF_TURN_TOKEN|> <UNK> <SEP> <PAD> <CLS> <MASK_TOKEN>"
+        }
+        TokenizerClass::Herbert => "- - <unk> </s> <pad> <s> <mask>",
+        TokenizerClass::OpenAiGpt => "- - <unk> - - - -",
+        TokenizerClass::Reformer => "- </s> <unk> - - - -",
+        TokenizerClass::Tipsv2 => "- - <unk> - <pad> - -",
     }
 }
 
@@ -64,11 +74,15 @@ const CODE_LLAMA: &[(&str, &str)] = &[
 ];
 
 /// Special tokens by name: [`NAMED`] first, then the model's own.
-pub(super) struct Names(Vec<(String, Option<Special>)>);
+pub(super) struct SpecialNames(Vec<(String, Option<Special>)>);
 
-impl Names {
+impl SpecialNames {
     /// All named tokens of a class that is called with `arguments`.
-    pub(super) fn of(class: Class, file: &Tokenizer, arguments: &Arguments) -> Result<Self> {
+    pub(super) fn of(
+        class: TokenizerClass,
+        file: &Tokenizer,
+        arguments: &Arguments,
+    ) -> Result<Self> {
         let mut names = Vec::new();
         for (name, default) in words(NAMED).zip(words(defaults(class))) {
             let default = Some(default).filter(|text| *text != "-");
@@ -81,7 +95,10 @@ impl Names {
             // Padding that is set in the file names the token, unless the class passes one on, be it none.
             let passes = matches!(
                 class,
-                Class::Gpt2 | Class::CodeGen | Class::Qwen2 | Class::Qwen3_5
+                TokenizerClass::Gpt2
+                    | TokenizerClass::CodeGen
+                    | TokenizerClass::Qwen2
+                    | TokenizerClass::Qwen3_5
             ) || default.is_some();
             if name == "pad_token" && !passes && !arguments.has(name) {
                 let baked = file.get_padding();
@@ -90,8 +107,8 @@ impl Names {
             names.push((name.to_string(), token));
         }
         let own: &[(&str, &str)] = match class {
-            Class::Splinter => &[("question_token", "[QUESTION]")],
-            Class::CodeLlama => CODE_LLAMA,
+            TokenizerClass::Splinter => &[("question_token", "[QUESTION]")],
+            TokenizerClass::CodeLlama => CODE_LLAMA,
             _ => &[],
         };
         let own = own
@@ -121,28 +138,28 @@ impl Names {
 }
 
 /// The mask token as some classes flag it.
-fn mask(class: Class, text: &str) -> Option<Added> {
+fn mask(class: TokenizerClass, text: &str) -> Option<Added> {
     let spaced = Added {
         lstrip: true,
         ..Added::new(text)
     };
     match class {
-        Class::Mpnet
-        | Class::BigBird
-        | Class::MBart
-        | Class::MBart50
-        | Class::Barthez
-        | Class::XlNet => Some(spaced),
-        Class::Camembert => Some(Added {
+        TokenizerClass::Mpnet
+        | TokenizerClass::BigBird
+        | TokenizerClass::MBart
+        | TokenizerClass::MBart50
+        | TokenizerClass::Barthez
+        | TokenizerClass::XlNet => Some(spaced),
+        TokenizerClass::Camembert => Some(Added {
             special: true,
             ..spaced
         }),
-        Class::Nllb => Some(Added {
+        TokenizerClass::Nllb => Some(Added {
             normalized: Some(true),
             special: true,
             ..spaced
         }),
-        Class::Blenderbot => Some(Added {
+        TokenizerClass::Blenderbot => Some(Added {
             normalized: Some(false),
             ..spaced
         }),
@@ -158,9 +175,9 @@ fn texts(list: impl IntoIterator<Item = impl Into<String>>) -> Vec<Special> {
 /// The special tokens that the class adds beside the named ones, where `extra_special_tokens` says
 /// nothing.
 pub(super) fn extra(
-    class: Class,
+    class: TokenizerClass,
     arguments: &mut Arguments,
-    names: &Names,
+    names: &SpecialNames,
 ) -> Result<Option<Vec<Special>>> {
     let key = "additional_special_tokens";
     let given = arguments.take_list(key)?;
@@ -175,7 +192,7 @@ pub(super) fn extra(
     let count = |name: &str, default: f64| arguments.number(name).unwrap_or(default) as usize;
     let languages = |list: &'static str| texts(words(list));
     Ok(match class {
-        Class::T5 | Class::Lasr | Class::VideoPrism => {
+        TokenizerClass::T5 | TokenizerClass::Lasr | TokenizerClass::VideoPrism => {
             let ids = count("extra_ids", 100.0);
             let ours = texts((0..ids).map(|id| format!("<extra_id_{id}>")));
             let Some(mut all) = given else {
@@ -191,7 +208,7 @@ pub(super) fn extra(
             }
             Some(all)
         }
-        Class::Pegasus => {
+        TokenizerClass::Pegasus => {
             let mask = match arguments.get("mask_token_sent") {
                 Some(Value::Null) => None,
                 Some(Value::String(text)) => Some(text.clone()),
@@ -202,18 +219,18 @@ pub(super) fn extra(
             let numbered = (2..count("offset", 103.0)).map(|id| format!("<unk_{id}>"));
             Some(texts(mask.filter(|_| !listed).into_iter().chain(numbered)))
         }
-        Class::Camembert => {
+        TokenizerClass::Camembert => {
             given.or_else(|| Some(texts(["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"])))
         }
-        Class::XlNet => given.or_else(|| Some(texts(["<eop>", "<eod>"]))),
-        Class::MBart => Some(add_missing(languages(MBART), given.unwrap_or_default())),
-        Class::MBart50 => {
+        TokenizerClass::XlNet => given.or_else(|| Some(texts(["<eop>", "<eod>"]))),
+        TokenizerClass::MBart => Some(add_missing(languages(MBART), given.unwrap_or_default())),
+        TokenizerClass::MBart50 => {
             let mut all = given.unwrap_or_default();
             all.extend(languages(MBART));
             all.extend(languages(MBART_50));
             Some(all)
         }
-        Class::Nllb
+        TokenizerClass::Nllb
             if arguments
                 .get("extra_special_tokens")
                 .is_none_or(Value::is_null) =>
@@ -222,11 +239,11 @@ pub(super) fn extra(
             arguments.take_list("extra_special_tokens")?;
             Some(given.unwrap_or_else(|| languages(NLLB)))
         }
-        Class::Xglm => {
+        TokenizerClass::Xglm => {
             let words = texts((0..7).map(|word| format!("<madeupword{word}>")));
             Some(add_missing(given.unwrap_or_default(), words))
         }
-        Class::CodeLlama => {
+        TokenizerClass::CodeLlama => {
             let mut all = given.unwrap_or_default();
             let own = CODE_LLAMA.iter().filter_map(|(name, _)| names.get(name));
             all.extend(own.cloned());

@@ -6,16 +6,16 @@ use tokenizers::models::bpe::BPE;
 use tokenizers::models::unigram::Unigram;
 
 use super::Result;
-use crate::tokenizer::registry::Chosen;
+use crate::tokenizer::registry::ChosenClass;
 use embedctl_common::error::Cause;
 
 /// A class's model over the file's vocabulary.
-pub(super) struct Model<'a> {
-    pub chosen: &'a Chosen,
+pub(super) struct VocabularyModel<'a> {
+    pub chosen: &'a ChosenClass,
     pub file: &'a Tokenizer,
 }
 
-impl Model<'_> {
+impl VocabularyModel<'_> {
     fn mismatch(&self, wanted: &str) -> Cause {
         let found = match self.file.get_model() {
             ModelWrapper::BPE(_) => "BPE",

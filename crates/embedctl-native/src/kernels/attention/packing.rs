@@ -1,18 +1,18 @@
-//! Attention's operands as the products take them: laid out in panels, and in [`Arithmetic::I16`] rounded.
+//! Attention's operands as the products take them: laid out in panels, and in [`ProductPrecision::I16`] rounded.
 //!
 //! Queries, keys and values are rounded to 16 bits by the greatest magnitude of their head in the text, and the weights
 //! of a query, block by block, by as fine a step as keeps the block's sum within 32 bits. Keys that take most of a
 //! block's weight are left out of it and summed in single precision.
 
-use super::super::isa::Arithmetic;
-use super::super::operand::{Step, Top, part, round16};
+use super::super::isa::ProductPrecision;
+use super::super::operand::{IntegerStep, Top, part, round16};
 use super::super::simd::{MOST_LANES, Simd};
 use super::super::tile::Dot;
-use super::softmax::Weights;
-use super::{AttentionScratch, Input, Text};
+use super::softmax::KeyWeights;
+use super::{AttentionScratch, HeadsInput, Text};
 
 /// Of what is not rounded.
-pub(super) const AS_IS: Step = Step {
+pub(super) const AS_IS: IntegerStep = IntegerStep {
     factor: 1.0,
     worth: 1.0,
 };
@@ -23,7 +23,13 @@ const VALUE_TOP: f32 = 4095.0;
 impl<const WIDTH: usize> Text<'_, WIDTH> {
     /// The step by which the greatest magnitude of a head becomes `most`.
     #[inline(always)]
-    pub(super) fn step<S: Simd>(&self, s: S, input: &Input<'_>, head: usize, most: f32) -> Step {
+    pub(super) fn step<S: Simd>(
+        &self,
+        s: S,
+        input: &HeadsInput<'_>,
+        head: usize,
+        most: f32,
+    ) -> IntegerStep {
         let mut top = Top::new(s);
         for token in 0..self.len {
             self.ahead(s, input, token + 8, head);
@@ -34,7 +40,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
 
     /// One head of a token.
     #[inline(always)]
-    pub(super) fn row<'a>(&self, input: &Input<'a>, token: usize, head: usize) -> &'a [f32] {
+    pub(super) fn row<'a>(&self, input: &HeadsInput<'a>, token: usize, head: usize) -> &'a [f32] {
         let width = self.width();
         &input.data[token * input.stride + head * width..][..width]
     }
@@ -53,7 +59,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         let steps = width.div_ceil(per);
         let panel = 2 * S::LANES;
         let step = match D::ARITHMETIC {
-            Arithmetic::F32 => AS_IS,
+            ProductPrecision::F32 => AS_IS,
             _ => self.step(s, &self.keys, head, score_top(width)),
         };
         let factor = s.splat(step.factor);
@@ -68,7 +74,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                     self.ahead(s, &self.keys, key + S::LANES, head);
                     let key = self.row(&self.keys, key.min(self.len - 1), head);
                     let low = part(s, key, c, 0.0);
-                    *to = if D::ARITHMETIC == Arithmetic::F32 {
+                    *to = if D::ARITHMETIC == ProductPrecision::F32 {
                         low
                     } else {
                         let high = part(s, key, c + S::LANES, 0.0);
@@ -96,7 +102,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         let width = self.width();
         let columns = width.next_multiple_of(2 * S::LANES);
         let rows = scratch.values.dwords_mut().chunks_exact_mut(columns);
-        if D::ARITHMETIC == Arithmetic::F32 {
+        if D::ARITHMETIC == ProductPrecision::F32 {
             for (key, to) in rows.take(self.len).enumerate() {
                 let row = self.row(&self.values, key, head);
                 for (i, to) in to.chunks_exact_mut(S::LANES).enumerate() {
@@ -134,7 +140,7 @@ pub(super) fn score_top(width: usize) -> f32 {
 /// Rounds the weights of a block of keys to as fine a step as its own greatest and their sum allow; returns the steps
 /// of a whole.
 #[inline(always)]
-pub(super) fn pack_weights<S: Simd>(s: S, weights: &[f32], of: Weights, to: &mut [i32]) -> f32 {
+pub(super) fn pack_weights<S: Simd>(s: S, weights: &[f32], of: KeyWeights, to: &mut [i32]) -> f32 {
     let steps = of.steps(weights.len(), VALUE_TOP);
     round16(s, weights, s.splat(steps), to);
     steps

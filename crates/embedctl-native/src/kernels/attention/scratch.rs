@@ -2,7 +2,7 @@
 
 use std::collections::TryReserveError;
 
-use super::super::lines::Lines;
+use super::super::lines::CacheLines;
 use super::super::simd::MOST_LANES;
 use super::super::tile::MOST_ROWS;
 use super::SUMMED;
@@ -12,9 +12,9 @@ use super::softmax::{Heavy, MOST_HEAVY};
 /// allocates no more.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
-    pub(super) keys: Lines,
-    pub(super) values: Lines,
-    pub(super) scores: Lines,
+    pub(super) keys: CacheLines,
+    pub(super) values: CacheLines,
+    pub(super) scores: CacheLines,
     pub(super) weights: Vec<i32>,
     pub(super) queries: Vec<i32>,
     pub(super) heavy: Vec<Heavy>,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::isa::Arithmetic;
+use super::super::isa::ProductPrecision;
 use super::super::math::exp2_negative;
 use super::super::simd::Simd;
 use super::super::tile::Dot;
@@ -40,7 +40,7 @@ pub(super) fn soften<S: Simd, D: Dot, const FLOATS: bool>(
     (worth, shift): (f32, f32),
 ) -> f32 {
     let (worth, shift) = (s.splat(worth), s.splat(shift));
-    let coarse = D::ARITHMETIC != Arithmetic::F32;
+    let coarse = D::ARITHMETIC != ProductPrecision::F32;
     let mut sums = [s.splat(0.0); 2];
     for (i, pair) in scores.chunks_exact_mut(2 * S::LANES).enumerate() {
         for (j, (sum, x)) in sums
@@ -64,13 +64,13 @@ pub(super) fn soften<S: Simd, D: Dot, const FLOATS: bool>(
 
 /// What a query gives to a block of keys.
 #[derive(Clone, Copy)]
-pub(super) struct Weights {
+pub(super) struct KeyWeights {
     pub(super) sum: f32,
     /// The greatest.
     pub(super) top: f32,
 }
 
-impl Weights {
+impl KeyWeights {
     #[inline(always)]
     pub(super) fn of<S: Simd>(s: S, weights: &[f32]) -> Self {
         let mut sum = s.splat(0.0);
@@ -147,7 +147,7 @@ pub(super) struct Heavy {
 pub(super) fn take_heavy<S: Simd>(
     s: S,
     weights: &mut [f32],
-    of: &mut Weights,
+    of: &mut KeyWeights,
     (row, first, seen): (usize, usize, usize),
     heavy: &mut Vec<Heavy>,
 ) {
@@ -167,6 +167,6 @@ pub(super) fn take_heavy<S: Simd>(
             weight: weights[at],
         });
         weights[at] = 0.0;
-        *of = Weights::of(s, weights);
+        *of = KeyWeights::of(s, weights);
     }
 }

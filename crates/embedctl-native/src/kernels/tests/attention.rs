@@ -55,7 +55,7 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
 
 fn attend(
     isa: Isa,
-    arithmetic: Arithmetic,
+    arithmetic: ProductPrecision,
     case: &Case,
     (q, k, v): (&[f32], &[f32], &[f32]),
     bias: &[f32],
@@ -67,7 +67,7 @@ fn attend(
         ..
     } = case.shape;
     let mut out = vec![0.0; case.len * heads * width];
-    let input = |data, heads| Input {
+    let input = |data, heads| HeadsInput {
         data,
         stride: heads * width,
     };
@@ -183,7 +183,9 @@ fn attention_agrees_with_plain_code() {
             .unwrap_or_default();
         let want = plain_attention(&case, &q, &k, &v, &bias);
         for isa in Isa::all() {
-            for (arithmetic, limit) in [(Arithmetic::F32, 2e-6), (Arithmetic::I16, 2e-3)] {
+            for (arithmetic, limit) in
+                [(ProductPrecision::F32, 2e-6), (ProductPrecision::I16, 2e-3)]
+            {
                 let got = attend(isa, arithmetic, &case, (&q, &k, &v), &bias);
                 let worst = got
                     .iter()
@@ -211,7 +213,7 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
         scale: 0.3,
         sight: Sight::ALL,
     };
-    for (arithmetic, len) in [(Arithmetic::F32, 21), (Arithmetic::I16, 69)] {
+    for (arithmetic, len) in [(ProductPrecision::F32, 21), (ProductPrecision::I16, 69)] {
         let case = Case {
             shape,
             len,
@@ -228,7 +230,7 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
                 for (place, value) in out.iter().enumerate() {
                     let (token, head) = (place / 16, place % 16 / 8);
                     // In 16 bits a head's numbers share their step.
-                    let shared = which > 0 || arithmetic == Arithmetic::I16;
+                    let shared = which > 0 || arithmetic == ProductPrecision::I16;
                     let reached = head == 1 && (shared || token == 20);
                     assert!(
                         value.is_nan() || !reached || (which == 2 && place % 8 != 1),
@@ -315,7 +317,7 @@ fn an_attention_sink_takes_nothing_from_the_others() {
                         if isa.name() == "portable" && len > 1024 {
                             continue; // it takes minutes, and shares all but single instructions
                         }
-                        let all = attend(isa, Arithmetic::I16, &case, (&q, &k, &v), &[]);
+                        let all = attend(isa, ProductPrecision::I16, &case, (&q, &k, &v), &[]);
                         let got: Vec<f32> = queries
                             .iter()
                             .flat_map(|query| all[query * width..][..width].iter().copied())

@@ -25,13 +25,13 @@ fn rows_of(weights: &[f32], inputs: usize) -> impl FnMut(usize, &mut [f32]) {
 
 fn pack(
     isa: Isa,
-    arithmetic: Arithmetic,
+    arithmetic: ProductPrecision,
     outputs: usize,
     inputs: usize,
     weights: &[f32],
     bias: &[f32],
 ) -> Matrix {
-    let layout = Layout {
+    let layout = PackedLayout {
         outputs,
         inputs,
         gated: false,
@@ -55,12 +55,16 @@ fn product(matrix: &Matrix, x: &[f32], rows: usize) -> Vec<f32> {
         matrix,
         &mut out,
         matrix.outputs(),
-        Finish::Store,
+        ProductFinish::Store,
     );
     out
 }
 
-const ARITHMETICS: [Arithmetic; 3] = [Arithmetic::F32, Arithmetic::I16, Arithmetic::I8];
+const ARITHMETICS: [ProductPrecision; 3] = [
+    ProductPrecision::F32,
+    ProductPrecision::I16,
+    ProductPrecision::I8,
+];
 
 fn plain_activation(activation: Activation, x: f64) -> f64 {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
@@ -142,9 +146,17 @@ fn nan_stays_nan() {
 fn operations_of_the_peak_are_counted() {
     for isa in Isa::all() {
         let count = |arithmetic| peak::operations(isa, arithmetic, 1000);
-        assert!(count(Arithmetic::F32) >= 2 * 1000 * 12 * 4, "{isa}");
-        assert_eq!(count(Arithmetic::I16), 2 * count(Arithmetic::F32), "{isa}");
-        assert_eq!(count(Arithmetic::I8), 4 * count(Arithmetic::F32), "{isa}");
+        assert!(count(ProductPrecision::F32) >= 2 * 1000 * 12 * 4, "{isa}");
+        assert_eq!(
+            count(ProductPrecision::I16),
+            2 * count(ProductPrecision::F32),
+            "{isa}"
+        );
+        assert_eq!(
+            count(ProductPrecision::I8),
+            4 * count(ProductPrecision::F32),
+            "{isa}"
+        );
     }
 }
 
@@ -152,7 +164,7 @@ fn operations_of_the_peak_are_counted() {
 fn the_processor_is_asked_by_name() {
     for isa in Isa::all() {
         assert_eq!(Isa::named(isa.name()), Ok(isa));
-        assert!(isa.speeds_up(Arithmetic::F32));
+        assert!(isa.speeds_up(ProductPrecision::F32));
     }
     let error = Isa::named("abacus").unwrap_err();
     assert!(

@@ -20,12 +20,12 @@ fn plain_product(x: &[f32], weights: &[f32], bias: &[f32], inputs: usize) -> Vec
 }
 
 /// Error that rounding may leave in a sum of `inputs` products of numbers up to 1.
-fn tolerance(arithmetic: Arithmetic, inputs: usize) -> f64 {
+fn tolerance(arithmetic: ProductPrecision, inputs: usize) -> f64 {
     let root = (inputs as f64).sqrt();
     match arithmetic {
-        Arithmetic::F32 => 1e-6 * root + 1e-6,
-        Arithmetic::I16 => 4e-4 * root,
-        Arithmetic::I8 => 2e-2 * root,
+        ProductPrecision::F32 => 1e-6 * root + 1e-6,
+        ProductPrecision::I16 => 4e-4 * root,
+        ProductPrecision::I8 => 2e-2 * root,
     }
 }
 
@@ -119,14 +119,14 @@ fn balanced_and_rotated_products_stay_what_they_were() {
         let norm = want.iter().map(|x| x * x).sum::<f64>().sqrt();
         for isa in Isa::all() {
             let error = |ranges: Option<&[f32]>| {
-                let layout = Layout {
+                let layout = PackedLayout {
                     outputs,
                     inputs,
                     gated: false,
                 };
                 let matrix = Matrix::pack(
                     isa,
-                    Arithmetic::I8,
+                    ProductPrecision::I8,
                     layout,
                     rows_of(&weights, inputs),
                     &bias,
@@ -225,7 +225,8 @@ fn products_are_right_at_every_width_of_published_models() {
         let (weights, x) = (normal(outputs * inputs, 61), normal(rows * inputs, 62));
         let want = plain_product(&x, &weights, &vec![0.0; outputs], inputs);
         for isa in Isa::all() {
-            for (arithmetic, limit) in [(Arithmetic::I8, 0.02), (Arithmetic::I16, 2e-4)] {
+            for (arithmetic, limit) in [(ProductPrecision::I8, 0.02), (ProductPrecision::I16, 2e-4)]
+            {
                 let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &[]);
                 let error = relative(&product(&matrix, &x, rows), &want);
                 assert!(
@@ -257,7 +258,7 @@ fn sums_of_16_bits_leave_them_for_no_row() {
                 let x: Vec<f32> = values.iter().map(|x| x * size).collect();
                 let want = plain_product(&x, &values, &[0.0], inputs);
                 for isa in Isa::all() {
-                    let matrix = pack(isa, Arithmetic::I16, 1, inputs, &values, &[]);
+                    let matrix = pack(isa, ProductPrecision::I16, 1, inputs, &values, &[]);
                     let error = relative(&product(&matrix, &x, 1), &want);
                     assert!(error < 1e-3, "{isa}, {inputs} inputs of {size}: {error}");
                 }
@@ -291,7 +292,7 @@ fn every_finish_does_what_it_says() {
                     &weights[half..],
                     &bias[outputs..],
                 );
-                let layout = Layout {
+                let layout = PackedLayout {
                     outputs,
                     inputs,
                     gated: true,
@@ -332,7 +333,7 @@ fn every_finish_does_what_it_says() {
                         }
                         let want = want((row + rows / 2) * outputs + column, residual[place]);
                         let limit = match arithmetic {
-                            Arithmetic::F32 => 1e-5,
+                            ProductPrecision::F32 => 1e-5,
                             _ => 5e-5,
                         };
                         assert!(
@@ -341,15 +342,15 @@ fn every_finish_does_what_it_says() {
                         );
                     }
                 };
-                check(&run(&plain, Finish::Store), &|i, _| y[i]);
-                check(&run(&plain, Finish::Add), &|i, before| before + y[i]);
+                check(&run(&plain, ProductFinish::Store), &|i, _| y[i]);
+                check(&run(&plain, ProductFinish::Add), &|i, before| before + y[i]);
                 for activation in ACTIVATIONS {
                     let act = |x: f32| plain_activation(activation, f64::from(x)) as f32;
                     check(
-                        &run(&plain, Finish::Activate(activation)),
+                        &run(&plain, ProductFinish::Activate(activation)),
                         &|i, _| act(y[i]),
                     );
-                    check(&run(&gated, Finish::Gate(activation)), &|i, _| {
+                    check(&run(&gated, ProductFinish::Gate(activation)), &|i, _| {
                         act(y[i]) * up[i]
                     });
                 }

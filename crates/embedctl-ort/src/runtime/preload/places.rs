@@ -8,12 +8,12 @@ use embedctl_common::folder::children;
 
 /// Folders that are searched before the loader's own, and after them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct LoaderFolders {
     pub(super) near: Vec<PathBuf>,
     pub(super) far: Vec<PathBuf>,
 }
 
-impl Places {
+impl LoaderFolders {
     pub(super) fn around(library: &Path, here: &SearchPath, cuda: Option<u32>) -> Self {
         let mut near: Vec<PathBuf> = library.parent().map(PathBuf::from).into_iter().collect();
         for packages in python::package_folders(library, here) {
@@ -125,7 +125,7 @@ mod tests {
         let library = root
             .path()
             .join("own/onnxruntime/capi/libonnxruntime.so.1.31.1");
-        let places = Places::around(&library, &here, Some(13));
+        let places = LoaderFolders::around(&library, &here, Some(13));
         assert_eq!(
             relative(root.path(), &places.near),
             [
@@ -146,7 +146,8 @@ mod tests {
         let mut here = here();
         let toolkit = root.path().join("cuda").into_os_string();
         here.variables.push(("CUDA_HOME", toolkit));
-        let places = Places::around(Path::new("/nowhere/libonnxruntime.so"), &here, Some(12));
+        let places =
+            LoaderFolders::around(Path::new("/nowhere/libonnxruntime.so"), &here, Some(12));
         assert_eq!(relative(root.path(), &places.far), ["cuda/lib64"]);
     }
 

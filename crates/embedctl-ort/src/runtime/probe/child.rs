@@ -10,7 +10,7 @@ use crate::provider::{Provider, ProviderReport};
 use crate::runtime::library;
 use crate::runtime::placement::library_name;
 use crate::runtime::plugin::{PluginReport, devices};
-use crate::runtime::preload::{self, Prepared};
+use crate::runtime::preload::{self, PreparedProvider};
 use crate::runtime::remedy;
 use embedctl_common::error::Cause;
 
@@ -25,7 +25,7 @@ pub enum Attempts {
 
 /// What a child is asked: the arguments that follow [`super::ProbeCommand::arguments`], understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ProbeRequest {
     pub(super) library: PathBuf,
     /// Loaded into the library, and then the only one whose providers are tried.
     pub(super) plugin: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Request {
     pub(super) attempts: Attempts,
 }
 
-impl Request {
+impl ProbeRequest {
     /// As arguments of the child.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let (word, list) = match &self.attempts {
@@ -95,12 +95,12 @@ impl Request {
 ///
 /// # Errors
 /// If `output` cannot be written to.
-pub fn serve(request: &Request, output: &mut dyn Write) -> io::Result<()> {
+pub fn serve(request: &ProbeRequest, output: &mut dyn Write) -> io::Result<()> {
     answer(request, output)?;
     Event::Done.write(output)
 }
 
-fn answer(request: &Request, output: &mut dyn Write) -> io::Result<()> {
+fn answer(request: &ProbeRequest, output: &mut dyn Write) -> io::Result<()> {
     let loaded = library::load_exactly(&request.library).map_err(|fault| fault.cause());
     let loaded = loaded.and_then(|library| Ok((library, trial::available()?)));
     let (library, available) = match loaded {
@@ -161,7 +161,7 @@ fn attempt(
                 Some(reason) => ProviderReport::refused(provider, reason),
                 None => trial::run(&library.environment, Some(&plugin.path), provider, device),
             };
-            (plugged(plugin), Prepared::default())
+            (plugged(plugin), PreparedProvider::default())
         }
     };
     report.plugin = plugin.map(|plugin| plugin.path.clone());
@@ -194,13 +194,13 @@ mod tests {
             Attempts::AllBut(vec![Provider::Cuda, Provider::Cpu]),
             Attempts::These(vec![Provider::OpenVino]),
         ] {
-            let request = Request {
+            let request = ProbeRequest {
                 library: "/a b/libonnxruntime.so".into(),
                 plugin: matches!(attempts, Attempts::These(_)).then(|| "/a b/libplugin.so".into()),
                 device: 3,
                 attempts,
             };
-            assert_eq!(Request::parse(&request.arguments()).unwrap(), request);
+            assert_eq!(ProbeRequest::parse(&request.arguments()).unwrap(), request);
         }
         for wrong in [
             &[][..],
@@ -210,7 +210,7 @@ mod tests {
             &["lib", "", "0", "these", "npu"],
         ] {
             let wrong: Vec<OsString> = wrong.iter().map(OsString::from).collect();
-            assert!(Request::parse(&wrong).is_err(), "{wrong:?}");
+            assert!(ProbeRequest::parse(&wrong).is_err(), "{wrong:?}");
         }
     }
 }

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-pub use child::{Request, serve};
+pub use child::{ProbeRequest, serve};
 pub use report::LibraryReport;
 
 pub use child::Attempts;
 
 use super::binary;
-use super::discovery::{self, Candidate, Named};
+use super::discovery::{self, Candidate, NamedLibrary};
 use super::plugin::PluginReport;
 use super::search_path::SearchPath;
 use embedctl_common::cancel::CancelToken;
@@ -37,7 +37,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// libraries into its own process and finds out there.
 #[derive(Debug, Clone)]
 pub struct ProbeCommand {
-    /// The program, which hands the arguments that follow to [`Request::parse`] and [`serve`].
+    /// The program, which hands the arguments that follow to [`ProbeRequest::parse`] and [`serve`].
     pub program: PathBuf,
     /// Its first arguments.
     pub arguments: Vec<OsString>,
@@ -68,7 +68,7 @@ pub fn survey(
     cancel: &CancelToken,
 ) -> Vec<LibraryReport> {
     let here = SearchPath::real(ort_library.map(Path::to_path_buf), cancel);
-    let named = Named::of(&here);
+    let named = NamedLibrary::of(&here);
     // Each library before its plug-ins, which are asked in children of their own.
     let candidates: Vec<Candidate> = discovery::all(&here)
         .candidates

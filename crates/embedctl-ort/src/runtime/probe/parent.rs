@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, never, select};
 
 use super::ProbeCommand;
-use super::child::{Attempts, Request};
+use super::child::{Attempts, ProbeRequest};
 use super::protocol::Event;
 use super::report::LibraryReport;
 use crate::provider::ProviderReport;
-use crate::runtime::asked::{Asked, Lines};
+use crate::runtime::bounded_command::{BoundedCommand, BoundedLines};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::fault::LibraryFault;
 use crate::runtime::plugin::PluginReport;
@@ -26,7 +26,7 @@ const MOST_SAID: u64 = 16 << 20;
 const LONGEST_LINE: usize = 1 << 20;
 
 /// How an answer ended.
-enum End {
+enum AnswerEnd {
     /// The child had no more to say.
     Done,
     /// It died, hung, or said nothing that can be understood; in words.
@@ -48,7 +48,7 @@ pub(super) fn ask(
     stop: &CancelToken,
 ) -> io::Result<LibraryReport> {
     let mut report = LibraryReport::new(candidate);
-    let mut request = Request {
+    let mut request = ProbeRequest {
         library: candidate.path.clone(),
         plugin: candidate.plugin.clone(),
         device,
@@ -81,9 +81,9 @@ pub(super) fn ask(
             Event::Done => {}
         })?;
         let death = match end {
-            End::Done => return Ok(report),
-            End::Stopped => return Err(io::ErrorKind::Interrupted.into()),
-            End::Died(words) => words,
+            AnswerEnd::Done => return Ok(report),
+            AnswerEnd::Stopped => return Err(io::ErrorKind::Interrupted.into()),
+            AnswerEnd::Died(words) => words,
         };
         let Some(provider) = trying else {
             match &candidate.plugin {
@@ -122,11 +122,11 @@ pub(super) fn ask(
 /// Runs one child and hands its events on.
 fn listen(
     command: &ProbeCommand,
-    request: &Request,
+    request: &ProbeRequest,
     deadline: &Receiver<Instant>,
     stop: &CancelToken,
     mut heard: impl FnMut(Event),
-) -> io::Result<End> {
+) -> io::Result<AnswerEnd> {
     let mut process = Command::new(&command.program);
     process
         .args(&command.arguments)
@@ -134,13 +134,13 @@ fn listen(
         // Stays open and silent for as long as this process lives: the child ends when it closes.
         .stdin(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = Asked::start(&mut process)?;
+    let mut child = BoundedCommand::start(&mut process)?;
     let output = child.output(MOST_SAID)?;
     let errors = child.errors(u64::MAX)?;
     let silent = never();
     let mut open_errors = &errors;
     let mut last_words = LastWords::default();
-    let mut lines = Lines::new(LONGEST_LINE);
+    let mut lines = BoundedLines::new(LONGEST_LINE);
     let mut said = 0;
     let end = 'listening: loop {
         select! {
@@ -148,28 +148,28 @@ fn listen(
                 Ok(part) => {
                     said += part.len() as u64;
                     if said >= MOST_SAID {
-                        break End::Died(format!("it printed {said} bytes and was stopped"));
+                        break AnswerEnd::Died(format!("it printed {said} bytes and was stopped"));
                     }
                     for line in lines.of(&part) {
                     match Event::read(&line) {
-                        Some(Event::Done) => break 'listening End::Done,
+                        Some(Event::Done) => break 'listening AnswerEnd::Done,
                         Some(event) => heard(event),
                         None => {}
                     }
                     }
                 }
-                Err(_) => break End::Died(String::new()),
+                Err(_) => break AnswerEnd::Died(String::new()),
             },
             recv(open_errors) -> part => match part {
                 Ok(part) => last_words.add(&part),
                 // It has closed it and goes on.
                 Err(_) => open_errors = &silent,
             },
-            recv(stop.channel()) -> _ => break End::Stopped,
-            recv(deadline) -> _ => break End::Died(still_busy(command)),
+            recv(stop.channel()) -> _ => break AnswerEnd::Stopped,
+            recv(deadline) -> _ => break AnswerEnd::Died(still_busy(command)),
         }
     };
-    let by_itself = matches!(&end, End::Died(words) if words.is_empty());
+    let by_itself = matches!(&end, AnswerEnd::Died(words) if words.is_empty());
     let status = child.end(by_itself);
     if !by_itself {
         return Ok(end);
@@ -185,7 +185,7 @@ fn listen(
             recv(patience) -> _ => break,
         }
     }
-    Ok(End::Died(cause_of_death(status, &last_words.line())))
+    Ok(AnswerEnd::Died(cause_of_death(status, &last_words.line())))
 }
 
 fn still_busy(command: &ProbeCommand) -> String {

@@ -14,20 +14,20 @@ pub(super) fn describe(report: &mut ProviderReport) {
     if !cfg!(target_os = "linux") {
         return;
     }
-    if let Some(best) = devices().into_iter().max_by_key(Device::rank) {
-        report.software = best.kind == Device::CPU;
+    if let Some(best) = devices().into_iter().max_by_key(VulkanDevice::rank) {
+        report.software = best.kind == VulkanDevice::CPU;
         report.device = Some(best.name);
     }
 }
 
 #[derive(Debug)]
-struct Device {
+struct VulkanDevice {
     /// `VkPhysicalDeviceType`.
     kind: u32,
     name: String,
 }
 
-impl Device {
+impl VulkanDevice {
     const INTEGRATED: u32 = 1;
     const DISCRETE: u32 = 2;
     const VIRTUAL: u32 = 3;
@@ -81,7 +81,7 @@ type GetProperties = unsafe extern "system" fn(*mut c_void, *mut Properties);
 const MOST: usize = 16;
 
 /// Vulkan's devices; none where there is no Vulkan.
-fn devices() -> Vec<Device> {
+fn devices() -> Vec<VulkanDevice> {
     // SAFETY: the names and signatures are those of Vulkan 1.0, which every loader exports. The structs are
     // laid out as there, `Properties` with room to spare; handles are used while the instance lives.
     unsafe {
@@ -123,7 +123,7 @@ fn devices() -> Vec<Device> {
                     let mut all: Properties = std::mem::zeroed();
                     properties(handle, &raw mut all);
                     let name = CStr::from_ptr(all.name.as_ptr());
-                    Device {
+                    VulkanDevice {
                         kind: all.kind,
                         name: name.to_string_lossy().into_owned(),
                     }
@@ -142,15 +142,15 @@ mod tests {
     #[test]
     fn a_card_goes_before_what_the_processor_emulates() {
         let ranks = [
-            Device::DISCRETE,
-            Device::INTEGRATED,
-            Device::VIRTUAL,
+            VulkanDevice::DISCRETE,
+            VulkanDevice::INTEGRATED,
+            VulkanDevice::VIRTUAL,
             0,
-            Device::CPU,
+            VulkanDevice::CPU,
         ]
         .map(|kind| {
             let name = String::new();
-            Device { kind, name }.rank()
+            VulkanDevice { kind, name }.rank()
         });
         assert!(ranks.is_sorted_by(|one, next| one > next), "{ranks:?}");
     }

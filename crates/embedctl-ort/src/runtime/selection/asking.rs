@@ -6,8 +6,8 @@ use std::thread;
 
 use crossbeam_channel::{select, unbounded};
 
-use super::refused::{CAME_WITHOUT, Refused, passed_over};
-use super::{Chosen, Selection, may_have};
+use super::refused::{CAME_WITHOUT, RefusedCandidate, passed_over};
+use super::{ChosenLibrary, LibrarySelection, may_have};
 use crate::provider::{PassedOver, Provider};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::{self, Attempts, ProbeCommand};
@@ -16,35 +16,35 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::spawn_scoped;
 
 /// What came of asking candidates.
-pub(super) enum Answer<'c> {
+pub(super) enum CandidateAnswer<'c> {
     /// The first, in their order, in which the provider works.
     Taken {
         candidate: &'c Candidate,
-        chosen: Chosen,
+        chosen: ChosenLibrary,
         /// Those before it.
         passed_over: Vec<PassedOver>,
     },
     /// Why none will do.
-    None(Vec<(Candidate, Refused)>),
+    None(Vec<(Candidate, RefusedCandidate)>),
 }
 
-impl Selection<'_> {
+impl LibrarySelection<'_> {
     /// Asks all of `candidates` that may have `provider` at the same time.
     pub(super) fn ask_all<'c>(
         &self,
         command: &ProbeCommand,
         provider: Provider,
         candidates: &'c [Candidate],
-    ) -> Result<Answer<'c>> {
+    ) -> Result<CandidateAnswer<'c>> {
         let device = self.device;
-        let mut verdicts: Vec<Option<Result<Chosen, Refused>>> = candidates
+        let mut verdicts: Vec<Option<Result<ChosenLibrary, RefusedCandidate>>> = candidates
             .iter()
             .map(|candidate| {
                 // What the user named is asked all the same: it may be no library at all, or too old.
                 let is_asked = candidate.plugin.is_some()
                     || self.named.is_some()
                     || may_have(provider, &candidate.path);
-                (!is_asked).then(|| Err(Refused::Lacks(CAME_WITHOUT.into())))
+                (!is_asked).then(|| Err(RefusedCandidate::Lacks(CAME_WITHOUT.into())))
             })
             .collect();
         let stop = CancelToken::new();
@@ -80,7 +80,7 @@ impl Selection<'_> {
                         }
                         Ok((index, Err(error))) => {
                             let reason = format!("it could not be asked: {error}");
-                            verdicts[index] = Some(Err(Refused::Library(Cause::of(reason))));
+                            verdicts[index] = Some(Err(RefusedCandidate::Library(Cause::of(reason))));
                         }
                         Err(_) => break Ok(()),
                     },
@@ -96,16 +96,16 @@ impl Selection<'_> {
         for (candidate, verdict) in candidates.iter().zip(verdicts) {
             match verdict {
                 Some(Ok(chosen)) => {
-                    return Ok(Answer::Taken {
+                    return Ok(CandidateAnswer::Taken {
                         candidate,
                         chosen,
                         passed_over: passed_over(&refused),
                     });
                 }
-                Some(Err(Refused::Untold)) | None => {}
+                Some(Err(RefusedCandidate::Untold)) | None => {}
                 Some(Err(reason)) => refused.push((candidate.clone(), reason)),
             }
         }
-        Ok(Answer::None(refused))
+        Ok(CandidateAnswer::None(refused))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Selection;
+use super::LibrarySelection;
 use crate::provider::obtain::how_to_get;
 use crate::provider::{PassedOver, Provider};
 use crate::runtime::discovery::Candidate;
@@ -15,7 +15,7 @@ use embedctl_common::setting::ORT_LIB;
 const ANOTHER: &str = "choose another provider, or auto, which takes the best that works here";
 
 /// Why a candidate was not taken.
-pub(super) enum Refused {
+pub(super) enum RefusedCandidate {
     /// The library cannot be used.
     Library(Cause),
     /// It can, but has no such provider; what it has.
@@ -26,7 +26,7 @@ pub(super) enum Refused {
     Untold,
 }
 
-impl Selection<'_> {
+impl LibrarySelection<'_> {
     /// The error of the library that the user named.
     pub(super) fn named_error(&self, reason: String) -> Error {
         let error = Error::new(ErrorKind::NamedLibrary, NAME, reason);
@@ -48,7 +48,7 @@ impl Selection<'_> {
     pub(super) fn failure(
         &self,
         provider: Provider,
-        refused: &[(Candidate, Refused)],
+        refused: &[(Candidate, RefusedCandidate)],
         places: &[String],
     ) -> Error {
         let Reasons {
@@ -142,15 +142,19 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    pub(super) fn of(refused: &[(Candidate, Refused)]) -> Self {
+    pub(super) fn of(refused: &[(Candidate, RefusedCandidate)]) -> Self {
         let mut reasons = Self::default();
         let mut remedies: Vec<&str> = Vec::new();
         for (candidate, refused) in refused {
             let (list, reason, remedy) = match refused {
-                Refused::Library(cause) => (&mut reasons.broken, &cause.reason, &cause.remedy),
-                Refused::Provider(cause) => (&mut reasons.failing, &cause.reason, &cause.remedy),
-                Refused::Lacks(inside) => (&mut reasons.lacking, inside, &None),
-                Refused::Untold => continue,
+                RefusedCandidate::Library(cause) => {
+                    (&mut reasons.broken, &cause.reason, &cause.remedy)
+                }
+                RefusedCandidate::Provider(cause) => {
+                    (&mut reasons.failing, &cause.reason, &cause.remedy)
+                }
+                RefusedCandidate::Lacks(inside) => (&mut reasons.lacking, inside, &None),
+                RefusedCandidate::Untold => continue,
             };
             list.push(format!("{}: {reason}", title(candidate)));
             if let Some(remedy) = remedy
@@ -187,15 +191,17 @@ pub(super) fn inside(report: &LibraryReport) -> String {
     format!("it has {}", names.join(", "))
 }
 
-pub(super) fn passed_over(refused: &[(Candidate, Refused)]) -> Vec<PassedOver> {
+pub(super) fn passed_over(refused: &[(Candidate, RefusedCandidate)]) -> Vec<PassedOver> {
     refused
         .iter()
         .map(|(candidate, refused)| PassedOver {
             candidate: title(candidate),
             reason: match refused {
-                Refused::Library(cause) | Refused::Provider(cause) => cause.clone().sentence(),
-                Refused::Lacks(inside) => inside.clone(),
-                Refused::Untold => String::new(),
+                RefusedCandidate::Library(cause) | RefusedCandidate::Provider(cause) => {
+                    cause.clone().sentence()
+                }
+                RefusedCandidate::Lacks(inside) => inside.clone(),
+                RefusedCandidate::Untold => String::new(),
             },
             named: false,
         })

@@ -7,13 +7,13 @@ use embedctl::profile;
 
 use super::super::{embed, idle_option};
 use crate::args::{BenchArgs, Devices, MessageArgs};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// What tuning may choose between, and under which model its profile will be found.
 pub(super) fn tune_options(
     args: &BenchArgs,
     configurations: &[Configuration],
-) -> Result<TuneOptions, Failure> {
+) -> Result<TuneOptions, CommandFailure> {
     if args.model.model.len().max(args.model.model_file.len()) > 1
         || args
             .limits
@@ -22,7 +22,7 @@ pub(super) fn tune_options(
             .max(args.limits.threads.len())
             > 1
     {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--tune looks for the best settings of one model: name one (and one --model-file), and leave \
              --batch-tokens and --threads to it or give one value each; it chooses between providers, \
              precisions and provider options",
@@ -30,7 +30,7 @@ pub(super) fn tune_options(
     }
     let listed = &args.model.precision;
     if listed.len() > 1 && !listed.contains(&Precision::Fp32) {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "--tune: list fp32 too, which is what embed takes unless it is told otherwise",
         ));
     }
@@ -43,7 +43,7 @@ pub(super) fn tune_options(
             };
             let engine = EngineOptions {
                 providers: match &args.engine.provider[..] {
-                    [one] => one.parse().map_err(Failure::usage)?,
+                    [one] => one.parse().map_err(CommandFailure::usage)?,
                     _ => ProviderChoice::Auto,
                 },
                 runtime: super::super::runtime(first.ort_library.clone()),
@@ -64,11 +64,11 @@ pub(super) fn tune_options(
 pub(super) fn listed(
     args: &BenchArgs,
     messages: &MessageArgs,
-) -> Result<Vec<Configuration>, Failure> {
+) -> Result<Vec<Configuration>, CommandFailure> {
     let device = args.engine.runtime.device.as_ref();
     let choice = match &args.engine.provider {
         providers if providers.iter().any(|one| one == "auto") => ProviderChoice::Auto,
-        providers => providers.join(",").parse().map_err(Failure::usage)?,
+        providers => providers.join(",").parse().map_err(CommandFailure::usage)?,
     };
     let pooling = args.model.tokens.pooling.as_ref();
     let base = Configuration {
@@ -132,7 +132,7 @@ pub(super) fn listed(
     });
     for (index, one) in all.iter().enumerate() {
         if all[..index].contains(one) {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "'{}' would be measured twice; list every value once",
                 one.label(&all)
             )));
@@ -143,7 +143,10 @@ pub(super) fn listed(
 
 /// Gives every configuration the options of its provider. Where an option has several values, there is a
 /// configuration for each.
-fn each_option(all: &[Configuration], args: &BenchArgs) -> Result<Vec<Configuration>, Failure> {
+fn each_option(
+    all: &[Configuration],
+    args: &BenchArgs,
+) -> Result<Vec<Configuration>, CommandFailure> {
     let concerns = |one: &Configuration, option: &ProviderOption| {
         one.provider == "auto" || one.provider == option.provider.name()
     };

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use embedctl::bench::{
-    self, BenchOptions, Comparison, Configuration, Corpus, Report, Verdict, WorkloadOptions, plot,
+    self, BaselineComparison, BenchOptions, BenchReport, Configuration, Corpus, Verdict,
+    WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
 use embedctl::engine;
@@ -22,7 +23,7 @@ use embedctl::storage::Storage;
 use super::stores;
 use crate::args::{BenchArgs, MessageArgs};
 use crate::exit::ExitCode;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, bench_tables};
 
@@ -44,7 +45,7 @@ pub fn run(
     args: &BenchArgs,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let cancel = interrupt::watch(RunFiles::new())?;
     let named = args.workload.input.iter().map(PathBuf::as_path);
     let storage = stores::storage(named, &args.stores.options, messages, &cancel)?;
@@ -65,7 +66,7 @@ pub fn run(
     let mut report = result?;
     if let Some(baseline) = &baseline {
         let allowed = args.result.max_regression;
-        report.comparison = Some(Comparison::of(&report, baseline, allowed)?);
+        report.comparison = Some(BaselineComparison::of(&report, baseline, allowed)?);
     }
 
     printer.found(args.result.json, &report, bench_tables)?;
@@ -87,7 +88,7 @@ pub fn run(
 }
 
 /// What the report means for whoever waits for the exit code.
-fn outcome(report: &Report) -> Result<ExitCode, Failure> {
+fn outcome(report: &BenchReport) -> Result<ExitCode, CommandFailure> {
     if let Some(comparison) = report.comparison.as_ref().filter(|one| one.has_regressed()) {
         return Err(anyhow!(regressions(comparison)).into());
     }
@@ -100,7 +101,7 @@ fn outcome(report: &Report) -> Result<ExitCode, Failure> {
 }
 
 /// Which configurations regressed, by how much, and how sure that is.
-fn regressions(comparison: &Comparison) -> String {
+fn regressions(comparison: &BaselineComparison) -> String {
     let percent = |share: f64| format!("{:.1} %", -100.0 * share);
     let lost: Vec<String> = comparison
         .rows
@@ -134,7 +135,7 @@ fn options(
     args: &BenchArgs,
     messages: &MessageArgs,
     storage: Option<&Storage>,
-) -> Result<BenchOptions, Failure> {
+) -> Result<BenchOptions, CommandFailure> {
     let configurations = configurations::listed(args, messages)?;
     let tune = if args.measurement.tune {
         Some(configurations::tune_options(args, &configurations)?)
@@ -152,7 +153,10 @@ fn options(
     })
 }
 
-fn workload(args: &BenchArgs, storage: Option<&Storage>) -> Result<WorkloadOptions, Failure> {
+fn workload(
+    args: &BenchArgs,
+    storage: Option<&Storage>,
+) -> Result<WorkloadOptions, CommandFailure> {
     let workload = &args.workload;
     let records = &workload.records;
     if workload.input.is_empty() {
@@ -177,7 +181,7 @@ fn fetch(
     messages: &MessageArgs,
     printer: &Printer,
     cancel: &CancelToken,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let mut seen = Vec::new();
     for configuration in configurations {
         let model = configuration.model_options()?;
@@ -210,15 +214,15 @@ fn fetch(
 }
 
 /// Reads an earlier report.
-fn baseline(path: &Path) -> Result<Report, Failure> {
+fn baseline(path: &Path) -> Result<BenchReport, CommandFailure> {
     let text = fs::read(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            Failure::usage(format!("--baseline: there is no {}", path.display()))
+            CommandFailure::usage(format!("--baseline: there is no {}", path.display()))
         }
         _ => embedctl::Error::io("read", path, error).into(),
     })?;
     serde_json::from_slice(&text).map_err(|error| {
-        Failure::usage(format!(
+        CommandFailure::usage(format!(
             "--baseline: {} is no report of bench ({error}); make one with `embedctl bench --json`",
             path.display()
         ))
@@ -230,12 +234,12 @@ struct Picture<'a>(&'a Path);
 
 impl<'a> Picture<'a> {
     /// Refuses what could not be written after all the measuring.
-    fn of(path: &'a Path) -> Result<Self, Failure> {
+    fn of(path: &'a Path) -> Result<Self, CommandFailure> {
         if !path
             .extension()
             .is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
         {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "--plot: {} does not end in .svg, which is the one format of pictures",
                 path.display()
             )));
@@ -244,7 +248,7 @@ impl<'a> Picture<'a> {
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "--plot: the folder {} is not here",
                 folder.display()
             )));
@@ -252,7 +256,7 @@ impl<'a> Picture<'a> {
         Ok(Self(path))
     }
 
-    fn write(&self, report: &Report) -> Result<(), Failure> {
+    fn write(&self, report: &BenchReport) -> Result<(), CommandFailure> {
         Ok(fs::write(self.0, plot::svg(report))
             .map_err(|error| embedctl::Error::io("write", self.0, error))?)
     }

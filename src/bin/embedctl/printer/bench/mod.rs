@@ -5,7 +5,7 @@ mod verdicts;
 
 use std::fmt;
 
-use embedctl::bench::{Measured, OpenedAs, Report, Row, Stages};
+use embedctl::bench::{BenchReport, MeasuredConfiguration, OpenedAs, Row, Stages};
 use embedctl::safe_text;
 use embedctl::size::per;
 
@@ -18,17 +18,17 @@ const WIDTH: usize = 80;
 const NAME: usize = 22;
 
 /// A report as people read it.
-pub fn tables(report: &Report) -> String {
-    Tables(report).to_string()
+pub fn tables(report: &BenchReport) -> String {
+    BenchTables(report).to_string()
 }
 
-struct Tables<'a>(&'a Report);
+struct BenchTables<'a>(&'a BenchReport);
 
-impl fmt::Display for Tables<'_> {
+impl fmt::Display for BenchTables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
         head(f, report)?;
-        let measured: Vec<(&Row, &Measured)> = report.measured().collect();
+        let measured: Vec<(&Row, &MeasuredConfiguration)> = report.measured().collect();
         if !measured.is_empty() {
             throughput(f, &measured)?;
             latency(f, &measured)?;
@@ -45,7 +45,7 @@ impl fmt::Display for Tables<'_> {
     }
 }
 
-fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+fn head(f: &mut fmt::Formatter<'_>, report: &BenchReport) -> fmt::Result {
     let machine = &report.machine;
     let mut parts = vec![machine.cpu.clone(), number(machine.cores as u64, "core")];
     parts.extend(machine.memory_bytes.map(bytes));
@@ -101,7 +101,7 @@ fn options(opened: &OpenedAs) -> String {
 }
 
 /// What ran, and with which token budgets.
-fn engines(report: &Report) -> Vec<(String, Vec<usize>)> {
+fn engines(report: &BenchReport) -> Vec<(String, Vec<usize>)> {
     let mut engines: Vec<(String, Vec<usize>)> = Vec::new();
     for (_, measured) in report.measured() {
         let opened = &measured.opened;
@@ -154,7 +154,7 @@ fn name(f: &mut fmt::Formatter<'_>, row: &str) -> fmt::Result {
     write!(f, "{row:NAME$}")
 }
 
-fn throughput(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result {
+fn throughput(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &MeasuredConfiguration)]) -> fmt::Result {
     const BAR: usize = 16;
     writeln!(
         f,
@@ -184,7 +184,7 @@ fn throughput(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Re
     writeln!(f)
 }
 
-fn latency(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result {
+fn latency(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &MeasuredConfiguration)]) -> fmt::Result {
     writeln!(
         f,
         "{:NAME$}{:>7}{:>7}{:>7} ms{:>9}{:>10}{:>9}{:>6}",
@@ -218,7 +218,7 @@ fn latency(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Resul
     writeln!(f)
 }
 
-fn stages(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result {
+fn stages(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &MeasuredConfiguration)]) -> fmt::Result {
     write!(f, "{:NAME$}", "share of time")?;
     for stage in Stages::NAMES {
         write!(f, "{stage:>9}")?;
@@ -240,7 +240,7 @@ fn stages(f: &mut fmt::Formatter<'_>, rows: &[(&Row, &Measured)]) -> fmt::Result
     }
 }
 
-fn failures(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+fn failures(f: &mut fmt::Formatter<'_>, report: &BenchReport) -> fmt::Result {
     for (names, reason) in report.failures() {
         writeln!(f)?;
         wrapped(f, &format!("{} failed: {reason}", names.join(", ")))?;

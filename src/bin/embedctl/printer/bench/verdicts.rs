@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use embedctl::bench::{Comparison, Spread, Step, Tuning, Verdict};
+use embedctl::bench::{BaselineComparison, Spread, TuneStep, Tuning, Verdict};
 
 use super::super::words::count;
 use super::{NAME, amount, name, percent, signed, width, wrapped};
@@ -48,7 +48,7 @@ fn figure(value: &str) -> String {
     value.parse().map_or_else(|_| value.to_owned(), count)
 }
 
-fn verdict(step: &Step) -> String {
+fn verdict(step: &TuneStep) -> String {
     let verdict = match step {
         _ if step.kept => "kept",
         _ if step.is_unclear() => "unclear",
@@ -74,7 +74,7 @@ fn gain(ratio: &Spread) -> String {
     )
 }
 
-pub(super) fn compared(f: &mut fmt::Formatter<'_>, comparison: &Comparison) -> fmt::Result {
+pub(super) fn compared(f: &mut fmt::Formatter<'_>, comparison: &BaselineComparison) -> fmt::Result {
     let day = comparison
         .baseline_date
         .split('T')
@@ -120,8 +120,8 @@ pub(super) fn compared(f: &mut fmt::Formatter<'_>, comparison: &Comparison) -> f
 mod tests {
     use super::*;
 
-    fn step(values: &[f64], kept: bool) -> Step {
-        Step {
+    fn step(values: &[f64], kept: bool) -> TuneStep {
+        TuneStep {
             setting: "threads".into(),
             from: "1".into(),
             to: "2".into(),

@@ -19,12 +19,12 @@ const ENDING: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A running program. It does not outlive this value, and neither does its group.
-pub(super) struct Asked {
+pub(super) struct BoundedCommand {
     child: Child,
     is_reaped: bool,
 }
 
-impl Asked {
+impl BoundedCommand {
     /// Starts a program whose standard output is a pipe.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         command.stdout(Stdio::piped());
@@ -99,7 +99,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for BoundedCommand {
     fn drop(&mut self) {
         if !self.is_reaped {
             self.end(false);
@@ -137,7 +137,7 @@ pub(super) fn answer(
     limit: u64,
     stop: &CancelToken,
 ) -> io::Result<Vec<u8>> {
-    let mut asked = Asked::start(command.stdin(Stdio::null()).stderr(Stdio::null()))?;
+    let mut asked = BoundedCommand::start(command.stdin(Stdio::null()).stderr(Stdio::null()))?;
     let output = asked.output(limit + 1)?;
     let deadline = after(time);
     let mut said = Vec::new();
@@ -167,12 +167,12 @@ pub(super) fn answer(
 }
 
 /// Lines that come in parts. One that is longer than `longest` is cut short: nobody sends such a line.
-pub(super) struct Lines {
+pub(super) struct BoundedLines {
     longest: usize,
     begun: Vec<u8>,
 }
 
-impl Lines {
+impl BoundedLines {
     pub(super) fn new(longest: usize) -> Self {
         Self {
             longest,
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn who_leaves_the_group_is_not_waited_for() {
         let mut command = shell("setsid sleep 5 & echo said; exit 0");
-        let mut asked = Asked::start(command.stdin(Stdio::null())).unwrap();
+        let mut asked = BoundedCommand::start(command.stdin(Stdio::null())).unwrap();
         let output = asked.output(100).unwrap();
         assert_eq!(output.recv().unwrap(), b"said\n");
         assert!(asked.end(true).unwrap().success());
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn lines_come_in_parts_and_have_an_end() {
-        let mut lines = Lines::new(5);
+        let mut lines = BoundedLines::new(5);
         assert_eq!(lines.of(b"on"), [""; 0]);
         assert_eq!(lines.of(b"e\ntwo\nthree and"), ["one", "two"]);
         assert_eq!(lines.of(b" more\n"), ["three"]);
