@@ -14,10 +14,10 @@
 //! - [`kernels`] does the arithmetic in the best instructions that the processor has.
 //!
 //! ```
-//! use embedctl_native::{Encoder, Rows, kernels::Arithmetic};
+//! use embedctl_native::{Encoder, Rows, kernels::ProductPrecision};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
-//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, Arithmetic::F32, 1)?;
+//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, ProductPrecision::F32, 1)?;
 //! let mut worker = encoder.worker(); // one for each thread
 //! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7] };
 //! let states = worker.run(rows)?; // [7, width]
