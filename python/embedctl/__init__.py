@@ -1,7 +1,7 @@
 """Vectors from texts: the program ``embedctl``, and Python objects that run it.
 
-``Embedder`` gives NumPy arrays and Arrow tables, ``embedctl.spark`` and ``embedctl.ray`` run it on clusters.
-The program itself is on the path after ``pip install embedctl``, and is also started by ``python -m embedctl``.
+``Embedder`` returns NumPy arrays and Arrow tables. ``embedctl.spark`` and ``embedctl.ray`` run it on clusters.
+``pip install embedctl`` puts the program on the path; ``python -m embedctl`` starts it, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["EmbedctlError", "Embedder", "ProgramNotFoundError", "TextError", "__
 
 try:
     __version__ = version("embedctl")
-except PackageNotFoundError:  # run from a clone, where nothing is installed
+except PackageNotFoundError:  # in a clone, nothing is installed
     __version__ = ""
 
 _WHERE = {
@@ -31,7 +31,7 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: the program alone needs neither NumPy nor pyarrow, and starts sooner."""
+    """Import a name on first use: the program alone needs neither NumPy nor pyarrow, and starts sooner."""
     from importlib import import_module
 
     if name not in _WHERE:

@@ -1,4 +1,4 @@
-"""``python -m embedctl``: the program, in place of this process where the system can do that."""
+"""``python -m embedctl``: replaces this process by the program if the system can do that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main() -> int:
     command = [program, *sys.argv[1:]]
     if os.name == "posix":
         os.execv(program, command)
-    # Windows gives a new process another number and doesn't let the caller wait for it.
+    # On Windows `execv` starts another process, and the caller could not wait for it.
     try:
         return subprocess.run(command).returncode
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Arrow data of a caller, and what of it goes to the program."""
+"""The caller's Arrow data, and the texts that are sent to the program."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
-#: What is sent: texts alone. All other columns stay here and are put together with the answer.
+#: Schema of a sent batch: only texts. All other columns stay here and are joined with the answer.
 SENT = pa.schema([pa.field("text", pa.large_string())])
 #: Columns of an answer.
 VECTORS, REASONS = "embedding", "embedding_error"
 
 
 def batches_of(texts: Sequence[Any], rows: int) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """Python texts as batches of ``rows`` at most. Raises ``TypeError`` before the first where one is no ``str``."""
+    """Python texts as batches of at most ``rows``. Raises ``TypeError`` before the first batch if one is not a ``str``."""
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"text {number} is of type {type(text).__name__}: give str")
@@ -36,7 +36,7 @@ def _batch_of(texts: Sequence[str], start: int) -> tuple[pa.RecordBatch, pa.Arra
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:
-    """Whatever hands out Arrow data, as a reader."""
+    """A reader of any object that exports Arrow data."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.Table):
@@ -49,7 +49,7 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
 
 
 def text_column(schema: pa.Schema, name: str) -> int:
-    """Position of the column of texts. Raises ``ValueError`` if there is none, or not one."""
+    """Position of the column of texts. Raises ``ValueError`` unless exactly one column has the name and holds texts."""
     found: list[int] = schema.get_all_field_indices(name)
     if len(found) != 1:
         there = ", ".join(schema.names) or "none"
@@ -71,7 +71,7 @@ def with_fields(schema: pa.Schema, added: list[pa.Field]) -> pa.Schema:
 
 
 def slices(batches: Any, column: int, rows: int) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """Batches with rows, in slices of ``rows`` at most, each with its texts."""
+    """Batches that have rows, in slices of at most ``rows``, each with its texts."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             part = batch.slice(start, rows)

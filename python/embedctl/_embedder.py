@@ -1,4 +1,4 @@
-"""Vectors from texts in this process's memory, made by a child process."""
+"""Vectors from texts in memory, computed by a child process."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
     Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 
-#: Name and text of a prompt, of which one at least is None.
+#: Name and text of a prompt; at least one is None.
 _Prompt: TypeAlias = "tuple[str | None, str | None]"
 
-#: Rows of a batch that is sent: the window that the program sorts by length.
+#: Rows of a sent batch, as many as the program sorts by length at a time (its window).
 _ROWS = 8192
 
-#: All embedders of this process, which a fork has to make new.
+#: All embedders of this process; a forked process resets them.
 _EMBEDDERS: weakref.WeakSet[Embedder] = weakref.WeakSet()
-#: What a forked process inherited and must not touch, not even to delete it.
+#: Processes that a forked process inherited. It must not use them, nor even delete them.
 _DISOWNED: list[Process] = []
 
 
 class Embedder:
     """A model, run by the program ``embedctl`` in a process of its own.
 
-    ``model`` is a folder or a Hub id, ``options`` are those of ``embedctl embed`` (``provider``, ``precision``,
-    ``max_length``, ``prompt_name``, ``dimensions``, ``threads``, …; see ``Options``). Methods are called as those of
-    sentence-transformers, and vectors equal its vectors.
+    ``model`` is a folder or a Hub id. ``options`` are those of ``embedctl embed`` (``provider``, ``precision``,
+    ``max_length``, ``prompt_name``, ``dimensions``, ``threads``, …; see ``Options``). The methods have the same
+    arguments as in sentence-transformers, and the vectors equal its vectors.
 
-    The process is started by the first call, serves all that follow, and ends with ``close``, with the embedder, or
-    with this process. Each prompt has a process with the model of its own: a prompt decides how token states
+    The first call starts the process, which serves all later calls. It ends with ``close``, with the embedder, or
+    with this process. Each prompt has a process of its own with the model, because a prompt decides how token states
     are pooled. Calls from several threads take turns. An embedder can be pickled, and used after a fork: it then starts
     processes of its own.
 
-    Raises ``ProgramNotFoundError`` if the program is missing or of another version, ``TypeError`` for an option that
-    there isn't. Every method that embeds raises ``EmbedctlError`` with the program's words when it fails,
-    and can be called again: a new process is started.
+    Raises ``ProgramNotFoundError`` if the program is missing or of another version, and ``TypeError`` for an unknown
+    option. If the program fails, every method that embeds raises ``EmbedctlError`` with its message. The method can be
+    called again: it starts a new process.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class Embedder:
     ) -> Matrix | Vector:
         """Return the vectors of texts as float32 of shape ``[texts, dimensions]``; of a single ``str`` as ``[dimensions]``.
 
-        ``prompt_name`` names one of the model's prompts, ``prompt`` is one itself; without either, the embedder's
-        options and then the model's files decide. ``normalize_embeddings`` scales every vector to length 1.
+        ``prompt_name`` names one of the model's prompts; ``prompt`` is the text of a prompt. Without either, the embedder's
+        options decide, and then the model's files. ``normalize_embeddings`` scales every vector to length 1.
 
-        Raises ``TypeError`` for what is not a text, ``TextError`` for the first text that cannot be embedded.
+        Raises ``TypeError`` for a value that is not a text, ``TextError`` for the first text that cannot be embedded.
         """
         single = isinstance(texts, str)
         given = [texts] if isinstance(texts, str) else list(texts)
@@ -131,16 +131,17 @@ class Embedder:
         return self.encode(texts, _default(prompt_name, prompt, "document"), prompt, **more)
 
     def similarity(self, first: Any, second: Any) -> Matrix:
-        """Return how near each vector of ``first`` is to each of ``second``, as ``[first, second]``.
+        """Return the similarity of each vector of ``first`` to each of ``second``, of shape ``[first, second]``.
 
-        ``similarity_fn_name`` says how: distances (euclidean, manhattan) are negative, so that more is always nearer.
+        ``similarity_fn_name`` chooses the function. Distances (euclidean, manhattan) are negative, so a greater value is
+        always nearer.
         """
         a, b = (np.atleast_2d(np.asarray(vectors, dtype=np.float32)) for vectors in (first, second))
         return _SIMILARITIES[self.similarity_fn_name](a, b)
 
     @property
     def dimensions(self) -> int:
-        """Components of a vector."""
+        """Number of components of a vector."""
         width: int = self._vector_type(None, None).list_size
         return width
 
@@ -156,12 +157,12 @@ class Embedder:
     ) -> pa.Table:
         """Return a table with all columns and rows of ``data``, and the vectors of column ``text`` as ``output``.
 
-        ``data`` is a table, a record batch, a reader of batches, or whatever hands out an Arrow stream (polars,
+        ``data`` is a table, a record batch, a reader of batches, or any object that exports an Arrow stream (polars,
         DuckDB, pandas). Vectors are a fixed-size list of float32.
 
-        A text that cannot be embedded raises ``TextError``, or with ``on_error="null"`` has a null vector, and the reason
-        in a column ``OUTPUT_error``, which is null elsewhere. Raises ``ValueError`` if the column is not there, holds no
-        texts, or the output's name is taken.
+        A text that cannot be embedded raises ``TextError``. With ``on_error="null"`` it has a null vector instead, and
+        the column ``OUTPUT_error`` gives the reason (null in other rows). Raises ``ValueError`` if the column is missing
+        or does not hold texts, or if the output's name is taken.
         """
         return self.encode_stream(
             data, text, output, prompt_name=prompt_name, prompt=prompt, on_error=on_error
@@ -177,9 +178,9 @@ class Embedder:
         prompt: str | None = None,
         on_error: Literal["fail", "null"] = "fail",
     ) -> pa.RecordBatchReader:
-        """As ``encode_arrow``, for data that doesn't fit into memory: batches are embedded as they are asked for.
+        """As ``encode_arrow``, for data that doesn't fit into memory: batches are embedded as the reader reads them.
 
-        Until the reader is at its end or deleted, this embedder answers no other call with that prompt.
+        Until the reader is at its end or deleted, this embedder answers no other call.
         """
         if on_error not in ("fail", "null"):
             raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
@@ -199,7 +200,7 @@ class Embedder:
         return pa.RecordBatchReader.from_batches(schema, batches())
 
     def _vector_type(self, prompt_name: str | None, prompt: str | None) -> pa.FixedSizeListType:
-        """Type of a vector, which the answer to an empty text tells."""
+        """Type of a vector, found by embedding an empty text."""
         key = self._key(prompt_name, prompt)
         if key not in self._types:
             for _, vectors, _ in self._embed(_arrow.batches_of([""], 1), prompt_name, prompt, "null"):
@@ -213,10 +214,10 @@ class Embedder:
         prompt: str | None,
         on_error: Literal["fail", "null"] = "fail",
     ) -> Generator[tuple[pa.RecordBatch, pa.FixedSizeListArray, pa.Array]]:
-        """Of batches with rows and their texts: the batch, its vectors, and the reasons where there is none.
+        """Embed the texts of batches. Yields each batch with its vectors, and with the reason for each missing vector.
 
-        With ``fail`` the first reason is raised as ``TextError``, after what was sent already is answered: the
-        process lives on.
+        With ``fail`` the first reason is raised as ``TextError``. All sent batches are answered before that, so the
+        process can be used again.
         """
         waiting: deque[pa.RecordBatch] = deque()
         failed: TextError | None = None
@@ -232,7 +233,7 @@ class Embedder:
         with self._turn, closing(self._process(prompt_name, prompt).answers(sent())) as answers:
             for answer in answers:
                 while failed is None and answer.num_rows:
-                    # Answers come in the program's own batches: the part that concerns the first that waits.
+                    # Answers come in the program's own batches: take the part that belongs to the first waiting batch.
                     batch = waiting.popleft()
                     rows = min(batch.num_rows, answer.num_rows)
                     part, batch, answer, rest = batch[:rows], batch[rows:], answer[:rows], answer[rows:]
@@ -250,7 +251,7 @@ class Embedder:
             raise failed
 
     def _process(self, prompt_name: str | None, prompt: str | None) -> Process:
-        """The process of a prompt, started where there is none that runs."""
+        """The process of a prompt; starts one if none is running."""
         if self._closed:
             raise EmbedctlError("the embedder is closed")
         key = self._key(prompt_name, prompt)
@@ -262,7 +263,7 @@ class Embedder:
         return process
 
     def _key(self, prompt_name: str | None, prompt: str | None) -> _Prompt:
-        """Name or text of the prompt of a call. Raises ``TypeError`` for both."""
+        """Name or text of the prompt of a call. Raises ``TypeError`` if both are given."""
         if prompt_name is not None and prompt is not None:
             raise TypeError("prompt and prompt_name exclude each other: give the text or the name")
         if prompt_name is None and prompt is None:
@@ -270,7 +271,7 @@ class Embedder:
         return prompt_name, prompt
 
     def close(self) -> None:
-        """End the processes. What is called afterwards raises ``EmbedctlError``."""
+        """End the processes. Later calls raise ``EmbedctlError``."""
         self._closed = True
         self._end()
 
@@ -301,7 +302,7 @@ class Embedder:
 
 
 class _Turn:
-    """A lock that says so where its own thread would wait for itself."""
+    """A lock that raises an error if a thread would wait for itself."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Where the program lies that was installed with this package."""
+"""Finds the program that was installed with this package."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from functools import lru_cache
 from . import __version__
 from .errors import ProgramNotFoundError
 
-#: Names the program, by an absolute path, in place of the one that was installed with this package.
+#: Names another program than the installed one, by an absolute path.
 VARIABLE = "EMBEDCTL_BIN"
 
 
 def find_embedctl_bin() -> str:
-    """Return the path of the program, which is of this package's version.
+    """Return the path of the program. It has this package's version.
 
-    It is looked for where pip, uv and others put the scripts of a package, and nowhere else: never on ``PATH`` or
-    in the current folder. ``EMBEDCTL_BIN`` names another one; its path must be absolute.
+    Only the folders are searched where pip, uv and others put the scripts of a package, never ``PATH`` or
+    the current folder. ``EMBEDCTL_BIN`` names another program; its path must be absolute.
 
-    Raises ``ProgramNotFoundError`` if it is not there, or of another version.
+    Raises ``ProgramNotFoundError`` if the program is missing or of another version.
     """
     path = _named() or _installed()
     state = os.stat(path)
@@ -55,7 +55,7 @@ def _installed() -> str:
 
 
 def _folders() -> Iterator[str]:
-    """Folders of scripts: this environment's, the base's, the user's, and those beside this package."""
+    """Folders of scripts: of this environment, of the base, of the user, and beside this package."""
     yield sysconfig.get_path("scripts")
     yield sysconfig.get_path("scripts", vars={"base": sys.base_prefix})
     yield sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user"))
@@ -69,7 +69,7 @@ def _folders() -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _check_version(path: str, changed: int) -> None:
-    """Ask the program at ``path`` (``changed``: so that a new one is asked again) for its version."""
+    """Check the version of the program at ``path``; ``changed`` makes the cache check a replaced program again."""
     try:
         asked = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -9,10 +9,10 @@ from typing import Any, TypedDict
 
 
 class Options(TypedDict, total=False):
-    """What decides vectors and speed, as ``embedctl embed --help`` describes it under the same names.
+    """Options that decide vectors and speed; ``embedctl embed --help`` describes them under the same names.
 
-    Where an option takes a list, a sequence stands for it. What is not given is the program's default, which is
-    the model's own files where they say something.
+    An option that takes a list takes a sequence here. An option that is not given has the program's default; for many
+    options the model's own files set it.
     """
 
     provider: str | Sequence[str]
@@ -40,12 +40,12 @@ class Options(TypedDict, total=False):
 
 #: Options that stand alone; all others take a value.
 _FLAGS = {"offline", "no_profile"}
-#: Options whose name here is not the command line's.
+#: Options with another name on the command line.
 _NAMES = {"provider_options": "provider-option"}
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that are ``None``. Raises ``TypeError`` for a name that is none."""
+    """The options that are not ``None``. Raises ``TypeError`` for an unknown name."""
     known = list(Options.__annotations__)
     for name in options:
         if name not in known:
@@ -58,7 +58,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def arguments(model: str, options: Mapping[str, Any]) -> list[str]:
-    """The command line of an operator: texts in as an Arrow stream, vectors out as another."""
+    """The command line of an operator: an Arrow stream of texts in, an Arrow stream of vectors out."""
     line = ["embed", "--input-format=arrow", "--output-format=arrow", "--output=-", "--on-error=null"]
     line += ["--no-config", "--text-field=text", "--quiet", "--progress=never", "--color=never", f"--model={model}"]
     for name, value in options.items():

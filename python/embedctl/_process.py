@@ -1,7 +1,7 @@
 """One run of the program: batches of texts go in and vectors come out, over its pipes.
 
-One Arrow stream each way lasts as long as the process: every call sends the same columns, so its rows can follow
-those of the call before, and the program answers what it has whenever its input pauses.
+There is one Arrow stream each way for the whole life of the process. Every call sends the same columns, so its rows
+can follow those of the previous call. The program answers all rows that it has whenever its input pauses.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import pyarrow as pa
 
 from .errors import EmbedctlError
 
-#: Rows that are sent before an answer is waited for: enough for the windows that the program works on.
+#: Rows that are sent before waiting for an answer: enough for the windows that the program works on.
 _ROWS_AHEAD = 65536
-#: Seconds that a program has to end after its input did.
+#: Seconds that the program has to end after the end of its input.
 _PATIENCE = 10
 
 
 class Process:
-    """A child process, started at once, that lives until ``close``, or until its input ends with its owner."""
+    """A child process. It starts at once, and lives until ``close`` or until its input ends with its owner."""
 
     def __init__(self, command: list[str], schema: pa.Schema) -> None:
         self.owner = os.getpid()
         self._lost_patience = False
-        #: Rows that were sent and are not answered yet.
+        #: Rows that were sent and not answered yet.
         self._unanswered = 0
-        # A file and not a pipe: nobody has to read it as it is written.
+        # A file and not a pipe, so it need not be read while it is written.
         self._words = tempfile.TemporaryFile()
         try:
             self._child = subprocess.Popen(
@@ -45,7 +45,7 @@ class Process:
         assert self._child.stdin is not None and self._child.stdout is not None
         self._input, self._output = self._child.stdin, self._child.stdout
         self._writer = pa.ipc.new_stream(self._input, schema)
-        #: Answers, and what ended them.
+        #: Answers; at the end None, or the error that ended them.
         self._answers: queue.SimpleQueue[pa.RecordBatch | Exception | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, name="embedctl-answers", daemon=True)
         self._reader.start()
@@ -55,9 +55,9 @@ class Process:
         return self._child.pid
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
-        """Send batches, and yield as many rows of answers, in order, in batches as they come.
+        """Send batches, and yield as many rows of answers, in order. The answers have batches of their own.
 
-        The caller's thread takes from ``batches`` and writes, another one reads: a program that cannot write
+        The caller's thread takes from ``batches`` and writes, and another thread reads: a program that cannot write
         doesn't read either. If the iterator is not taken to its end, the program is ended.
         """
         done = False
@@ -90,18 +90,18 @@ class Process:
         return answer
 
     def _read(self) -> None:
-        """Hand on the answers, and what ended them."""
+        """Put the answers into the queue, and at their end None or the error."""
         try:
             for batch in pa.ipc.open_stream(self._output):
                 self._answers.put(batch)
             self._answers.put(None)
         except Exception as error:
             self._answers.put(error)
-        # Whoever writes would wait for ever if the program neither reads on nor ends.
+        # A writer would wait for ever if the program neither read on nor ended.
         self._ended()
 
     def _failure(self, cause: object) -> EmbedctlError:
-        """What the program said before it ended; it is ended if it hasn't."""
+        """The error with the program's last message. Ends the program if it is still running."""
         self._close_input()
         code = self._ended()
         if self._lost_patience:
@@ -119,7 +119,7 @@ class Process:
         return EmbedctlError(how + self._last_words(), code)
 
     def _ended(self) -> int:
-        """Exit code of the program, which is given some time to end."""
+        """Exit code of the program. Waits some time for its end, and then kills it."""
         try:
             return self._child.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -134,7 +134,7 @@ class Process:
         return f": {words.removeprefix('error: ')}" if words else ""
 
     def close(self) -> None:
-        """End the program by the end of its input, or by force where it doesn't listen."""
+        """End the program by closing its input; kill it if it does not end."""
         if self.owner != os.getpid():
             return
         self._close_input()
@@ -153,21 +153,21 @@ class Process:
     def _close_input(self) -> None:
         if not self._input.closed:
             for close in (self._writer.close, self._input.close):
-                with suppress(OSError):  # what was still to be written has nobody to read it
+                with suppress(OSError):  # nothing reads the rest of the buffer
                     close()
 
     def running(self) -> bool:
-        """Whether it can be called. Between calls nothing waits to be taken but the end of its answers.
+        """Whether the process can be called. Between calls the queue is empty, unless the answers have ended.
 
-        ``poll`` alone would not do: it knows nothing while the reader waits for the program's end. The reader has
-        handed on the end of the answers by then, so that is looked at afterwards.
+        ``poll`` alone is not enough: it returns None while the reader thread waits for the program's end. By then the
+        reader has put the end of the answers into the queue, so the queue is checked after ``poll``.
         """
         return self.owner == os.getpid() and self._child.poll() is None and self._answers.empty()
 
     def disown(self) -> None:
-        """After a fork, in the child: let go of the pipes, whose ends must close when the owner ends.
+        """After a fork, in the child: let go of the pipes. They must close when the owner ends.
 
-        They are pointed elsewhere and not closed, so that what is still buffered here goes nowhere.
+        Their descriptors are pointed at the null device and not closed, so the data still buffered here goes nowhere.
         """
         nowhere = os.open(os.devnull, os.O_RDWR)
         for pipe in (self._input, self._output):

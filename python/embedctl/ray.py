@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Embedder:
-    """What an actor of ``Dataset.map_batches`` does: a table with texts in, the same with their vectors out.
+    """The class of an actor for ``Dataset.map_batches``: a table with texts in, the same table with their vectors out.
 
     ::
 
@@ -32,10 +32,10 @@ class Embedder:
             compute=ray.data.ActorPoolStrategy(size=2),
         )
 
-    ``output`` is a fixed-size list of float32. ``options`` are those of ``embedctl.Embedder``; ``threads`` is the actor's
-    number of CPUs, unless it is given or the actor has a GPU (which is the only one that it sees). With
-    ``on_error="fail"`` a text that cannot be embedded fails the job, with ``"null"`` its vector is null and a column
-    ``OUTPUT_error`` says why.
+    ``output`` is a fixed-size list of float32. ``options`` are those of ``embedctl.Embedder``. ``threads`` is the actor's
+    number of CPUs, unless it is given or the actor has a GPU. An actor sees only its own GPU. With
+    ``on_error="fail"`` a text that cannot be embedded fails the job. With ``"null"`` its vector is null, and a column
+    ``OUTPUT_error`` gives the reason.
     """
 
     def __init__(
@@ -68,10 +68,11 @@ def embed(
     num_gpus: float | None = None,
     **options: Unpack[Options],
 ) -> Dataset:
-    """Return ``ds`` with one more column, lazily, by ``concurrency`` actors (or from a least to a most number of them).
+    """Return ``ds`` with one more column, lazily, by ``concurrency`` actors (a number, or the least and the most).
 
-    Each has ``num_cpus`` (1 unless given) and ``num_gpus``. An actor that dies is started again by Ray, and its
-    batches with it. A batch is ``ray_batch_size`` rows (``batch_size`` is the program's option). What the other arguments mean is said at ``Embedder``.
+    Each has ``num_cpus`` (1 unless given) and ``num_gpus``. Ray restarts an actor that dies, and runs its batches
+    again. A batch has ``ray_batch_size`` rows (``batch_size`` is the program's option). ``Embedder`` explains the
+    other arguments.
     """
     from ray.data import ActorPoolStrategy
 
@@ -90,7 +91,7 @@ def embed(
 
 
 def _resources() -> dict[str, Any]:
-    """What Ray has given to this actor."""
+    """The resources that Ray has given to this actor, as options."""
     import ray
 
     if not ray.is_initialized():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ._options import Options
 
-#: What Spark has for vectors: it knows neither fixed-size lists nor other floats.
+#: Spark's type for vectors: it has no fixed-size lists.
 _VECTOR = pa.list_(pa.float32())
 
 
@@ -44,16 +44,16 @@ def embed(
 ) -> DataFrame:
     """Return ``df`` with one more column: ``output``, an ``array<float>``, the vectors of column ``text``.
 
-    Nothing runs until the result is asked for. All columns, all rows, and the order within partitions are kept.
-    A Python worker starts the program at its first task and keeps it for those that follow. ``threads`` is the task's
-    number of cores (``spark.task.cpus``), ``device`` are the addresses of the GPUs that Spark has given to the task
-    (``spark.task.resource.gpu.amount``), unless they are among ``options``, which are those of ``Embedder``.
+    Nothing runs until the result is needed. All columns, all rows, and the order within partitions are kept.
+    A Python worker starts the program at its first task and keeps it for the following ones. ``options`` are those of
+    ``Embedder``. Unless they are given, ``threads`` is the task's number of cores (``spark.task.cpus``), and ``device``
+    are the addresses of the GPUs that Spark has given to the task (``spark.task.resource.gpu.amount``).
 
-    ``model`` is a folder that every executor sees, a Hub id (each machine then fetches it into its own cache), or what
-    ``ship`` returned. With ``on_error="fail"`` a text that cannot be embedded (a null, for instance) fails its task;
-    with ``"null"`` its vector is null and a column ``OUTPUT_error`` says why.
+    ``model`` is a folder that every executor sees, a Hub id (each machine then fetches it into its own cache), or the
+    name that ``ship`` returned. With ``on_error="fail"`` a text that cannot be embedded (for instance a null) fails its
+    task. With ``"null"`` its vector is null, and a column ``OUTPUT_error`` gives the reason.
 
-    Raises ``ValueError`` if there is no such column, it holds no texts, or the output's name is taken.
+    Raises ``ValueError`` if the column is missing or does not hold texts, or if the output's name is taken.
     """
     from pyspark.sql.types import ArrayType, FloatType, StringType, StructField, StructType
 
@@ -76,9 +76,9 @@ def embed(
 
 
 def ship(spark: SparkSession, model: str | os.PathLike[str]) -> str:
-    """Send a model to every executor with the job, and return the name to give to ``embed``.
+    """Send a model to every executor with the job, and return the name to pass to ``embed``.
 
-    A Hub id is fetched once, on the driver; a folder is taken as it is. For a cluster without shared storage.
+    Use it on a cluster without shared storage. A Hub id is fetched once, on the driver. A folder is sent as it is.
     """
     with tempfile.TemporaryDirectory(prefix="embedctl-") as folder:
         source = os.fspath(model)
@@ -95,7 +95,7 @@ def ship(spark: SparkSession, model: str | os.PathLike[str]) -> str:
                 raise EmbedctlError(fetched.stderr.strip().removeprefix("error: "), fetched.returncode)
         name = f"embedctl-{_content(source)}.tar"
         if name not in _SHIPPED:
-            # Spark reads it when an executor asks, so it has to stay for as long as the driver lives.
+            # Spark reads the archive when an executor needs it, so it must exist as long as the driver.
             kept = tempfile.TemporaryDirectory(prefix="embedctl-ship-")
             path = os.path.join(kept.name, name)
             with tarfile.open(path, "w", dereference=True) as archive:
@@ -111,7 +111,7 @@ _SHIPPED: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
 
 def _content(folder: str) -> str:
-    """A name for what is in a folder."""
+    """A name for the content of a folder: a hash of it."""
     digest = hashlib.sha256()
     for path, folders, names in os.walk(folder, followlinks=True):
         folders.sort()
@@ -127,7 +127,7 @@ def _content(folder: str) -> str:
 def _embed_partition(
     model: str, text: str, output: str, on_error: Literal["fail", "null"], options: dict[str, Any], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """What a task does. It starts nothing for a partition without rows."""
+    """Embed a partition: the work of a task. It starts nothing for a partition without rows."""
     full = (batch for batch in batches if batch.num_rows)
     first = next(full, None)
     if first is None:
@@ -149,7 +149,7 @@ def _embed_partition(
             yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
 
 
-#: The one embedder of a Python worker, and what it was made with.
+#: The one embedder of a Python worker, with its arguments.
 _KEPT: list[tuple[object, Embedder]] = []
 
 
@@ -170,7 +170,7 @@ def _embedder(model: str, options: dict[str, Any]) -> Embedder:
 
 
 def _resources() -> dict[str, Any]:
-    """What Spark has given to this task."""
+    """The resources that Spark has given to this task, as options."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

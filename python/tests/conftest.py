@@ -1,6 +1,6 @@
-"""What tests of the package have in common.
+"""The common part of the package's tests.
 
-They run against the program that was installed with the package, or the one that EMBEDCTL_BIN names, on small
+They run the program that was installed with the package, or the one that EMBEDCTL_BIN names, on small
 models of fixtures/parity, whose vectors sentence-transformers has made.
 """
 

@@ -1,7 +1,7 @@
 """Every block of Python on the pages about the package works, in order.
 
-A block behind `<!-- needs: MODULE -->` is left out where the module is not there, unless EMBEDCTL_TEST_REQUIRE says
-that recipes must run.
+A block after `<!-- needs: MODULE -->` is left out if the module is not installed, unless EMBEDCTL_TEST_REQUIRE demands
+the recipes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK = re.compile(r"(?:<!-- needs: (\w+) -->\n)?```python\n(.*?)```", re.DOTALL
 
 
 def run(page: str, patch: pytest.MonkeyPatch, folder: Path) -> list[str]:
-    """Runs the blocks in an empty folder; returns what was left out."""
+    """Runs the blocks in an empty folder; returns the modules of the blocks that were left out."""
     patch.chdir(folder)
     patch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, object] = {"__name__": "__main__"}

@@ -1,4 +1,4 @@
-"""Programs that are missing, of another version, or go wrong."""
+"""Programs that are missing, have another version, or fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes: when they start, who owns them, how they end."""
+"""Processes: their start, their owners and their ends."""
 
 from __future__ import annotations
 
