@@ -66,7 +66,7 @@ Fake = Callable[[str], str]
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Puts a Python script in the program's place, which says this package's version and then runs a text."""
+    """Puts a Python script in the place of the program. It prints this package's version, or runs the given text."""
     if os.name != "posix":
         pytest.skip("a script is no program here")
 
@@ -88,5 +88,5 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that hangs is to cost a test no more than this."""
+    """The longest time that a test waits for a hanging program."""
     monkeypatch.setattr("embedctl._process._PATIENCE", 3)

@@ -21,11 +21,11 @@ DEADLINE = 60
 
 
 def ended(pid: int) -> bool:
-    """Whether a process runs no more, with all its threads. One whose parent is gone may stay a zombie."""
+    """Whether a process and all its threads have ended. A process without a parent may stay a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             zombie = stat.read().rpartition(") ")[2].startswith("Z")
-        # The first thread may be one before the others have let go of the pipes.
+        # The first thread may be a zombie before the others have let go of the pipes.
         return zombie and len(os.listdir(f"/proc/{pid}/task")) == 1
     except (FileNotFoundError, ProcessLookupError):
         return True
@@ -94,7 +94,7 @@ def test_a_process_that_was_killed_is_told_and_replaced(embedder: Embedder) -> N
 def test_a_process_that_another_thread_waits_for_is_not_called_again(embedder: Embedder) -> None:
     expected = embedder.encode("a")
     (process,) = embedder._processes.values()
-    with process._child._waitpid_lock:  # as the thread has it that reads the answers, whenever it looks for the end
+    with process._child._waitpid_lock:  # the thread that reads the answers holds this lock while it looks for the end
         os.kill(process.pid, 9)
         process._answers.put(process._answers.get())  # when there is one, the answers have ended
         assert not process.running()

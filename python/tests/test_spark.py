@@ -55,7 +55,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def texts(spark: SparkSession, case: Case) -> DataFrame:
-    """In some partitions, and in an order that no shuffle has made."""
+    """Texts in some partitions, in an order that no shuffle has made."""
     rows = [(n, text, {"n": [n]}) for n, text in enumerate(case.texts)]
     return spark.createDataFrame(rows, "n int, body string, deep struct<n: array<int>>")
 
@@ -82,7 +82,7 @@ def test_a_process_serves_the_tasks_of_a_worker(spark: SparkSession, case: Case)
             process = next(iter(kept[1]._processes.values()))
             yield pa.record_batch({"pid": [process.pid], "threads": [kept[1].options["threads"]]})
 
-    # In one Python worker with the embedding: what this sees is the embedder that served its task.
+    # This runs in one Python worker with the embedding, so it sees the embedder that served its task.
     task = partial(embedctl.spark._embed_partition, case.model, "text", "embedding", "fail", OPTIONS)
     seen = spark.range(0, 64, 1, 16).selectExpr("cast(id as string) text").mapInArrow(
         lambda batches: with_processes(task(batches)), "pid long, threads long"
@@ -132,7 +132,7 @@ def test_partitions_without_rows_start_nothing(spark: SparkSession) -> None:
 
 
 def test_a_killed_executor_costs_no_row(spark: SparkSession, case: Case, tmp_path: Path) -> None:
-    """The first task that comes to row 300 kills its executor, Java and all, after it embedded rows before that."""
+    """The first task that reaches row 300 kills its executor, Java included, after it embedded earlier rows."""
     marker = tmp_path / "killed"
     task = partial(embedctl.spark._embed_partition, case.model, "text", "embedding", "fail", OPTIONS)
 
