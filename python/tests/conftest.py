@@ -88,5 +88,5 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The longest time that a test waits for a hanging program."""
+    """Shortens the time that a test waits for a hanging program."""
     monkeypatch.setattr("embedctl._process._PATIENCE", 3)
