@@ -677,6 +677,7 @@ def main():
     parser.add_argument("--binary", default=ROOT / "target/debug/embedctl", type=pathlib.Path)
     parser.add_argument("--seed", default=1, type=int)
     parser.add_argument("--only", default="", help="cases whose names hold this")
+    parser.add_argument("--every", default=1, type=int, help="every so many-th case alone")
     parser.add_argument("--jobs", default=os.cpu_count(), type=int)
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
@@ -691,7 +692,7 @@ def main():
         "environments": list(environment_cases()),
     }
     binary = options.binary.resolve()
-    cases = [(group, case) for group, all_of_it in groups.items() for case in all_of_it if options.only in case.name]
+    cases = [(group, case) for group, all_of_it in groups.items() for case in all_of_it if options.only in case.name][:: options.every]
     lock, failures, codes, longest = threading.Lock(), [], {}, [0.0, ""]
     # The longest first: they mostly wait.
     queue = iter(sorted(enumerate(cases), key=lambda one: -one[1][1].deadline))

@@ -82,7 +82,8 @@ class Harness:
         kinds = [("kill-before", 0), ("kill-after", 0)]
         for name in self.options.errors.split(","):
             kinds += [("error-before", getattr(errno, name)), ("error-after", getattr(errno, name))]
-        for (at, operation), (kind, number) in itertools.product(enumerate(operations, 1), kinds):
+        faults = itertools.product(enumerate(operations, 1), kinds)
+        for (at, operation), (kind, number) in itertools.islice(faults, 0, None, self.options.every):
             with self.folder(whole, force) as folder:
                 faults = {"FAULT_AT": at, "FAULT_KIND": kind, "FAULT_ERRNO": number}
                 ended = self.run(folder, "new", form, force, rejects, **faults)
@@ -92,7 +93,7 @@ class Harness:
                     self.violations.append(context)
                     print(f"{context}: {violation}\n    {ended.returncode} {ended.stderr.strip()[-300:]}", flush=True)
         print(f"{form:8} force={force!s:5} rejects={rejects!s:5} {len(operations)} operations, "
-              f"{len(operations) * len(kinds)} faults, {len(self.violations)} violations so far", flush=True)
+              f"{len(operations) * len(kinds)} faults possible, {len(self.violations)} violations so far", flush=True)
 
     def folder(self, whole, force):
         return Folder(self.scratch, whole["old"] if force else {})
@@ -168,6 +169,7 @@ def main():
     parser.add_argument("model", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--formats", default="parquet,npy,jsonl")
     parser.add_argument("--errors", default="EIO")
+    parser.add_argument("--every", default=1, type=int, help="every so many-th fault alone")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         harness = Harness(options, pathlib.Path(scratch))
