@@ -5,8 +5,9 @@
 //!  provenance, fingerprint ──► VectorIdentity ──► fields ──► differences (resume, reuse, inspect)
 //! ```
 //!
-//! One output holds vectors of one identity. Threads, batches, windows and devices are not part of it: they change a
-//! vector by rounding at most.
+//! One output holds vectors of one identity: a run that continues or reuses one refuses any difference. Between outputs,
+//! some differences do no harm ([`Weight`]). Threads, batches, windows and devices are not part of an identity: they
+//! change a vector by rounding at most.
 
 mod compare;
 pub mod provenance;
@@ -330,12 +331,12 @@ impl Computation {
     fn of_provenance(engine: &Value) -> Self {
         let options = engine["options"].as_array().into_iter().flatten();
         let options = options.filter_map(|option| option.as_str()?.split_once('='));
-        let asked = options.filter(|(name, _)| name.ends_with(&format!(".{}", Self::OPTION)));
+        let mut asked = options.filter(|(name, _)| name.ends_with(&format!(".{}", Self::OPTION)));
         let arithmetic = engine["arithmetic"].as_u64();
         Self::new(
             engine["provider"] == Provider::Native.name(),
             engine["precision"].as_str(),
-            asked.last().map(|(_, value)| value),
+            asked.next_back().map(|(_, value)| value),
             arithmetic.and_then(|version| version.try_into().ok()),
         )
     }
