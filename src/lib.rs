@@ -15,12 +15,12 @@ pub mod availability;
 pub mod bench;
 mod embedder;
 pub mod engine;
+pub mod identity;
 pub mod inspect;
 pub mod job;
 pub mod pipeline;
 pub mod profile;
 pub mod progress;
-pub mod provenance;
 pub mod reuse;
 pub mod survey;
 
@@ -37,6 +37,7 @@ pub use embedctl_model::{batch, pool, tokenize};
 pub use embedctl_ort::{device, provider, runtime};
 pub use embedctl_storage as storage;
 pub use embedder::Embedder;
+pub use identity::provenance;
 pub use inspect::reference;
 
 use embedctl_common::{folder, hash, named, private_folder, remedies, threads, word_list};

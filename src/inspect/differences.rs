@@ -1,113 +1,37 @@
 //! Why two files' vectors do not mix: the keys of their provenance that differ.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde::Serialize;
 use serde_json::Value;
 
 use super::Inspection;
-use crate::word_list::{lists, words};
+use crate::identity::{self, Difference, Fields, VectorIdentity, Weight, flatten};
 
-/// What says nothing about a vector: counts, hashes of what was written, speed.
-const COUNTS: &str = "rows tokens sha256 profile part schema";
-
-/// What differs between files whose vectors mix all the same: names, versions, what did the work. How near
-/// engines are to each other is measured when they run.
-const HARMLESS: &str = "tool model.id model.revision engine job text vector_columns";
-
-/// Of these, what decides vectors all the same.
-const GRAVE: &str = "engine.precision engine.arithmetic";
-
-/// A key that differs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Difference {
-    /// Its name, with dots: `model.files.model.safetensors`.
-    pub key: String,
-    /// What it is in each file, in their order; `null`: nothing.
-    pub values: Vec<Value>,
-    /// Whether vectors of the two do not mix.
-    pub decides: bool,
-}
-
-/// The keys that differ between files, those first that decide vectors. What has no provenance differs in
-/// that.
+/// The keys that differ between files, those first that decide vectors. A file without a provenance differs in that from
+/// one with it.
 #[must_use]
 pub fn differences(files: &[Inspection]) -> Vec<Difference> {
-    let keys: Vec<BTreeMap<String, Value>> = files
-        .iter()
-        .map(|file| match &file.provenance {
-            Some(provenance) => {
-                let mut keys = BTreeMap::new();
-                flatten("", provenance, &mut keys);
-                keys
-            }
-            None => BTreeMap::from([("provenance".to_owned(), Value::Null)]),
-        })
-        .collect();
-    let without = files.iter().any(|file| file.provenance.is_none());
-    let with = files.iter().any(|file| file.provenance.is_some());
-    if without && with {
+    let with: Vec<bool> = files.iter().map(|it| it.provenance.is_some()).collect();
+    if with.contains(&true) && with.contains(&false) {
         return vec![Difference {
             key: "provenance".to_owned(),
-            values: files
-                .iter()
-                .map(|file| file.provenance.is_some().into())
-                .collect(),
+            values: with.into_iter().map(Value::from).collect(),
             decides: true,
         }];
     }
-    let names: BTreeSet<&String> = keys.iter().flat_map(BTreeMap::keys).collect();
-    let mut found: Vec<Difference> = names
-        .into_iter()
-        .filter_map(|name| {
-            let values = keys.iter().map(|keys| keys.get(name).cloned());
-            let values: Vec<Value> = values.map(Option::unwrap_or_default).collect();
-            let differs = values.iter().any(|value| *value != values[0]);
-            differs.then(|| Difference {
-                key: name.clone(),
-                decides: decides(name),
-                values,
-            })
-        })
-        .collect();
+    let made = files.iter().filter_map(|file| file.provenance.as_ref());
+    let fields: Vec<Fields> = made.map(fields).collect();
+    let mut found = identity::differences(&fields);
     found.sort_by_key(|one| !one.decides);
     found
 }
 
-fn decides(key: &str) -> bool {
-    let is = |list: &str| {
-        words(list).any(|name| {
-            key.strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
-    };
-    is(GRAVE) || !is(HARMLESS)
-}
-
-fn flatten(prefix: &str, value: &Value, keys: &mut BTreeMap<String, Value>) {
-    let inside = |name: &str| match prefix {
-        "" => name.to_owned(),
-        _ => format!("{prefix}.{name}"),
-    };
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                if !(prefix.is_empty() && lists(COUNTS, name)) {
-                    flatten(&inside(name), value, keys);
-                }
-            }
-        }
-        // A model's files, by path; their hashes say it all.
-        Value::Array(list) if list.iter().any(|one| one["sha256"].is_string()) => {
-            for file in list {
-                let path = file["path"].as_str().unwrap_or_default();
-                keys.insert(inside(path), file["sha256"].clone());
-            }
-        }
-        other => {
-            keys.insert(prefix.to_owned(), other.clone());
-        }
-    }
+/// The fields of a provenance, but for counts; those that decide vectors as their identity has them.
+fn fields(made: &Value) -> Fields {
+    let mut fields = flatten(made);
+    fields.retain(|key, _| Weight::of(key) != Weight::Count);
+    let mut identity = VectorIdentity::of_provenance(made).fields();
+    identity.retain(|key, _| Weight::of(key) == Weight::Decides);
+    fields.extend(identity);
+    fields
 }
 
 #[cfg(test)]

@@ -15,12 +15,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use belongs::Belongs;
-pub use differences::{Difference, differences};
+pub use differences::differences;
 pub use health::{Health, Repeated};
 pub use verify::{Texts, Verified, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
+pub use crate::identity::Difference;
 use crate::job::{self, Local, Objects, Part, State};
 use crate::output::{self, OutputFormat};
 use crate::setting::RESUME;

@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::Inspection;
 use crate::Embedder;
 use crate::cancel::CancelToken;
-use crate::engine::{self, Cosine, EngineInfo, EngineOptions, Provider};
+use crate::engine::{self, Cosine, EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
+use crate::identity::{VectorIdentity, VectorSettings};
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::model::{Model, ModelOptions, PoolingMode};
+use crate::model::{Model, ModelOptions, PoolingMode, WeightsKind};
 use crate::output::{self, Dtype};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
@@ -69,8 +70,9 @@ pub fn verify(
     {
         return Err(refuse("holds chunks of texts, which are not verified"));
     }
+    let identity = VectorIdentity::of_provenance(made);
     let column = (file.columns.first()).ok_or_else(|| refuse("holds no vector"))?;
-    let dtype = made["dtype"].as_str().unwrap_or(column.dtype);
+    let dtype = identity.dtype.as_deref().unwrap_or(column.dtype);
     if ![Dtype::F32.name(), Dtype::F16.name()].contains(&dtype) {
         return Err(refuse(&format!(
             "holds {dtype}, and only f32 and f16 are verified"
@@ -80,9 +82,9 @@ pub fn verify(
     let vectors = vectors(&file.file, &column.column, &wanted)?;
     let found = self::texts(texts, made, &wanted, column.vectors, cancel)?;
 
-    let options = model_options(made, model, options, engine)?;
+    let options = model_options(made, &identity, model, options, engine)?;
     let mut embedder = Embedder::open(&options, engine)?;
-    same_model(&embedder, made)?;
+    same_model(&embedder, &identity)?;
     let again = embedder.embed(&found)?;
     let cosines: Vec<f64> = vectors
         .iter()
@@ -96,7 +98,7 @@ pub fn verify(
     let cosine = Cosine::of(cosines.iter().copied());
     let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
     let worst = cosines.iter().position(|one| *one <= least || one.is_nan());
-    let enough = match made["engine"]["precision"].as_str() {
+    let enough = match identity.precision() {
         Some("int8") => LEAST_INT8,
         _ => LEAST,
     };
@@ -192,6 +194,7 @@ fn texts(
 /// The model that made a file, with what overrode its own files.
 fn model_options(
     made: &Value,
+    identity: &VectorIdentity,
     model: Option<&str>,
     options: &ModelOptions,
     engine: &EngineOptions,
@@ -203,20 +206,27 @@ fn model_options(
         (None, Some(revision)) => format!("{id}@{revision}"),
         (None, None) => id,
     };
-    let native = made["engine"]["provider"] == Provider::Native.name();
-    let parse = |name: &str| name.parse::<PoolingMode>().map_err(Error::usage);
-    let pooling = made["pooling"].as_array().into_iter().flatten();
-    let pooling: Vec<PoolingMode> =
-        (pooling.filter_map(Value::as_str).map(parse)).collect::<Result<_>>()?;
+    let VectorSettings {
+        model_file,
+        pooling,
+        prompt,
+        max_length,
+        include_prompt: _, // the model's files say so
+        normalized: _,     // these change lengths, which a cosine does not show
+        normalized_before_cut: _,
+        dimensions: _, // as many components are compared as there are
+    } = identity.settings.clone();
+    let native = identity.weights() == WeightsKind::Checkpoint;
+    let parse = |name: &String| name.parse::<PoolingMode>().map_err(Error::usage);
+    let pooling: Vec<PoolingMode> = (pooling.iter().flatten().map(parse)).collect::<Result<_>>()?;
+    let precision = identity.precision().filter(|_| native);
+    let precision = precision.map(|it| it.parse().map_err(Error::usage));
     let mut options = ModelOptions {
         model: name,
-        prompt: text(&made["prompt"]),
-        max_length: made["max_length"].as_u64().map(|limit| limit as usize),
-        model_file: text(&made["model_file"]).filter(|_| !native),
-        precision: match text(&made["engine"]["precision"]) {
-            Some(precision) if native => Some(precision.parse().map_err(Error::usage)?),
-            _ => None,
-        },
+        prompt,
+        max_length,
+        model_file: model_file.filter(|_| !native),
+        precision: precision.transpose()?,
         ..options.clone()
     };
     // Named again, the model's own modes would be another thing than its own.
@@ -228,23 +238,15 @@ fn model_options(
 }
 
 /// Refuses a model whose files are not those that made the vectors.
-fn same_model(embedder: &Embedder, made: &Value) -> Result<()> {
+fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
     let weights = embedder.engine().provider.weights();
     let here = embedder.model().provenance(weights)?;
-    let then = made["model"]["files"].as_array().into_iter().flatten();
-    for file in then {
-        let (path, hash) = (file["path"].as_str(), file["sha256"].as_str());
-        let own = here
-            .files
-            .iter()
-            .find(|own| Some(own.path.as_str()) == path);
-        if own.is_some_and(|own| Some(own.sha256.as_str()) != hash) {
+    for (path, hash) in then.files.iter().flatten() {
+        let own = here.files.iter().find(|own| own.path == *path);
+        if own.is_some_and(|own| own.sha256 != *hash) {
             return Err(Error::model(
                 &here.id,
-                format!(
-                    "is not the one that made the vectors: its {} has another SHA-256",
-                    path.unwrap_or_default()
-                ),
+                format!("is not the one that made the vectors: its {path} has another SHA-256"),
             )
             .with_remedy(format!("name the folder that holds that one with {MODEL}")));
         }

@@ -1,19 +1,28 @@
-//! What decides an output's vectors and columns: its keys, compared by name.
+//! The fingerprint of a run: the identity of its vectors, and the options that decide its rows and columns.
 //!
-//! Two runs with the same fingerprint may write into one output. Threads, batches, windows and devices are
-//! not in it; whatever changes a vector by more than rounding, or a column, is.
+//! Two runs with the same fingerprint may write into one output.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::hash::Hash;
+use crate::identity::{self, Difference, Fields, VectorIdentity, flatten};
 
-/// Keys and values, in the order in which they are shown.
+/// Keys and values as they are stored: its hash is that of the run that wrote them, whatever it knew.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(Map<String, Value>);
 
 impl Fingerprint {
+    /// The fingerprint of vectors of this identity, to which a run's options are added.
+    #[must_use]
+    pub fn new(identity: &VectorIdentity) -> Self {
+        match serde_json::to_value(identity) {
+            Ok(Value::Object(keys)) => Self(keys),
+            _ => Self::default(),
+        }
+    }
+
     /// Adds a key.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.0.insert(key.to_owned(), value.into());
@@ -25,20 +34,31 @@ impl Fingerprint {
         self.0.get(key)
     }
 
-    /// The keys in which it differs from `now`, each with what it was and what it is, but for those in
-    /// `except`; keys that only one of them has count.
+    /// The identity of the vectors. Where it is damaged, it differs from every other.
     #[must_use]
-    pub fn differences(&self, now: &Self, except: &[&str]) -> Vec<String> {
-        let different = differing(&self.0, &now.0);
-        let different = different.filter(|key| !except.contains(key));
-        let shown = different.flat_map(|key| match (self.0.get(key), now.0.get(key)) {
-            // Of a model's files, those that differ.
-            (Some(Value::Object(then)), Some(Value::Object(now))) => differing(then, now)
-                .map(|inner| difference(&format!("{key}.{inner}"), then.get(inner), now.get(inner)))
-                .collect(),
-            (then, now) => vec![difference(key, then, now)],
-        });
-        shown.collect()
+    pub fn identity(&self) -> VectorIdentity {
+        VectorIdentity::deserialize(Value::Object(self.0.clone())).unwrap_or_default()
+    }
+
+    /// The fields in which the fingerprint of a run differs from this one of an earlier run, but for those of the
+    /// options in `except`. Fields of the identity that the run does not know yet do not differ.
+    #[must_use]
+    pub fn differences(&self, now: &Self, except: &[&str]) -> Vec<Difference> {
+        let then = self.identity();
+        let identity = now.identity().or_as(&then);
+        identity::differences(&[self.fields(&then, except), now.fields(&identity, except)])
+    }
+
+    /// The fields of `identity`, and of the options but for those in `except`.
+    fn fields(&self, identity: &VectorIdentity, except: &[&str]) -> Fields {
+        let own = Self::new(identity).0;
+        let keys = self.0.iter();
+        let options =
+            keys.filter(|(key, _)| !own.contains_key(*key) && !except.contains(&key.as_str()));
+        let options = options.map(|(key, value)| (key.clone(), value.clone()));
+        let mut fields = flatten(&Value::Object(options.collect()));
+        fields.extend(identity.fields());
+        fields
     }
 
     /// The SHA-256 of all keys and values, as hexadecimal digits.
@@ -51,34 +71,6 @@ impl Fingerprint {
             hash.add(format!("{key}={value}\n"));
         }
         hash.hex()
-    }
-}
-
-/// The keys in which two objects differ.
-fn differing<'k>(
-    then: &'k Map<String, Value>,
-    now: &'k Map<String, Value>,
-) -> impl Iterator<Item = &'k str> {
-    let added = now.keys().filter(|key| !then.contains_key(*key));
-    let keys = then.keys().chain(added).map(String::as_str);
-    keys.filter(|key| then.get(*key) != now.get(*key))
-}
-
-/// A key with what it was and what it is.
-fn difference(key: &str, then: Option<&Value>, now: Option<&Value>) -> String {
-    let show = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => "none".to_owned(),
-        Some(Value::String(text)) if text.len() == 64 => text[..12].to_owned(),
-        Some(value) => shorten(&value.to_string()),
-    };
-    format!("{key} ({} then, {} now)", show(then), show(now))
-}
-
-/// Long values are lists of files: their start says enough.
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 
@@ -96,19 +88,24 @@ mod tests {
         all
     }
 
+    fn differences(then: &Fingerprint, now: &Fingerprint, except: &[&str]) -> Vec<String> {
+        let found = then.differences(now, except);
+        found.iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn differences_name_the_keys() {
         let old = fingerprint(&[("a", 1.into()), ("b", "x".into()), ("gone", true.into())]);
         let new = fingerprint(&[("b", "y".into()), ("a", 1.into()), ("new", 2.into())]);
         assert_eq!(
-            old.differences(&new, &["new"]),
+            differences(&old, &new, &["new"]),
             ["b (\"x\" then, \"y\" now)", "gone (true then, none now)"]
         );
         assert_ne!(old.hash(), new.hash());
         let files = |hash: &str| fingerprint(&[("model", json!({"a.json": "0", "b.json": hash}))]);
         assert_eq!(
-            files("1").differences(&files("2"), &[]),
-            ["model.b.json (\"1\" then, \"2\" now)"]
+            differences(&files("1"), &files("2"), &[]),
+            ["model.files.b.json (\"1\" then, \"2\" now)"]
         );
     }
 
@@ -118,5 +115,13 @@ mod tests {
         let two = fingerprint(&[("b", 2.into()), ("a", 1.into())]);
         assert_eq!(one.hash(), two.hash());
         assert!(one.differences(&two, &[]).is_empty());
+    }
+
+    #[test]
+    fn damaged_keys_of_the_identity_differ() {
+        let damaged = fingerprint(&[("max_length", "long".into()), ("prompt", "p".into())]);
+        let whole = fingerprint(&[("max_length", 9.into()), ("prompt", "p".into())]);
+        let found = damaged.differences(&whole, &[]);
+        assert!(found.iter().any(|one| one.key == "max_length"), "{found:?}");
     }
 }

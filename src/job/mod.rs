@@ -81,6 +81,7 @@ pub use storage::{Content, Entry, Guard, Local, Storage};
 
 use self::paths::refuse_file;
 use crate::error::{Error, Result};
+use crate::identity;
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::setting::{FORCE, PART_ROWS, RESUME, RETRY_REJECTS, SHARD};
 
@@ -327,7 +328,7 @@ impl Job {
         Err(Error::usage(format!(
             "{}: it was begun with other settings, and one output holds vectors of one kind: {}",
             self.shown,
-            differences.join(", ")
+            identity::listed(&differences)
         ))
         .with_remedy(format!(
             "give the same as then to go on, or write elsewhere, or {}",

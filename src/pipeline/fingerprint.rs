@@ -1,16 +1,13 @@
-//! A run's fingerprint: all that decides a vector or a column of its output.
+//! A run's fingerprint: the identity of its vectors, and the options that decide its rows and columns.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::EmbedOptions;
-use crate::engine::{EngineInfo, Provider};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::identity::VectorIdentity;
 use crate::input::InputOptions;
 use crate::job::{Fingerprint, SourceState};
-use crate::model::{Model, ModelProvenance};
 use crate::output::OutputOptions;
-use crate::progress::Counts;
-use crate::provenance::{Provenance, precision};
 use crate::tokenize::Chunking;
 
 /// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
@@ -24,15 +21,6 @@ pub(super) fn records(input: &InputOptions) -> [(&'static str, Option<u64>); 3] 
         ("sample", input.sample),
         ("seed", seed),
     ]
-}
-
-/// Keys that are known once the engine is open.
-pub(super) const LATER: [&str; 3] = ["model", "model_file", "precision"];
-
-/// What stands for files and engine before that.
-pub(super) fn not_open() -> (ModelProvenance, EngineInfo) {
-    let info = EngineInfo::new("", String::new(), Provider::Native);
-    (ModelProvenance::default(), info)
 }
 
 /// A few values, or the hash of many.
@@ -55,41 +43,19 @@ pub(super) fn sizes(sources: &[SourceState]) -> Value {
 /// Names of inputs that a fingerprint lists; of more it holds a hash.
 const LISTED: usize = 20;
 
-/// All that decides a vector or a column.
+/// All that decides a vector, a row or a column of a run's output.
 pub(super) fn fingerprint(
     options: &EmbedOptions,
     sources: &[SourceState],
-    model: &Model,
-    files: &ModelProvenance,
-    info: &EngineInfo,
+    identity: &VectorIdentity,
 ) -> Result<Fingerprint> {
-    let mut all = Fingerprint::default();
-    all.set("version", env!("CARGO_PKG_VERSION"));
-    // What the provenance says of the model and of vectors, but for what differs between runs.
-    let provenance = Provenance::new(model, files, info, None, &Counts::default(), None);
-    let provenance = serde_json::to_value(&provenance);
-    let Ok(Value::Object(mut provenance)) = provenance else {
-        return Err(Error::internal("the provenance is no object"));
-    };
-    let engine = provenance.remove("engine").unwrap_or_default();
-    for key in ["schema", "tool", "model", "profile", "rows", "tokens"] {
-        provenance.remove(key);
-    }
-    let hashes: Map<String, Value> = (files.files.iter())
-        .map(|file| (file.path.clone(), file.sha256.clone().into()))
-        .collect();
-    all.set("model", hashes);
-    for (key, value) in provenance {
-        all.set(&key, value);
-    }
-    all.set("precision", precision(&engine));
-
+    let mut all = Fingerprint::new(identity);
     all.set(
         "inputs",
         listed(sources.iter().map(|source| json!(source.name))),
     );
     all.set(SIZES, sizes(sources));
-    // Whoever adds an option decides here whether it changes what is written.
+    // An option that is added decides here whether it changes rows or columns.
     let InputOptions {
         format,
         csv_delimiter,
@@ -135,17 +101,14 @@ pub(super) fn fingerprint(
         destination: _,
         format: _,
         force: _,
-        dtype: _,
-        calibration,
+        dtype: _, // these two are in the identity
+        calibration: _,
         vector_type,
         embedding_field,
         nullable,
         streams: _,
     } = &output;
     all.set("format", output.resolved_format()?.name());
-    all.set("dtype", output.resolved_dtype()?.name());
-    let ranges = calibration.as_ref();
-    all.set("calibration", ranges.map(|ranges| ranges.hash().hex()));
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
     all.set("nullable", *nullable);

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use serde_json::json;
-
 use super::EmbedOptions;
 use super::fingerprint::{SIZES, fingerprint, sizes};
 use super::job::{MENDED, of, sources};
 use super::reading::{range, shares, told};
 use super::retry::hashes;
-use crate::engine::{self, EngineInfo, Provider};
+use crate::engine;
 use crate::error::{Error, Place, Result};
+use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
     self, Fingerprint, Job, JobReader, Manifest, Point, Rejected, ShardEnd, State, clear_parts,
@@ -71,17 +70,12 @@ pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
     drop(input);
     let (model_options, _) = engine::settle(&options.model, &options.engine)?;
     let model = Model::open(&model_options)?;
-    let native = then.get("precision").and_then(|it| it.get("engine")) == Some(&json!("native"));
-    let provider = if native {
-        Provider::Native
-    } else {
-        Provider::Cpu
-    };
-    let info = EngineInfo::new("", String::new(), provider);
-    let files = model.provenance(info.provider.weights())?;
+    let weights = then.identity().weights();
+    let identity = VectorIdentity::new(&model, &options.output())?;
+    let identity = identity.with_files(&model, &model.provenance(weights)?, weights);
     let sources = sources(options, &names);
-    let now = fingerprint(options, &sources, &model, &files, &info)?;
-    let mut except = vec!["precision"];
+    let now = fingerprint(options, &sources, &identity)?;
+    let mut except = Vec::new();
     if options.job.retry {
         except.extend(MENDED);
     }

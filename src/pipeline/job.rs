@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::agreement::InputOf;
 use super::ending::Ending;
-use super::fingerprint::{LATER, SIZES, fingerprint, not_open, records};
+use super::fingerprint::{SIZES, fingerprint, records};
 use super::finished::{Said, of_file};
 use super::reading::{range, shares, told};
 use super::{EmbedOptions, OnError};
 use crate::arrow::datatypes::SchemaRef;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
+use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
     About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, Rejected,
@@ -278,9 +279,9 @@ impl JobRun {
 
     /// Refuses what can be known to differ before an engine is open.
     pub(super) fn check(&self, model: &Model) -> Result<()> {
-        let (files, info) = not_open();
-        let now = fingerprint(&self.options, &self.sources, model, &files, &info)?;
-        self.compare(&now, &[self.except(), &LATER[..]].concat())?;
+        let identity = VectorIdentity::new(model, &self.options.output)?;
+        let now = fingerprint(&self.options, &self.sources, &identity)?;
+        self.compare(&now, self.except())?;
         match self.job.retries() {
             true => Ok(()), // the records that it reads are compared
             false => self.job.agree(self.begun.state(), &self.sources),
@@ -351,7 +352,9 @@ impl JobRun {
         schema: SchemaRef,
     ) -> Result<(Parts, Ending)> {
         let except = self.except();
-        let fingerprint = fingerprint(&self.options, &self.sources, model, files, info)?;
+        let identity = VectorIdentity::new(model, &self.options.output)?;
+        let identity = identity.with_engine(model, files, info);
+        let fingerprint = fingerprint(&self.options, &self.sources, &identity)?;
         self.compare(&fingerprint, except)?;
         let Self {
             job,

@@ -3,19 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::EmbedOptions;
 use super::distinct::Distinct;
-use super::fingerprint::{LATER, not_open};
 use crate::batch::TokenRows;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
+use crate::identity::VectorIdentity;
 use crate::job::{Local, Objects, is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
-use crate::output::{Destination, Dtype};
-use crate::progress::Counts;
-use crate::provenance::Provenance;
+use crate::output::{Destination, OutputOptions};
 use crate::record::Texts;
 use crate::reuse::{Found, Old, Reuse};
 use crate::setting::{FORCE, RETRY_REJECTS, REUSE};
@@ -25,7 +21,8 @@ use crate::storage::{Address, Readable};
 #[derive(Debug, Clone)]
 pub(crate) struct Earlier {
     old: Old,
-    dtype: Dtype,
+    /// The output that they are to be written to.
+    output: OutputOptions,
 }
 
 impl Earlier {
@@ -60,11 +57,9 @@ impl Earlier {
                     .with_remedy("write to another folder"),
             );
         }
-        let output = options.output();
-        let old = look(path, asked, options, own.is_some())?;
         Ok(Some(Self {
-            old,
-            dtype: output.resolved_dtype()?,
+            old: look(path, asked, options, own.is_some())?,
+            output: options.output(),
         }))
     }
 
@@ -78,7 +73,7 @@ impl Earlier {
             return Ok(None);
         };
         let files = model.provenance(info.provider.weights())?;
-        earlier.check(&provenance(model, &files, info)?)?;
+        earlier.check(model, &files, info)?;
         Ok(Some(earlier.ask(model.config.vectors().0)))
     }
 
@@ -89,14 +84,18 @@ impl Earlier {
 
     /// Refuses it where it can be known, before an engine is open, that its vectors are others.
     pub(super) fn check_model(&self, model: &Model) -> Result<()> {
-        let (files, info) = not_open();
-        let now = provenance(model, &files, &info)?;
-        self.old.check(&now, self.dtype, &LATER)
+        self.old.check(&VectorIdentity::new(model, &self.output)?)
     }
 
-    /// Refuses it if its vectors are others than those of the run with this provenance.
-    pub(super) fn check(&self, now: &Value) -> Result<()> {
-        self.old.check(now, self.dtype, &[])
+    /// Refuses it if its vectors are others than those of a run.
+    pub(super) fn check(
+        &self,
+        model: &Model,
+        files: &ModelProvenance,
+        info: &EngineInfo,
+    ) -> Result<()> {
+        let now = VectorIdentity::new(model, &self.output)?;
+        self.old.check(&now.with_engine(model, files, info))
     }
 
     /// To be asked for vectors of these widths.
@@ -107,12 +106,6 @@ impl Earlier {
             open: None,
         }
     }
-}
-
-fn provenance(model: &Model, files: &ModelProvenance, info: &EngineInfo) -> Result<Value> {
-    let now = Provenance::new(model, files, info, None, &Counts::default(), None);
-    serde_json::to_value(&now)
-        .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
 }
 
 /// Looks at the folder, the file or the object at `path`; whether it is the run's `own` output.

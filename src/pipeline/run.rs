@@ -52,7 +52,7 @@ pub(super) fn drive(
 ) -> Result<Summary> {
     let (run, threads, output) = start(parts, progress, cancel)?;
     if let Some(reuse) = &run.reuse {
-        reuse.check(&run.maker.provenance(&Counts::default())?)?;
+        reuse.check(&run.model, run.maker.files()?, &run.maker.info)?;
     }
     let made = |counts: &Counts| run.maker.provenance(counts);
     let weights = run.maker.info.provider.weights();

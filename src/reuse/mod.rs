@@ -4,7 +4,6 @@
 //! is hashed. Of each row 20 bytes stay in memory; vectors are read when they are wanted.
 
 mod index;
-mod made;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +15,9 @@ use serde_json::Value;
 
 use self::index::Index;
 use crate::error::{Error, Place, Result};
+use crate::identity::{self, VectorIdentity};
 use crate::input::{InputFormat, InputOptions, RecordReader, Source};
-use crate::job::{Fingerprint, Part, State, Storage, text_hash};
+use crate::job::{Part, State, Storage, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
 use crate::pool::is_finite;
@@ -44,8 +44,8 @@ pub struct Old {
     made: Value,
     /// That nothing proves its vectors, for the user.
     unproven: Option<String>,
-    /// What decided its vectors.
-    keys: Fingerprint,
+    /// The identity of its vectors.
+    identity: VectorIdentity,
     /// Column of the texts that were embedded, where there may be one.
     text: Option<String>,
     /// How the vectors' columns were called, if otherwise than usual.
@@ -106,7 +106,7 @@ impl Old {
             asked,
             own: false,
             format,
-            keys: made::of_job(&job.fingerprint),
+            identity: job.fingerprint.identity(),
             text,
             embedding_field: field("embedding_field").map(str::to_owned),
             parts: parts.collect(),
@@ -154,7 +154,7 @@ impl Old {
         Ok(Self {
             unproven,
             format,
-            keys: made::of_provenance(&made),
+            identity: VectorIdentity::of_provenance(&made),
             made,
             text,
             embedding_field: output.embedding_field.clone(),
@@ -165,29 +165,27 @@ impl Old {
         })
     }
 
-    /// Compares what decided its vectors with what decides those of a run: the run's provenance, and the type that
-    /// they are written in. Keys in `except` are not known yet.
+    /// Compares the identity of its vectors with that of a run's, as far as it is known.
     ///
     /// # Errors
-    /// If one differs; the message names the keys.
-    pub fn check(&self, now: &Value, dtype: Dtype, except: &[&str]) -> Result<()> {
-        if !matches!(dtype, Dtype::F32 | Dtype::F16) {
+    /// If a field differs; the message names all that do.
+    pub fn check(&self, now: &VectorIdentity) -> Result<()> {
+        let dtype = now.dtype();
+        if ![Dtype::F32.name(), Dtype::F16.name()].contains(&dtype) {
             return Err(Error::usage(format!(
                 "{}: vectors in {dtype} cannot be read back as they were",
                 self.asked
             ))
             .with_remedy(self.remedy("write f32 or f16")));
         }
-        let mut keys = made::of_provenance(now);
-        keys.set("dtype", dtype.name());
-        let differences = self.keys.differences(&keys, except);
+        let differences = self.identity.differences(now);
         if differences.is_empty() {
             return Ok(());
         }
         Err(Error::usage(format!(
             "{}: it was made with other settings, and one output holds vectors of one kind: {}",
             self.asked,
-            differences.join(", ")
+            identity::listed(&differences)
         ))
         .with_remedy(self.remedy("give the same as then")))
     }

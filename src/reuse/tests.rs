@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::*;
-use crate::job::{Local, faulty::Faulty, sealed};
+use crate::job::{Fingerprint, Local, faulty::Faulty, sealed};
 
 const TEXTS: [&[&str]; 3] = [&["a", "b"], &[], &["c", "a", "d"]];
 

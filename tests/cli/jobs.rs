@@ -320,7 +320,10 @@ fn another_model_file_is_refused_by_its_name() {
         sandbox.write("model/config.json", format!("{config}\n"));
         let refused = run(&line);
         let said = &code(&refused, 2).stderr;
-        assert!(said.contains("one kind: model.config.json ("), "{refused}");
+        assert!(
+            said.contains("one kind: model.files.config.json ("),
+            "{refused}"
+        );
         sandbox.write("model/config.json", config);
         code(&run(&format!("{line} --on-error skip")), 3);
     }

@@ -202,7 +202,10 @@ fn vectors_of_another_kind_are_refused() {
         let mut command = sandbox.embed_command(&format!("old.jsonl -o new.parquet --reuse {old}"));
         let run = sandbox.finish(command.env("EMBEDCTL_MODEL", sandbox.path("model")));
         let said = &code(&run, 2).stderr;
-        assert!(said.contains("one kind: model.config.json ("), "{run}");
+        assert!(
+            said.contains("one kind: model.files.config.json ("),
+            "{run}"
+        );
         assert!(!sandbox.path("new.parquet").exists());
     }
     for (line, said) in [

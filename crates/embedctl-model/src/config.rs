@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::layers::{Dense, LayerNorm};
 use embedctl_common::named::named;
@@ -25,6 +25,21 @@ impl Serialize for Dimensions {
             [one] => one.serialize(serializer),
             several => several.serialize(serializer),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Dimensions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Widths {
+            One(usize),
+            Several(Vec<usize>),
+        }
+        Ok(Self(match Widths::deserialize(deserializer)? {
+            Widths::One(width) => vec![width],
+            Widths::Several(widths) => widths,
+        }))
     }
 }
 

@@ -94,6 +94,8 @@ pub struct Model {
     pub onnx: Result<Onnx, Cause>,
     /// The checkpoint, where the native engine was asked for and knows it; if not, why.
     pub checkpoint: Result<CheckpointFiles, Cause>,
+    /// What it was opened with.
+    pub options: ModelOptions,
     /// What the repository's metadata decides.
     pub config: ModelConfig,
     /// The tokenizer, rewritten as the metadata demands, without truncation and padding.

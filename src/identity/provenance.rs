@@ -4,10 +4,10 @@
 //! engine measures while it is opened: the token budget of a device, and the cosine to the CPU.
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use crate::engine::{EngineInfo, Provider};
-use crate::model::{Dimensions, Model, ModelProvenance, OutputChoice};
+use super::VectorSettings;
+use crate::engine::EngineInfo;
+use crate::model::{Model, ModelProvenance};
 use crate::profile::Tuned;
 use crate::progress::Counts;
 use crate::tokenize::Chunked;
@@ -24,24 +24,12 @@ pub struct Provenance<'a> {
     pub tool: Tool,
     /// The model's id, revision, and files with their hashes.
     pub model: &'a ModelProvenance,
-    /// Path of the weights' main file inside the model's folder: of the ONNX file or the checkpoint.
-    pub model_file: String,
-    /// Pooling modes; empty where the graph gives finished vectors.
-    pub pooling: Vec<&'static str>,
-    /// Whether prompt tokens take part in pooling.
-    pub include_prompt: bool,
-    /// Whether vectors have unit length.
-    pub normalized: bool,
-    /// The prompt put before every text.
-    pub prompt: &'a str,
-    /// Tokens of a row at most; absent where the model has no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_length: Option<usize>,
+    /// The model's settings.
+    #[serde(flatten)]
+    pub settings: VectorSettings,
     /// The field that texts came from, or the template that put them together; absent where it is `text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Width of a vector; a list where a row has several.
-    pub dimensions: Dimensions,
     /// How texts were cut into chunks; absent where they were not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunking: Option<Chunked>,
@@ -106,21 +94,6 @@ pub struct TokenCounts {
     pub embedded: u64,
 }
 
-/// Of an engine, as it stands in a provenance, in which numbers it computes: vectors are of one kind where this is
-/// equal.
-#[must_use]
-pub fn precision(engine: &Value) -> Value {
-    let native = engine["provider"] == Provider::Native.name();
-    let mut precision = json!({
-        "engine": if native { "native" } else { "onnx" },
-        "precision": engine["precision"],
-    });
-    if let Some(version) = engine.get("arithmetic") {
-        precision["arithmetic"] = version.clone();
-    }
-    precision
-}
-
 impl<'a> Provenance<'a> {
     /// The provenance of a run of `model` on `engine`.
     #[must_use]
@@ -132,7 +105,6 @@ impl<'a> Provenance<'a> {
         counts: &Counts,
         profile: Option<&'a ProfileUsed>,
     ) -> Self {
-        let config = &model.config;
         Self {
             schema: SCHEMA,
             tool: Tool {
@@ -140,17 +112,8 @@ impl<'a> Provenance<'a> {
                 version: env!("CARGO_PKG_VERSION"),
             },
             model: files,
-            model_file: model.weights_name(engine.provider.weights()),
-            pooling: match config.output {
-                OutputChoice::Tokens(_) => config.pooling.iter().map(|mode| mode.name()).collect(),
-                OutputChoice::Sentence(_) => Vec::new(),
-            },
-            include_prompt: config.include_prompt,
-            normalized: config.normalized(),
-            prompt: &config.prompt,
-            max_length: config.limit(),
+            settings: VectorSettings::new(model, Some(engine.provider.weights())),
             text: None,
-            dimensions: config.vectors(),
             chunking,
             engine,
             profile,
@@ -166,36 +129,5 @@ impl<'a> Provenance<'a> {
                 embedded: counts.tokens,
             },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::Arithmetic;
-
-    #[test]
-    fn vectors_of_another_arithmetic_are_of_another_kind() {
-        let engine = |arithmetic: Arithmetic, version: Option<u32>| {
-            let info = EngineInfo {
-                precision: Some(arithmetic.name()),
-                arithmetic: version,
-                ..EngineInfo::new("native", String::new(), Provider::Native)
-            };
-            precision(&serde_json::to_value(info).unwrap())
-        };
-        let now = |arithmetic: Arithmetic| engine(arithmetic, arithmetic.version());
-        // As earlier outputs say it.
-        let before = |name: &str| json!({"engine": "native", "precision": name});
-        assert_eq!(now(Arithmetic::Fp32), before("fp32"));
-        for reduced in [Arithmetic::Int16, Arithmetic::Int8] {
-            assert_eq!(engine(reduced, None), before(reduced.name()));
-            assert_ne!(now(reduced), before(reduced.name()));
-        }
-        let onnx = json!({"provider": "cpu", "version": "1"});
-        assert_eq!(
-            precision(&onnx),
-            json!({"engine": "onnx", "precision": null})
-        );
     }
 }

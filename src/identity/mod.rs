@@ -1,0 +1,362 @@
+//! The identity of a vector: all that decides it, built, stored, read back and compared in this module alone.
+//!
+//! ```text
+//!  Model, EngineInfo, OutputOptions ──► VectorIdentity ──► provenances, fingerprints of jobs
+//!  provenance, fingerprint ──► VectorIdentity ──► fields ──► differences (resume, reuse, inspect)
+//! ```
+//!
+//! One output holds vectors of one identity: a run that continues or reuses one refuses any difference. Between outputs,
+//! some differences do no harm ([`Weight`]). Threads, batches, windows and devices are not part of an identity: they
+//! change a vector by rounding at most.
+
+mod compare;
+pub mod provenance;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+pub use self::compare::{Difference, Fields, Weight, differences, flatten, listed};
+use crate::engine::{EngineInfo, Provider};
+use crate::error::Result;
+use crate::model::WeightsKind;
+use crate::model::{Dimensions, Model, ModelConfig, ModelOptions, ModelProvenance, OutputChoice};
+use crate::output::{Dtype, OutputOptions};
+
+/// All that decides a vector. As JSON it is the first part of a job's fingerprint.
+///
+/// Names stay text, so that an output of another version is compared by names that this version does not know.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VectorIdentity {
+    /// Version of embedctl.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// SHA-256 of the model's files, by path. `None` until it is known which weights are read.
+    #[serde(rename = "model", skip_serializing_if = "Option::is_none")]
+    pub files: Option<Map<String, Value>>,
+    /// The model's settings.
+    #[serde(flatten)]
+    pub settings: VectorSettings,
+    /// The numbers that the engine computes in. `None` until the engine is open.
+    #[serde(rename = "precision", skip_serializing_if = "Option::is_none")]
+    pub computation: Option<Computation>,
+    /// Type of a vector's components; absent in old outputs, which are all `f32`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// The ranges of quantized components: in a fingerprint the hash of their file, in a provenance the ranges.
+    pub calibration: Option<Value>,
+}
+
+/// The settings of a model that decide its vectors, as they stand in a provenance. What is absent is unknown, if it is
+/// not said otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VectorSettings {
+    /// Path of the weights' main file in the model's folder: the ONNX file or the checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_file: Option<String>,
+    /// Pooling modes; empty where the graph gives finished vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Vec<String>>,
+    /// Whether prompt tokens take part in pooling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_prompt: Option<bool>,
+    /// Whether vectors have unit length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalized: Option<bool>,
+    /// `false` where the model's own normalization was turned off before vectors were cut to `dimensions`; else absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalized_before_cut: Option<bool>,
+    /// The prompt put before every text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// Tokens of a row at most; absent where the model has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<usize>,
+    /// Width of a vector; a list where a row has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dimensions: Option<Dimensions>,
+}
+
+/// The numbers that an engine computes in. Engines differ by rounding where this is equal.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Computation {
+    /// [`Computation::NATIVE`], or [`Computation::ONNX`] for all engines that run ONNX files.
+    pub engine: String,
+    /// Of the native engine, its arithmetic; of others, the precision that the provider was asked for, if it is not
+    /// single.
+    pub precision: Option<String>,
+    /// Version of the native engine's arithmetic; absent where it is the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arithmetic: Option<u32>,
+}
+
+impl VectorIdentity {
+    /// The identity of the vectors that `model` gives and `output` holds, as far as it is known before an engine is
+    /// open.
+    ///
+    /// # Errors
+    /// If the output's format is not known, or does not hold its type.
+    pub fn new(model: &Model, output: &OutputOptions) -> Result<Self> {
+        // An option that is added to an output decides here whether it changes values.
+        let OutputOptions {
+            dtype: _, // resolved below, with the format
+            calibration,
+            destination: _,
+            format: _,
+            force: _,
+            vector_type: _,
+            embedding_field: _,
+            nullable: _,
+            streams: _,
+        } = output;
+        let calibration = calibration.as_ref();
+        Ok(Self {
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            files: None,
+            settings: VectorSettings::new(model, None),
+            computation: None,
+            dtype: Some(output.resolved_dtype()?.name().to_owned()),
+            calibration: calibration.map(|ranges| ranges.hash().hex().into()),
+        })
+    }
+
+    /// The same, of a `model` whose kind of weights and whose hashes are known.
+    #[must_use]
+    pub fn with_files(self, model: &Model, files: &ModelProvenance, weights: WeightsKind) -> Self {
+        let ModelProvenance {
+            id: _,
+            revision: _,
+            files,
+        } = files;
+        let hashes = files.iter();
+        let hashes = hashes.map(|file| (file.path.clone(), file.sha256.clone().into()));
+        Self {
+            files: Some(hashes.collect()),
+            settings: VectorSettings::new(model, Some(weights)),
+            ..self
+        }
+    }
+
+    /// The same, of an engine that is open.
+    #[must_use]
+    pub fn with_engine(self, model: &Model, files: &ModelProvenance, info: &EngineInfo) -> Self {
+        Self {
+            computation: Some(Computation::of(info)),
+            ..self.with_files(model, files, info.provider.weights())
+        }
+    }
+
+    /// The identity that a provenance tells. What cannot be read is absent, and so differs from what a run says.
+    #[must_use]
+    pub fn of_provenance(made: &Value) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let files = made["model"]["files"].as_array().into_iter().flatten();
+        let hash = |file: &Value| Some((text(&file["path"])?, file["sha256"].clone()));
+        Self {
+            version: text(&made["tool"]["version"]),
+            files: Some(files.filter_map(hash).collect()),
+            settings: VectorSettings::deserialize(made).unwrap_or_default(),
+            computation: Some(Computation::of_provenance(&made["engine"])),
+            dtype: text(&made["dtype"]),
+            calibration: made.get("calibration").cloned(),
+        }
+    }
+
+    /// Type of a vector's components.
+    #[must_use]
+    pub fn dtype(&self) -> &str {
+        self.dtype.as_deref().unwrap_or(Dtype::F32.name())
+    }
+
+    /// The kind of weights that the vectors were computed with.
+    #[must_use]
+    pub fn weights(&self) -> WeightsKind {
+        match &self.computation {
+            Some(computation) if computation.engine == Computation::NATIVE => {
+                WeightsKind::Checkpoint
+            }
+            _ => WeightsKind::Onnx,
+        }
+    }
+
+    /// The precision that the engine computed in, where it is told.
+    #[must_use]
+    pub fn precision(&self) -> Option<&str> {
+        self.computation.as_ref()?.precision.as_deref()
+    }
+
+    /// All fields by their paths in a provenance, to be compared; `engine.kind` is in none.
+    #[must_use]
+    pub fn fields(&self) -> Fields {
+        let Self {
+            version,
+            files,
+            settings,
+            computation,
+            dtype: _,
+            calibration,
+        } = self;
+        let Computation {
+            engine,
+            precision,
+            arithmetic,
+        } = computation.clone().unwrap_or_default();
+        let kind = Some(engine).filter(|kind| !kind.is_empty());
+        let mut fields = flatten(&json!({
+            "tool": {"version": version},
+            "model": {"files": files},
+            "engine": {"kind": kind, "precision": precision, "arithmetic": arithmetic},
+            "dtype": self.dtype(),
+            "calibration": calibration,
+        }));
+        fields.extend(flatten(&json!(settings)));
+        fields
+    }
+
+    /// The same, in which all that an open engine will tell is taken from `then`.
+    #[must_use]
+    pub fn or_as(mut self, then: &Self) -> Self {
+        if self.files.is_none() {
+            self.files.clone_from(&then.files);
+            let name = &then.settings.model_file;
+            self.settings.model_file.clone_from(name);
+        }
+        let computation = self.computation.take();
+        self.computation = computation.or_else(|| then.computation.clone());
+        self
+    }
+
+    /// The fields in which the identity of a run differs from this one of an earlier output. Fields that the run does
+    /// not know yet do not differ.
+    #[must_use]
+    pub fn differences(&self, now: &Self) -> Vec<Difference> {
+        differences(&[self.fields(), now.clone().or_as(self).fields()])
+    }
+}
+
+impl VectorSettings {
+    /// The settings of `model`, with the kind of weights once it is known.
+    fn new(model: &Model, weights: Option<WeightsKind>) -> Self {
+        // An option that is added to a model is placed here: it becomes a setting, or it acts on something that is part
+        // of the identity already.
+        let ModelOptions {
+            model: _, // these four choose files, whose hashes are compared
+            model_file: _,
+            weights: _,
+            cache_dir: _,
+            precision: _, // chooses a file, or is part of the computation
+            pooling: _,   // these are resolved in the configuration
+            max_length: _,
+            prompt: _,
+            prompt_name: _,
+            dimensions: _,
+            normalize,
+        } = &model.options;
+        let config = &model.config;
+        let ModelConfig {
+            max_length: _, // see `limit`
+            output,
+            pooling,
+            include_prompt,
+            steps: _, // read from files; see `normalized`
+            normalize_last: _,
+            dimensions: cut,
+            width: _, // see `vectors`
+            prompt,
+            positions_limit: _, // all others are read from files alone
+            frame: _,
+            truncation_side: _,
+            padding_id: _,
+            special_ids: _,
+            positions: _,
+            hidden_width: _,
+            prompts: _,
+            dropped_id: _,
+            most_characters: _, // follows from the limit
+        } = config;
+        let modes = match output {
+            OutputChoice::Tokens(_) => pooling.as_slice(),
+            OutputChoice::Sentence(_) => &[],
+        };
+        let is_cut_raw = *normalize == Some(false) && !cut.is_empty();
+        Self {
+            model_file: weights.map(|weights| model.weights_name(weights)),
+            pooling: Some(modes.iter().map(|mode| mode.name().to_owned()).collect()),
+            include_prompt: Some(*include_prompt),
+            normalized: Some(config.normalized()),
+            normalized_before_cut: is_cut_raw.then_some(false),
+            prompt: Some(prompt.clone()),
+            max_length: config.limit(),
+            dimensions: Some(config.vectors()),
+        }
+    }
+}
+
+impl Computation {
+    /// The native engine.
+    pub const NATIVE: &str = "native";
+    /// Engines that run ONNX files.
+    pub const ONNX: &str = "onnx";
+    /// The option by which a provider computes a model of single precision in less.
+    const OPTION: &str = "precision";
+
+    fn of(info: &EngineInfo) -> Self {
+        let EngineInfo {
+            provider,
+            options,
+            precision,
+            arithmetic,
+            engine: _, // the others measure, or say who computes and where
+            version: _,
+            library: _,
+            plugin: _,
+            devices: _,
+            placement: _,
+            cosine_to_cpu: _,
+            cosine: _,
+            batch_tokens: _,
+            equal_lengths: _,
+            passed_over: _,
+        } = info;
+        let asked = options.iter().rfind(|option| option.name == Self::OPTION);
+        let asked = asked.and_then(|option| option.value.word());
+        Self::new(provider.weights(), *precision, asked, *arithmetic)
+    }
+
+    fn of_provenance(engine: &Value) -> Self {
+        let options = engine["options"].as_array().into_iter().flatten();
+        let options = options.filter_map(|option| option.as_str()?.split_once('='));
+        let mut asked = options.filter(|(name, _)| name.ends_with(&format!(".{}", Self::OPTION)));
+        let arithmetic = engine["arithmetic"].as_u64();
+        let provider: Option<Provider> = engine["provider"].as_str().and_then(|it| it.parse().ok());
+        Self::new(
+            provider.map_or(WeightsKind::Onnx, Provider::weights),
+            engine["precision"].as_str(),
+            asked.next_back().map(|(_, value)| value),
+            arithmetic.and_then(|version| version.try_into().ok()),
+        )
+    }
+
+    /// `asked` is what the provider was asked for.
+    fn new(
+        weights: WeightsKind,
+        precision: Option<&str>,
+        asked: Option<&str>,
+        arithmetic: Option<u32>,
+    ) -> Self {
+        let engine = match weights {
+            WeightsKind::Checkpoint => Self::NATIVE,
+            WeightsKind::Onnx => Self::ONNX,
+        };
+        let precision = precision.or(asked.filter(|asked| *asked != "fp32"));
+        Self {
+            engine: engine.to_owned(),
+            precision: precision.map(str::to_owned),
+            arithmetic,
+        }
+    }
+}
