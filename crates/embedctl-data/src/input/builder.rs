@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::cells::{self, Basis, Cell};
 use super::fields::KeepType;
 use super::fit;
-use crate::arrow::array::{
+use crate::record::JSON_COLUMN;
+use arrow::array::{
     ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
 };
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::record::JSON_COLUMN;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::KEEP;
 

@@ -12,12 +12,10 @@ use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::InputOptions;
 use super::texts::is_text;
-use crate::arrow::array::{
-    ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
-};
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use crate::arrow::error::ArrowError;
 use crate::record::{JSON_COLUMN, Origin, SourceNames};
+use arrow::array::{ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::KEEP;
 

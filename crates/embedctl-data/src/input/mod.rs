@@ -43,7 +43,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::SchemaRef;
+use arrow::datatypes::SchemaRef;
 
 pub use fields::{IdType, Keep, KeepType};
 pub use format::InputFormat;

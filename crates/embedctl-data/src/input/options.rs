@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::fields::{IdType, Keep};
 use super::format::InputFormat;
 use super::template::Template;
-use crate::arrow::datatypes::SchemaRef;
 use crate::position::Position;
+use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
 

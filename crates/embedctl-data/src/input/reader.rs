@@ -3,8 +3,8 @@
 use super::pace::Pace;
 use super::parse::Parser;
 use super::window::Filling;
-use crate::arrow::datatypes::SchemaRef;
 use crate::position::Seek;
+use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
 
 /// How filling a window ended.

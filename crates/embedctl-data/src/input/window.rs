@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::cells::Cell;
 use super::columns::{Columns, unsound};
-use crate::arrow::array::{BooleanArray, RecordBatch};
-use crate::arrow::compute::{concat_batches, filter_record_batch};
 use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::{concat_batches, filter_record_batch};
 use embedctl_common::error::{Cause, Result};
 
 /// Records of the first window of a run that begins small: enough for every worker.

@@ -10,10 +10,10 @@ use super::fault::encoding_error;
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
-use crate::arrow::datatypes::Schema;
-use crate::arrow::error::ArrowError;
-use crate::arrow::ipc::writer::StreamWriter;
 use crate::record::Rows;
+use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
+use arrow::ipc::writer::StreamWriter;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::EMBEDDING_FIELD;
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::options::{OutputOptions, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use crate::arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
-use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::record::Rows;
+use arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
 

@@ -13,12 +13,12 @@ use super::proof::{self, SelfHashed};
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
-use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::Schema;
-use crate::arrow::error::ArrowError;
-use crate::arrow::ipc::writer::{FileWriter, StreamWriter};
-use crate::arrow::retype;
 use crate::record::Rows;
+use crate::retype;
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 use embedctl_common::error::{Error, Result};
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.

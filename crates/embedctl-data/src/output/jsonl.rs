@@ -78,7 +78,7 @@ impl VectorWriter for JsonlWriter {
             (key, column.width)
         });
         let vectors: Vec<_> = keys.zip(vectors).collect();
-        let columns = Columns::new(&rows.columns)?;
+        let mut columns = Columns::new(&rows.columns)?;
         for row in 0..rows.len() {
             for column in 0..columns.len() {
                 self.buffer.push(if column == 0 { b'{' } else { b',' });

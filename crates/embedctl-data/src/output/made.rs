@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::OutputFormat;
 use super::sidecar::PROVENANCE;
-use crate::arrow::ipc;
 use crate::input::{Chunks, check_arrow_file};
+use arrow::ipc;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::caught;
 use embedctl_storage::Readable;

@@ -83,7 +83,7 @@ impl MatrixWriter {
     }
 
     /// Appends `{"row":…,"id":…,"line":…}` and the kept fields.
-    fn describe(&mut self, columns: &Columns<'_>, row: usize, origin: Origin) -> Result<()> {
+    fn describe(&mut self, columns: &mut Columns<'_>, row: usize, origin: Origin) -> Result<()> {
         self.buffer.extend_from_slice(b"{\"row\":");
         push(&mut self.buffer, &(self.rows + row as u64));
         for column in 0..columns.len() {
@@ -117,9 +117,9 @@ impl VectorWriter for MatrixWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
         let encoded = self.encoding.encode(&mut rows)?;
-        let columns = Columns::new(&rows.columns)?;
+        let mut columns = Columns::new(&rows.columns)?;
         for (row, origin) in rows.origins.iter().enumerate() {
-            self.describe(&columns, row, *origin)?;
+            self.describe(&mut columns, row, *origin)?;
             if self.buffer.len() >= BUFFER {
                 self.flush()?;
             }

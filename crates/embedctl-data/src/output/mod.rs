@@ -49,8 +49,8 @@ pub use writer::{Finish, VectorWriter};
 use self::encoding::Encoding;
 use self::place::OutputPlace;
 use self::target::Target;
-use crate::arrow::datatypes::Schema;
 use crate::record::SourceNames;
+use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
 

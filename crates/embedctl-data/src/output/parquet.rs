@@ -18,10 +18,10 @@ use super::proof::{self, SelfHashed};
 use super::table::Table;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
-use crate::arrow::array::{RecordBatch, new_null_array};
-use crate::arrow::datatypes::{Field, Schema};
-use crate::arrow::retype;
 use crate::record::Rows;
+use crate::retype;
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{Field, Schema};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 

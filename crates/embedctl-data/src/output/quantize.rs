@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::json::push;
-use crate::arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
-use crate::arrow::buffer::Buffer;
-use crate::arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
+use arrow::buffer::Buffer;
+use arrow::datatypes::DataType;
 use embedctl_common::named::named;
 
 named! {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::encoding::Encoding;
 use super::made::KEY;
-use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::record::Rows;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 
 /// Makes record batches of one schema.

@@ -7,11 +7,9 @@ use serde_json::{Value, json};
 
 use super::rejects::RejectsWriter;
 use super::{Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create};
-use crate::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-};
-use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use embedctl_common::error::Result;
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.

@@ -3,8 +3,8 @@
 use super::encoding::Encoding;
 use super::rejects::RejectsWriter;
 use super::target::Target;
-use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::record::Rows;
+use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 

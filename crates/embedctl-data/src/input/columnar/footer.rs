@@ -4,13 +4,13 @@
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
-use crate::arrow::array::RecordBatch;
-use crate::arrow::buffer::{Buffer, MutableBuffer};
-use crate::arrow::datatypes::SchemaRef;
-use crate::arrow::error::ArrowError;
-use crate::arrow::ipc::convert::try_fb_to_schema;
-use crate::arrow::ipc::reader::{FileDecoder, FileReader, read_footer_length};
-use crate::arrow::ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
+use arrow::array::RecordBatch;
+use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::convert::try_fb_to_schema;
+use arrow::ipc::reader::{FileDecoder, FileReader, read_footer_length};
+use arrow::ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
 use embedctl_storage::Bytes;
 
 /// Bytes behind a footer: its length, and the magic.

@@ -26,10 +26,10 @@ use super::parse::Parser;
 use super::reader::{Filled, Reader};
 use super::source::Planned;
 use super::window::{Filling, Piece};
-use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::SchemaRef;
 use crate::position::Seek;
 use crate::record::Origin;
+use ::arrow::array::RecordBatch;
+use ::arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
 
 /// Record batches of one source, in order.

@@ -16,10 +16,10 @@ use super::open::{Spot, damaged, footer, guarded};
 use super::pages::Chunks;
 use super::table::Table;
 use super::{Batches, at_most, entered};
-use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use crate::input::source::Planned;
 use crate::position::Seek;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::Result;
 use embedctl_storage::Bytes;
 

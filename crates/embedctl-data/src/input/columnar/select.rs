@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::{DataType, FieldRef, Fields, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema};
 use embedctl_common::error::{Error, Result};
 
 /// A column of a table, or a field of one that holds structs.

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::select::{Column, find, is_ambiguous};
-use crate::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
-use crate::arrow::datatypes::{DataType, SchemaRef};
 use crate::input::columns::{Columns, is_json, unsound};
 use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, rounded, takes};
@@ -14,8 +12,10 @@ use crate::input::json;
 use crate::input::options::InputOptions;
 use crate::input::parse::too_long;
 use crate::input::source::Planned;
-use crate::input::texts::{Strings, is_text};
+use crate::input::texts::{is_text, string, strings};
 use crate::record::Origin;
+use arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
@@ -32,7 +32,7 @@ pub(super) struct Table {
 
 /// A batch, ready to be cut into pieces of windows.
 pub(super) struct Prepared {
-    texts: Vec<Strings>,
+    texts: Vec<StringViewArray>,
     options: Arc<InputOptions>,
     /// Rows that cannot be embedded for their other columns' sake, and why.
     causes: BTreeMap<usize, Cause>,
@@ -162,7 +162,7 @@ impl Table {
                 true => Vec::new(),
                 false => rounded(&found, &array)?,
             };
-            for row in misfits(&found, &array).chain(rounded) {
+            for row in misfits(&found, &array)?.into_iter().chain(rounded) {
                 let cause = || self.misfit(column, field.name(), to, &found, row);
                 causes.entry(row).or_insert_with(cause);
             }
@@ -179,10 +179,7 @@ impl Table {
         let bytes: usize = arrays.iter().map(size).sum();
         let texts = self.texts.iter().map(|column| {
             let array = column.of(batch)?;
-            match is_text(array.data_type()) {
-                true => Strings::new(&array),
-                false => Strings::new(&fit(&array, &DataType::Utf8View)?),
-            }
+            strings(&array)
         });
         Ok(Prepared {
             texts: texts.collect::<Result<_>>()?,
@@ -202,12 +199,9 @@ impl Table {
         found: &ArrayRef,
         row: usize,
     ) -> Cause {
-        let value = fit(found, &DataType::Utf8View).and_then(|text| Strings::new(&text));
-        let value = value.ok().and_then(|text| {
-            text.get(row)
-                .map(|text| format!(" ({})", json::excerpt(text)))
-        });
-        let value = value.unwrap_or_default();
+        let texts = strings(&found.slice(row, 1)).ok();
+        let text = texts.as_ref().and_then(|texts| string(texts, 0));
+        let value = text.map_or_else(String::new, |text| format!(" ({})", json::excerpt(text)));
         if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {
             let name = &self.options.id_field;
             return Cause::of(format!("the id `{name}` is beyond 64 bits{value}"))
@@ -244,7 +238,7 @@ impl Prepared {
         let texts = self
             .texts
             .iter()
-            .map(|text| text.get(row).map_or(0, str::len));
+            .map(|text| string(text, row).map_or(0, str::len));
         texts.sum::<usize>() + self.kept_bytes
     }
 
@@ -259,10 +253,10 @@ impl Prepared {
                 let values = self
                     .texts
                     .iter()
-                    .map(|text| text.get(row).map(Cow::Borrowed));
+                    .map(|text| string(text, row).map(Cow::Borrowed));
                 Cow::Owned(template.text(values)?)
             }
-            None => Cow::Borrowed(self.texts[0].get(row).ok_or_else(|| {
+            None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
                 Cause::of(format!(
                     "the column `{}` is null, not a string",
                     self.options.text_field
@@ -312,7 +306,7 @@ fn text_column(
         ))
         .with_remedy(format!(
             "name the column that holds the text with `{option}`{}",
-            strings(schema)
+            text_columns(schema)
         )))
 }
 
@@ -365,7 +359,7 @@ fn missing(source: &Planned, schema: &SchemaRef, option: Setting, name: &str) ->
 }
 
 /// The columns that could hold texts, for messages.
-fn strings(schema: &SchemaRef) -> String {
+fn text_columns(schema: &SchemaRef) -> String {
     let fields = schema.fields().iter();
     let texts = fields.filter(|field| is_text(field.data_type()));
     let names: Vec<_> = texts.map(|field| format!("`{}`", field.name())).collect();

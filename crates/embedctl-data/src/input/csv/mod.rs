@@ -25,9 +25,9 @@ use super::parse::{Parser, not_utf8};
 use super::reader::{Filled, Reader};
 use super::source::{From, Planned};
 use super::window::{Filling, Known, Record};
-use crate::arrow::datatypes::{DataType, Field};
 use crate::position::Seek;
 use crate::record::Origin;
+use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
 use embedctl_common::setting::{CSV_DELIMITER, ID_FIELD, ID_TYPE, KEEP, Setting};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
-use crate::arrow::datatypes::*;
-use crate::arrow::retype;
 use crate::output::columns::{self, Columns};
+use crate::retype;
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
+use arrow::datatypes::*;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
@@ -98,7 +98,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// The column whose value PostgreSQL would not take, and why.
-    pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), (&'a str, String)> {
+    pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<(), (&'a str, String)> {
         for (index, (array, is_json)) in self.columns.iter().enumerate() {
             if array.is_null(row) || *array.data_type() == DataType::Null {
                 out.extend((-1_i32).to_be_bytes());
@@ -319,11 +319,11 @@ mod tests {
 
     #[test]
     fn times_finer_than_microseconds_are_refused_and_days_begin_at_midnight() {
-        use crate::arrow::array::{Date64Array, Time64NanosecondArray, TimestampNanosecondArray};
+        use arrow::array::{Date64Array, Time64NanosecondArray, TimestampNanosecondArray};
         let fields = |array: ArrayRef| {
             let batch = RecordBatch::try_from_iter([("when", array)]).unwrap();
             let mut out = Vec::new();
-            Fields::new(&batch).map(|fields| {
+            Fields::new(&batch).map(|mut fields| {
                 fields.write(0, &mut out).unwrap();
                 out
             })

@@ -13,8 +13,8 @@ use super::encoding::{Encoding, VectorColumn};
 use super::quantize::{Dtype, Elements};
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
-use crate::arrow::datatypes::Schema;
 use crate::record::Rows;
+use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::setting::{DIMENSIONS, KEEP};
@@ -104,7 +104,7 @@ impl VectorWriter for PgcopyWriter {
         }
         self.declare(rows.columns.schema_ref())?;
         let vectors = self.encoding.encode(&mut rows)?;
-        let fields = Fields::new(&rows.columns)?;
+        let mut fields = Fields::new(&rows.columns)?;
         let count = rows.columns.num_columns() + vectors.len();
         let count = i16::try_from(count)
             .map_err(|_| Error::usage(format!("PostgreSQL's tables have no {count} columns")))?;

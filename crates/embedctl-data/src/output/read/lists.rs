@@ -11,11 +11,11 @@ use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use half::f16;
 
 use super::{CUT, Said, StoredVector, TakeVector, failed, guarded, in_order, unreadable};
-use crate::arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
-use crate::arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
-use crate::arrow::ipc::reader::{FileReader, StreamReader};
 use crate::input::{Chunks, check_arrow_file, next_arrow_batch};
 use crate::output::quantize::Dtype;
+use arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
+use arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
+use arrow::ipc::reader::{FileReader, StreamReader};
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::parquet::read_parquet;
-use crate::arrow::array::Array;
-use crate::arrow::datatypes::{DataType, Field, Schema};
 use crate::output::testing::*;
 use crate::output::{Compression, Destination, OutputFormat, OutputOptions, RunFiles, create};
 use crate::record::Rows;
+use arrow::array::Array;
+use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
