@@ -25,6 +25,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
+mod formats;
 pub mod input;
 pub mod output;
 pub mod position;

@@ -20,7 +20,7 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// Gathers columns row by row, and knows what type each has.
-pub(super) struct Columns {
+pub(crate) struct Columns {
     id: Builder,
     kept: Vec<Column>,
     /// Name of the field that is the text, where one is.
@@ -43,7 +43,7 @@ struct Places {
 
 impl Columns {
     /// Columns without any row.
-    pub(super) fn new(options: &InputOptions, names: &SourceNames) -> Self {
+    pub(crate) fn new(options: &InputOptions, names: &SourceNames) -> Self {
         let text = match options.text_template {
             None => Some(options.text_field.clone()),
             Some(_) => None,
@@ -80,12 +80,12 @@ impl Columns {
     }
 
     /// Names of the kept columns.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().map(|column| column.name.as_str())
     }
 
     /// Whether every field is kept.
-    pub(super) fn keeps_all(&self) -> bool {
+    pub(crate) fn keeps_all(&self) -> bool {
         self.all
     }
 
@@ -94,7 +94,7 @@ impl Columns {
     ///
     /// # Errors
     /// If a field is called as a column of the output's own.
-    pub(super) fn expand<'n>(
+    pub(crate) fn expand<'n>(
         &mut self,
         fields: impl Iterator<Item = &'n str>,
         id_field: &str,
@@ -141,7 +141,7 @@ impl Columns {
     }
 
     /// `id` and the kept fields; a field whose type is not decided yet is a string.
-    pub(super) fn schema(&self) -> SchemaRef {
+    pub(crate) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
@@ -150,7 +150,7 @@ impl Columns {
     ///
     /// # Errors
     /// The reason for which the table's column cannot stand in this one, and the remedy.
-    pub(super) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), Cause> {
+    pub(crate) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), Cause> {
         for (column, found) in self.kept.iter_mut().zip(found) {
             let Some(found) = found else { continue };
             let (name, from) = (&column.name, found.data_type());
@@ -195,7 +195,7 @@ impl Columns {
     ///
     /// # Errors
     /// If the options have not made that schema.
-    pub(super) fn go_on(&mut self, schema: &Schema) -> Result<(), Cause> {
+    pub(crate) fn go_on(&mut self, schema: &Schema) -> Result<(), Cause> {
         let places = if self.places.is_some() { 2 } else { 0 };
         let kept = schema.fields().iter().skip(1);
         let kept = kept.take(schema.fields().len().saturating_sub(1 + places));
@@ -211,7 +211,7 @@ impl Columns {
     ///
     /// # Errors
     /// The reason and the remedy.
-    pub(super) fn check_lines(&self) -> Result<(), Cause> {
+    pub(crate) fn check_lines(&self) -> Result<(), Cause> {
         let alien = |column: &&Column| column.kind.is_none() && column.field.is_some();
         match self.kept.iter().find(alien) {
             None => Ok(()),
@@ -228,12 +228,12 @@ impl Columns {
     }
 
     /// How many kept columns there are.
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.kept.len()
     }
 
     /// Whether a kept field waits for the first window to decide, or one that is yet to come may.
-    pub(super) fn undecided(&self) -> bool {
+    pub(crate) fn undecided(&self) -> bool {
         !self.fixed && (self.all || self.kept.iter().any(|column| column.kind.is_none()))
     }
 
@@ -241,7 +241,7 @@ impl Columns {
     ///
     /// # Errors
     /// The reason for which the value cannot stand in this column.
-    pub(super) fn cell<'a>(&self, index: usize, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
+    pub(crate) fn cell<'a>(&self, index: usize, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
         self.kept[index].cell(raw)
     }
 
@@ -249,7 +249,7 @@ impl Columns {
     ///
     /// # Errors
     /// As [`Columns::cell`].
-    pub(super) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
+    pub(crate) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
         self.kept[index].text_cell(text)
     }
 
@@ -257,7 +257,7 @@ impl Columns {
     ///
     /// # Errors
     /// As [`Columns::cell`].
-    pub(super) fn line_cells<'a>(&self, line: &'a str) -> Result<Vec<Cell<'a>>, Cause> {
+    pub(crate) fn line_cells<'a>(&self, line: &'a str) -> Result<Vec<Cell<'a>>, Cause> {
         let cells = self.kept.iter().map(|column| match self.text.as_ref() {
             Some(text) if *text == column.name => column.text_cell(line),
             _ => Ok(Cell::Null),
@@ -266,7 +266,7 @@ impl Columns {
     }
 
     /// The columns `file` and `line` for `count` rows from `origin` on; none where they are not wanted.
-    pub(super) fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
+    pub(crate) fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
         let Some(places) = &self.places else {
             return Vec::new();
         };
@@ -280,7 +280,7 @@ impl Columns {
     }
 
     /// Appends one row; `kept` comes from [`Columns::cell`].
-    pub(super) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
+    pub(crate) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
         self.id.push(id);
         if let Some(places) = &mut self.places {
             let file = place_name(&places.names, origin);
@@ -294,7 +294,7 @@ impl Columns {
 
     /// Decides the types that are not decided yet from the rows at hand. Returns the rows that don't
     /// fit, with the reasons; they hold null.
-    pub(super) fn decide(&mut self) -> BTreeMap<usize, Cause> {
+    pub(crate) fn decide(&mut self) -> BTreeMap<usize, Cause> {
         let mut misfits = BTreeMap::new();
         for column in &mut self.kept {
             let Builder::Undecided(values) = &mut column.builder else {
@@ -321,17 +321,17 @@ impl Columns {
     }
 
     /// Whether the types are those of a window that was closed, or of a table.
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(crate) fn is_fixed(&self) -> bool {
         self.fixed
     }
 
     /// From now on the types stay as they are.
-    pub(super) fn fix(&mut self) {
+    pub(crate) fn fix(&mut self) {
         self.fixed = true;
     }
 
     /// The rows gathered so far; starts anew.
-    pub(super) fn finish(&mut self) -> Result<RecordBatch> {
+    pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let mut arrays = vec![self.id.finish()];
         for column in &mut self.kept {
             let array = column.builder.finish();
@@ -349,7 +349,7 @@ impl Columns {
 }
 
 /// The error for columns that do not go together.
-pub(super) fn unsound(error: ArrowError) -> Error {
+pub(crate) fn unsound(error: ArrowError) -> Error {
     Error::internal(format!("columns of the input: {error}"))
 }
 
@@ -364,7 +364,7 @@ fn schema(id: &Builder, kept: &[Column], places: bool) -> SchemaRef {
 }
 
 /// Whether a column's strings are JSON values as they were written.
-pub(super) fn is_json(field: &Field) -> bool {
+pub(crate) fn is_json(field: &Field) -> bool {
     let kind = field.metadata().get(JSON_COLUMN.0);
     kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }

@@ -18,7 +18,7 @@ use crate::retype::{self, exact_cast};
 use embedctl_common::error::{Error, Result};
 
 /// Whether `--keep NAME:TYPE` takes a column of this type.
-pub(super) fn takes(wanted: KeepType, from: &DataType) -> bool {
+pub(crate) fn takes(wanted: KeepType, from: &DataType) -> bool {
     if let DataType::Dictionary(_, values) = from {
         return takes(wanted, values);
     }
@@ -33,7 +33,7 @@ pub(super) fn takes(wanted: KeepType, from: &DataType) -> bool {
 }
 
 /// Whether values of `from` can follow values of `to` in one column, each as it is.
-pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn follows(from: &DataType, to: &DataType) -> bool {
     if of_several(from) == *to || *from == DataType::Null {
         return true;
     }
@@ -50,12 +50,12 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
 }
 
 /// The type of a column that holds values of `from`, of which several tables and batches come together.
-pub(super) fn of_several(from: &DataType) -> DataType {
+pub(crate) fn of_several(from: &DataType) -> DataType {
     retype::of_type(from, retype::wide_keys)
 }
 
 /// Whether a column of type `to` holds this integer, where it holds integers.
-pub(super) fn holds(to: &DataType, number: i64) -> bool {
+pub(crate) fn holds(to: &DataType, number: i64) -> bool {
     macro_rules! whole {
         ($type:ty) => {
             <$type as ArrowPrimitiveType>::Native::try_from(number).is_ok()
@@ -74,7 +74,7 @@ pub(super) fn holds(to: &DataType, number: i64) -> bool {
 ///
 /// # Errors
 /// If `to` is not a type that [`takes`] and [`follows`] lead to.
-pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+pub(crate) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if of_several(array.data_type()) == *to {
         return exact_cast(array, to).map_err(unsound);
     }
@@ -130,7 +130,7 @@ fn truth(text: &str) -> Option<bool> {
 }
 
 /// The rows that have a value in `before` and none in `after`.
-pub(super) fn misfits(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
+pub(crate) fn misfits(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
     if after.logical_null_count() <= before.logical_null_count() {
         return Ok(Vec::new());
     }
@@ -139,7 +139,7 @@ pub(super) fn misfits(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>>
 }
 
 /// The rows whose integers a column of floats holds rounded.
-pub(super) fn rounded(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
+pub(crate) fn rounded(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
     let before = unpacked(before)?;
     if !before.data_type().is_integer() || *after.data_type() != DataType::Float64 {
         return Ok(Vec::new());
@@ -154,7 +154,7 @@ fn rows(those: &BooleanArray) -> Vec<usize> {
 }
 
 /// Rows whose string is no JSON.
-pub(super) fn not_json(array: &ArrayRef) -> Result<Vec<usize>> {
+pub(crate) fn not_json(array: &ArrayRef) -> Result<Vec<usize>> {
     let strings = strings(array)?;
     let wrong = |row: &usize| {
         string(&strings, *row)

@@ -107,7 +107,7 @@ impl Template {
     ///
     /// # Errors
     /// If no field has a value: the reason.
-    pub(super) fn text<'a>(
+    pub(crate) fn text<'a>(
         &self,
         values: impl IntoIterator<Item = Option<Cow<'a, str>>>,
     ) -> Result<String, Cause> {

@@ -11,7 +11,7 @@ use crate::value_text::value_text;
 use embedctl_common::error::{Error, Result};
 
 /// Whether a column of this type holds strings and nothing else: plain, or in a dictionary.
-pub(super) fn is_text(kind: &DataType) -> bool {
+pub(crate) fn is_text(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => true,
         DataType::Dictionary(_, values) => is_text(values),
@@ -20,7 +20,7 @@ pub(super) fn is_text(kind: &DataType) -> bool {
 }
 
 /// The strings of a column for which [`is_text`] holds, or the texts of any other's values; null where a value has none.
-pub(super) fn strings(array: &ArrayRef) -> Result<StringViewArray> {
+pub(crate) fn strings(array: &ArrayRef) -> Result<StringViewArray> {
     if is_text(array.data_type()) {
         let views = exact_cast(array, &DataType::Utf8View).map_err(unsound)?;
         return Ok(views.as_string_view().clone());
@@ -33,13 +33,13 @@ pub(super) fn strings(array: &ArrayRef) -> Result<StringViewArray> {
 }
 
 /// The string of a row; `None` where it is null.
-pub(super) fn string(strings: &StringViewArray, row: usize) -> Option<&str> {
+pub(crate) fn string(strings: &StringViewArray, row: usize) -> Option<&str> {
     strings.is_valid(row).then(|| strings.value(row))
 }
 
 /// A dictionary's values in the order of its rows, strings as views: no copy of each for every row. Anything else as it
 /// is.
-pub(super) fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => {
             let to = match is_text(values) {

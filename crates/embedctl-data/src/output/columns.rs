@@ -8,7 +8,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// The columns of some rows, ready to be written row by row.
-pub(super) struct Columns<'a> {
+pub(crate) struct Columns<'a> {
     columns: Vec<(Vec<u8>, Values<'a>)>,
 }
 
@@ -21,7 +21,7 @@ enum Values<'a> {
 }
 
 /// Whether a column's strings are JSON.
-pub(super) fn is_json(field: &Field) -> bool {
+pub(crate) fn is_json(field: &Field) -> bool {
     let kind = field.metadata().get(JSON_COLUMN.0);
     field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }

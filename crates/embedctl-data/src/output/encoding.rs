@@ -15,11 +15,11 @@ use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
-pub(super) const VECTOR_COLUMNS: &str = "vector_columns";
+pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
 
 /// How vectors are written.
 #[derive(Debug)]
-pub(super) struct Encoding {
+pub(crate) struct Encoding {
     columns: Vec<VectorColumn>,
     dtype: Dtype,
     list: VectorType,
@@ -28,7 +28,7 @@ pub(super) struct Encoding {
 
 /// A column of vectors.
 #[derive(Debug)]
-pub(super) struct VectorColumn {
+pub(crate) struct VectorColumn {
     /// Its name, where the format has names.
     pub name: String,
     /// Components of a vector.

@@ -13,11 +13,11 @@ use serde::Serialize;
 use crate::value_text::value_text;
 
 /// The values of a column, ready to be written.
-pub(super) struct JsonValues<'a>(NullableEncoder<'a>);
+pub(crate) struct JsonValues<'a>(NullableEncoder<'a>);
 
 impl<'a> JsonValues<'a> {
     /// `None` where JSON has no form for the column's type.
-    pub(super) fn new(field: &'a FieldRef, array: &'a dyn Array) -> Option<Self> {
+    pub(crate) fn new(field: &'a FieldRef, array: &'a dyn Array) -> Option<Self> {
         static OPTIONS: LazyLock<EncoderOptions> = LazyLock::new(|| {
             let options = EncoderOptions::default().with_explicit_nulls(true);
             options.with_encoder_factory(Arc::new(OwnForms))
@@ -26,7 +26,7 @@ impl<'a> JsonValues<'a> {
     }
 
     /// Appends the value of a row, or `null`.
-    pub(super) fn write(&mut self, row: usize, out: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, row: usize, out: &mut Vec<u8>) {
         match self.0.is_null(row) {
             true => out.extend_from_slice(b"null"),
             false => self.0.encode(row, out),
@@ -92,7 +92,7 @@ impl Encoder for OwnForm<'_> {
 type Append<'a> = Box<dyn FnMut(usize, &mut Vec<u8>) + 'a>;
 
 /// `"name":`
-pub(super) fn key(name: &str) -> Vec<u8> {
+pub(crate) fn key(name: &str) -> Vec<u8> {
     let mut key = Vec::new();
     push(&mut key, name);
     key.push(b':');
@@ -101,7 +101,7 @@ pub(super) fn key(name: &str) -> Vec<u8> {
 
 /// Appends a value as JSON; numbers in their shortest form that reads back equal, those that JSON
 /// lacks as null.
-pub(super) fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+pub(crate) fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value)
         .expect("a Vec takes every byte, and these types always encode");
 }

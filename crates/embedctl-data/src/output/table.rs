@@ -14,7 +14,7 @@ use embedctl_common::error::{Error, Result};
 
 /// Makes record batches of one schema.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     encoding: Encoding,
     /// Known with the first row.
     schema: Option<SchemaRef>,

@@ -21,13 +21,13 @@ pub struct Finish<'a> {
 
 impl Finish<'_> {
     /// What holds the rejected records, to be published with the output.
-    pub(super) fn into_rejects(self) -> Option<Target> {
+    pub(crate) fn into_rejects(self) -> Option<Target> {
         self.rejects.map(RejectsWriter::into_target)
     }
 
     /// The provenance with the hashes of what was written with it, under `sha256`: they are what says that
     /// files beside each other are of one run.
-    pub(super) fn provenance(
+    pub(crate) fn provenance(
         &self,
         encoding: &Encoding,
         written: &[(&str, &Hash)],

@@ -20,7 +20,7 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
 /// The asked columns of one table.
-pub(super) struct Table {
+pub(crate) struct Table {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
     /// One, or those of the template.
@@ -31,7 +31,7 @@ pub(super) struct Table {
 }
 
 /// A batch, ready to be cut into pieces of windows.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     texts: Vec<StringViewArray>,
     options: Arc<InputOptions>,
     /// Rows that cannot be embedded for their other columns' sake, and why.
@@ -48,7 +48,7 @@ impl Table {
     ///
     /// # Errors
     /// If one is missing, is there twice, or has a type that cannot stand there.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         schema: &SchemaRef,
@@ -70,7 +70,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::new`].
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         schema: &SchemaRef,
         columns: &mut Columns,
@@ -117,14 +117,14 @@ impl Table {
     }
 
     /// The columns to be read, by their paths.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &[String]> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &[String]> {
         let kept = self.kept.iter().flatten();
         let asked = self.texts.iter().chain(&self.id).chain(kept);
         asked.map(|column| column.path.as_slice())
     }
 
     /// The name of the text's column at the top, where nothing else is made of it.
-    pub(super) fn text_alone(&self) -> Option<&str> {
+    pub(crate) fn text_alone(&self) -> Option<&str> {
         let [text] = self.texts.as_slice() else {
             return None;
         };
@@ -139,7 +139,7 @@ impl Table {
     ///
     /// # Errors
     /// Only of a kind that a defect of ours has.
-    pub(super) fn prepare(&self, batch: &RecordBatch, columns: &Columns) -> Result<Prepared> {
+    pub(crate) fn prepare(&self, batch: &RecordBatch, columns: &Columns) -> Result<Prepared> {
         let rows = batch.num_rows();
         let schema = columns.schema();
         let mut causes = BTreeMap::new();
@@ -216,12 +216,12 @@ impl Table {
 
 impl Prepared {
     /// How many rows there are.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// `count` rows from `first` on, of which `origin` is the first's, as the window's columns.
-    pub(super) fn columns(
+    pub(crate) fn columns(
         &self,
         columns: &Columns,
         first: usize,
@@ -234,7 +234,7 @@ impl Prepared {
     }
 
     /// Bytes of a row: its text and its columns, about.
-    pub(super) fn size(&self, row: usize) -> usize {
+    pub(crate) fn size(&self, row: usize) -> usize {
         let texts = self
             .texts
             .iter()
@@ -243,7 +243,7 @@ impl Prepared {
     }
 
     /// The text of a row, or why there is none to embed.
-    pub(super) fn text(&self, row: usize) -> Result<Cow<'_, str>, Cause> {
+    pub(crate) fn text(&self, row: usize) -> Result<Cow<'_, str>, Cause> {
         if let Some(cause) = self.causes.get(&row) {
             return Err(cause.clone());
         }

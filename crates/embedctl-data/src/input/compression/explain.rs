@@ -62,7 +62,7 @@ pub fn explain_start(named: Encoding, error: &io::Error) -> Option<Cause> {
     "it had {size} bytes when the run began, and ends after {read} now: somebody has cut or replaced it \
      meanwhile"
 )]
-pub(super) struct CutShort {
+pub(crate) struct CutShort {
     pub read: u64,
     pub size: u64,
 }

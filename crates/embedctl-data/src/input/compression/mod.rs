@@ -30,7 +30,7 @@ const XZ_MEMORY: u64 = 256 << 20;
 
 /// How a source is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     Plain,
     Gzip,
     Zstd,
@@ -52,7 +52,7 @@ impl Encoding {
 }
 
 /// A stream, decompressed.
-pub(super) struct Decoded {
+pub(crate) struct Decoded {
     pub reader: Box<dyn Read + Send>,
     pub encoding: Encoding,
     /// Bytes read from the source so far.
@@ -62,7 +62,7 @@ pub(super) struct Decoded {
 /// Decompresses `source`; `named` is what its name promises. Reads the first bytes.
 ///
 /// `size` is what it held when the run began, where that is known: one that ends before was cut short.
-pub(super) fn decode(
+pub(crate) fn decode(
     source: Box<dyn Read + Send>,
     named: Option<Encoding>,
     size: Option<u64>,
@@ -99,7 +99,7 @@ pub(super) fn decode(
 }
 
 /// Counts what is read, and finds that there is less than there was.
-pub(super) struct Counted {
+pub(crate) struct Counted {
     source: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
     /// How much there must be at least.
@@ -107,7 +107,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    pub(super) fn new(source: Box<dyn Read + Send>, size: Option<u64>) -> Self {
+    pub(crate) fn new(source: Box<dyn Read + Send>, size: Option<u64>) -> Self {
         Self {
             source,
             count: Arc::new(AtomicU64::new(0)),
@@ -116,7 +116,7 @@ impl Counted {
     }
 
     /// Bytes read so far.
-    pub(super) fn count(&self) -> Arc<AtomicU64> {
+    pub(crate) fn count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.count)
     }
 }
@@ -138,7 +138,7 @@ impl Read for Counted {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::io::Write;
 
     use super::*;

@@ -12,7 +12,7 @@ const BZIP2_START: &[u8] = b"BZh";
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17rE8P\x90"];
 
 /// What `start` is the start of; `named` is what the source's name promises.
-pub(super) fn encoding(start: &[u8], named: Option<Encoding>) -> Encoding {
+pub(crate) fn encoding(start: &[u8], named: Option<Encoding>) -> Encoding {
     match start {
         _ if start.starts_with(GZIP_START) => Encoding::Gzip,
         _ if start.starts_with(ZSTD_START) => Encoding::Zstd,
@@ -34,7 +34,7 @@ fn is_bzip2(start: &[u8]) -> bool {
 }
 
 /// The first bytes, no more of them than it takes to decide: a pipe may be slow to give the next.
-pub(super) fn read(source: &mut impl Read, named: Option<Encoding>) -> io::Result<Vec<u8>> {
+pub(crate) fn read(source: &mut impl Read, named: Option<Encoding>) -> io::Result<Vec<u8>> {
     let mut start = [0; LONGEST_START];
     let mut length = 0;
     while length < start.len() && may_become(&start[..length], named) {
@@ -65,7 +65,7 @@ fn is_less(start: &[u8], whole: &[u8]) -> bool {
 }
 
 /// Whether `start` is less than the start of a stream of this kind.
-pub(super) fn is_cut(start: &[u8], kind: Encoding) -> bool {
+pub(crate) fn is_cut(start: &[u8], kind: Encoding) -> bool {
     match kind {
         Encoding::Gzip => is_less(start, GZIP_START),
         Encoding::Zstd => is_less(start, ZSTD_START),

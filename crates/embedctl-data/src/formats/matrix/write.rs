@@ -3,14 +3,14 @@
 
 use std::io::Write;
 
-use super::columns::Columns;
-use super::encoding::Encoding;
-use super::json::push;
-use super::options::OutputFormat;
-use super::quantize::Dtype;
-use super::sidecar;
-use super::target::{Sidecar, Target};
-use super::writer::{Finish, VectorWriter};
+use crate::output::columns::Columns;
+use crate::output::encoding::Encoding;
+use crate::output::json::push;
+
+use crate::output::quantize::Dtype;
+use crate::output::sidecar;
+use crate::output::target::{Sidecar, Target};
+use crate::output::writer::{Finish, VectorWriter};
 use crate::record::{Origin, Rows, SourceNames};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;
@@ -39,7 +39,7 @@ impl MatrixWriter {
     /// Begins a matrix on a target that can be rewritten.
     pub fn new(
         mut target: Target,
-        format: OutputFormat,
+        is_npy: bool,
         encoding: Encoding,
         names: SourceNames,
     ) -> Result<Self> {
@@ -48,7 +48,7 @@ impl MatrixWriter {
             .ok_or_else(|| Error::internal("a matrix was begun on a stream"))?;
         let mut writer = Self {
             target,
-            is_npy: format == OutputFormat::Npy,
+            is_npy,
             encoding,
             names,
             rows: 0,

@@ -12,19 +12,104 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::file::reader::Length;
 
-use super::open::{Spot, damaged, footer, guarded};
 use super::pages::Chunks;
-use super::table::Table;
-use super::{Batches, at_most, entered};
-use crate::input::source::Planned;
+use crate::input::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
+use crate::input::columnar::table::Table;
+use crate::input::columnar::{Batches, TableReader, at_most, entered};
+use crate::input::options::InputOptions;
+use crate::input::reader::Reader;
+use crate::input::source::{From, Planned};
+use crate::input::window::Filling;
 use crate::position::Seek;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::Result;
 use embedctl_storage::Bytes;
 
+/// What a Parquet file begins and ends with.
+pub(crate) const MAGIC: &[u8] = b"PAR1";
+
+const ENCRYPTED: &[u8] = b"PARE";
+
+/// Opens a file, and gives the window's columns their types.
+///
+/// # Errors
+/// If it is cut short, damaged or something else, or lacks a column that is asked for.
+pub(super) fn open(
+    source: &Arc<Planned>,
+    options: &Arc<InputOptions>,
+    from: &mut From<'_>,
+    filling: &mut Filling,
+) -> Result<Box<dyn Reader>> {
+    let Some(bytes) = source.bytes() else {
+        return Err(source
+            .usage("Parquet is read from its end, so it has to be a file")
+            .with_remedy("save it first, or send Arrow (`-i arrow`) through the pipe"));
+    };
+    let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
+    from.pace.source = None;
+    check(source, bytes.as_ref())?;
+    let mut parquet = Parquet::open(source, bytes)?;
+    let table = Table::new(source, options, &parquet.schema(), columns, warnings)?;
+    let window = (options.window_rows, options.window_bytes);
+    parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
+    let (first, end) = part(source);
+    parquet.stop_before(end);
+    let rows = match source.start {
+        Some((_, Seek::RowGroup { group, row })) => parquet.seek(index(group), row),
+        _ => parquet.enter(first),
+    };
+    let batches = Box::new(parquet);
+    let reader = TableReader::begin(source, options, (batches, table), (rows, 0), columns)?;
+    Ok(Box::new(reader))
+}
+
+/// Rows of each row group.
+///
+/// # Errors
+/// If the footer is damaged.
+pub(super) fn row_groups(source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
+    let Some(bytes) = source.bytes() else {
+        return Ok(None);
+    };
+    check(source, bytes.as_ref())?;
+    Ok(Some(Parquet::open(source, bytes)?.rows().collect()))
+}
+
+fn check(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
+    let wrong = |reason: &str, remedy: &str| Err(wrong(source, reason, remedy));
+    let read = |offset: u64| {
+        let mut found = [0; 4];
+        let read = bytes.read_at(offset, &mut found);
+        read.map_err(|error| damaged(source, START, error))?;
+        Ok(found)
+    };
+    if bytes.is_empty() {
+        return wrong(
+            "is empty, and a Parquet file has a footer at least",
+            "write it again (is its writer still at work?)",
+        );
+    }
+    if bytes.len() < 12 {
+        return wrong("is too short to be Parquet", "copy or write it again");
+    }
+    let (start, end) = (read(0)?, read(bytes.len() - 4)?);
+    match (start.as_slice(), end.as_slice()) {
+        (ENCRYPTED, _) | (_, ENCRYPTED) => wrong(
+            "is encrypted Parquet, which embedctl does not read",
+            "write it without encryption",
+        ),
+        (MAGIC, MAGIC) => Ok(()),
+        (MAGIC, _) => wrong(
+            "begins as Parquet and has no footer at its end, so it is cut short or still being written",
+            "copy it again when it is complete",
+        ),
+        _ => wrong("is no Parquet file", "say what it is with `-i`"),
+    }
+}
+
 /// A Parquet file.
-pub(super) struct Parquet {
+struct Parquet {
     source: Arc<Planned>,
     chunks: Chunks,
     metadata: ArrowReaderMetadata,
@@ -42,7 +127,7 @@ pub(super) struct Parquet {
 
 impl Parquet {
     /// Reads the footer.
-    pub fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
+    fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
         let chunks = Chunks::new(bytes);
         let metadata = guarded(source, footer, || {
             ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new())
@@ -65,23 +150,23 @@ impl Parquet {
     }
 
     /// How many row groups there are.
-    pub(super) fn groups(&self) -> usize {
+    fn groups(&self) -> usize {
         self.metadata.metadata().num_row_groups()
     }
 
     /// Stops before the row `end`.
-    pub(super) fn stop_before(&mut self, end: u64) {
+    fn stop_before(&mut self, end: u64) {
         self.end = end;
     }
 
     /// Rows of each row group.
-    pub(super) fn rows(&self) -> impl Iterator<Item = u64> {
+    fn rows(&self) -> impl Iterator<Item = u64> {
         let groups = self.metadata.metadata().row_groups().iter();
         groups.map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
     }
 
     /// Reads what `table` asks for alone, in steps that fill a window of `window` (rows, bytes).
-    pub(super) fn project(&mut self, table: Option<&Table>, window: (usize, usize)) -> Result<()> {
+    fn project(&mut self, table: Option<&Table>, window: (usize, usize)) -> Result<()> {
         self.window = window;
         let Some(table) = table else { return Ok(()) };
         // Strings as views: a value that a page holds once is not copied for every row.
@@ -117,14 +202,14 @@ impl Parquet {
     }
 
     /// Goes to a row of a row group, and returns how many come before it.
-    pub(super) fn seek(&mut self, group: usize, row: u64) -> u64 {
+    fn seek(&mut self, group: usize, row: u64) -> u64 {
         (self.group, self.row) = (group, row);
         self.read_rows = self.rows().take(group).fold(row, u64::saturating_add);
         self.read_rows
     }
 
     /// Goes to a row of the file, which is how many come before it.
-    pub(super) fn enter(&mut self, row: u64) -> u64 {
+    fn enter(&mut self, row: u64) -> u64 {
         let (group, row) = entered(self.rows(), row);
         self.seek(group, row)
     }

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
-use super::columns::Columns;
-use super::encoding::Encoding;
-use super::json;
-use super::options::Compression;
-use super::target::Target;
-use super::writer::{Finish, VectorWriter};
+use crate::formats::output::Compression;
+use crate::output::columns::Columns;
+use crate::output::encoding::Encoding;
+use crate::output::json;
+use crate::output::target::Target;
+use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;

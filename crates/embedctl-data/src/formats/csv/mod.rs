@@ -14,25 +14,63 @@ use csv::ByteRecord;
 
 use self::records::{Found, Records};
 use self::split::Split;
-use super::cells::Cell;
-use super::columns::Columns;
-use super::fields::IdType;
-use super::format::InputFormat;
-use super::json;
-use super::options::{Delimiter, InputOptions};
-use super::pace::Pace;
-use super::parse::{Parser, not_utf8};
-use super::reader::{Filled, Reader};
-use super::source::{From, Planned};
-use super::window::{Filling, Known, Record};
+use super::input::InputSpec;
+use crate::input::cells::Cell;
+use crate::input::columns::Columns;
+use crate::input::fields::IdType;
+use crate::input::json;
+use crate::input::options::{Delimiter, InputOptions};
+use crate::input::pace::Pace;
+use crate::input::parse::{Parser, not_utf8};
+use crate::input::reader::{Filled, Reader};
+use crate::input::source::{From, Planned};
+use crate::input::window::{Filling, Known, Record};
 use crate::position::Seek;
 use crate::record::Origin;
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
 use embedctl_common::setting::{CSV_DELIMITER, ID_FIELD, ID_TYPE, KEEP, Setting};
 
+/// The format.
+pub(super) struct CsvInput {
+    /// The byte between fields.
+    pub separator: u8,
+}
+
+impl InputSpec for CsvInput {
+    fn endings(&self) -> &'static [&'static str] {
+        match self.separator {
+            b'\t' => &["tsv"],
+            _ => &["csv"],
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self.separator {
+            b'\t' => "Fields parted by tabs, with a header",
+            _ => "Fields parted by commas, with a header",
+        }
+    }
+
+    fn has_header(&self) -> bool {
+        true
+    }
+
+    fn open(
+        &self,
+        source: &Arc<Planned>,
+        options: &Arc<InputOptions>,
+        from: &mut From<'_>,
+        filling: &mut Filling,
+    ) -> Result<Option<Box<dyn Reader>>> {
+        let separator = Delimiter(self.separator);
+        let reader = CsvReader::open(separator, source, options, from, filling)?;
+        Ok(Some(Box::new(reader)))
+    }
+}
+
 /// Reads records of one source.
-pub(super) struct CsvReader {
+struct CsvReader {
     source: Arc<Planned>,
     records: Records,
     split: Split,
@@ -51,19 +89,16 @@ struct Asked {
 }
 
 impl CsvReader {
-    /// Reads the header.
-    pub fn open(
+    /// Reads the header; fields are separated by `separator` unless the options say otherwise.
+    fn open(
+        separator: Delimiter,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         from: &mut From<'_>,
         filling: &mut Filling,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-        let delimiter = match (options.csv_delimiter, source.format) {
-            (Some(Delimiter(byte)), _) => byte,
-            (None, InputFormat::Tsv) => b'\t',
-            (None, _) => b',',
-        };
+        let Delimiter(delimiter) = options.csv_delimiter.unwrap_or(separator);
         let limit = options.max_record_bytes;
         let whole = Planned {
             start: None,

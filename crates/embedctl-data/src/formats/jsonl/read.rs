@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
-use super::cells::Cell;
-use super::columns::Columns;
-use super::fields::IdType;
-use super::json::{self, JsonType};
-use super::options::InputOptions;
-use super::paths::{self, Paths, Values};
-use super::window::{Known, Record};
+use crate::input::cells::Cell;
+use crate::input::columns::Columns;
+use crate::input::fields::IdType;
+use crate::input::json::{self, JsonType};
+use crate::input::options::InputOptions;
+use crate::input::paths::{self, Paths, Values};
+use crate::input::window::{Known, Record};
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
@@ -20,7 +20,7 @@ use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 const LISTED_FIELDS: usize = 5;
 
 /// Reads objects.
-pub(super) struct Jsonl {
+pub(crate) struct Jsonl {
     paths: Paths,
     options: Arc<InputOptions>,
     /// Fields of which the text is made, and the number of the first that is kept.
@@ -35,7 +35,7 @@ pub(super) struct Jsonl {
 }
 
 /// A named field that no record of the first window has had.
-pub(super) struct Unseen {
+pub(crate) struct Unseen {
     pub option: Setting,
     pub name: String,
     /// The first record's source, and its fields.
@@ -47,7 +47,7 @@ const ID: usize = 0;
 const TEXT: usize = 1;
 
 impl Jsonl {
-    pub(super) fn new(options: &Arc<InputOptions>) -> Self {
+    pub(crate) fn new(options: &Arc<InputOptions>) -> Self {
         let (option, texts) = options.texts();
         let texts_count = texts.len();
         let mut names = vec![options.id_field.as_str()];
@@ -80,7 +80,7 @@ impl Jsonl {
     ///
     /// # Errors
     /// If a field is called as a column of the output's own.
-    pub(super) fn expand(
+    pub(crate) fn expand(
         &mut self,
         line: &str,
         columns: &mut Columns,
@@ -107,7 +107,7 @@ impl Jsonl {
     }
 
     /// Whether `line` is an object, and if so, whether it holds the text field.
-    pub(super) fn recognises(&self, line: &str) -> Option<bool> {
+    pub(crate) fn recognises(&self, line: &str) -> Option<bool> {
         let values = self.paths.find(line).ok()?;
         Some((0..self.texts).all(|index| values.get(TEXT + index).is_some()))
     }
@@ -116,7 +116,7 @@ impl Jsonl {
     ///
     /// # Errors
     /// The reason for which it holds none.
-    pub(super) fn record<'a>(
+    pub(crate) fn record<'a>(
         &mut self,
         line: &'a str,
         source: u32,
@@ -141,7 +141,7 @@ impl Jsonl {
     }
 
     /// What a line holds that is no record; `None`: it is no object.
-    pub(super) fn known<'a>(&self, line: &'a str, columns: &Columns) -> Option<Known<'a>> {
+    pub(crate) fn known<'a>(&self, line: &'a str, columns: &Columns) -> Option<Known<'a>> {
         let values = self.paths.find(line).ok()?;
         let kept = (0..columns.kept()).map(|index| {
             let cell = columns.cell(index, values.get(self.kept + index));
@@ -154,13 +154,13 @@ impl Jsonl {
     }
 
     /// Whether there is a record, and a named field that none has had so far.
-    pub(super) fn has_unseen(&self) -> bool {
+    pub(crate) fn has_unseen(&self) -> bool {
         self.first.is_some() && !self.unseen.is_empty()
     }
 
     /// At the end of a window: the first named field that no record has had so far. Only the first window
     /// with a record is asked.
-    pub(super) fn unseen(&mut self) -> Option<Unseen> {
+    pub(crate) fn unseen(&mut self) -> Option<Unseen> {
         let (source, fields) = self.first.take()?;
         let (_, option, name) = std::mem::take(&mut self.unseen).into_iter().next()?;
         Some(Unseen {
@@ -262,7 +262,7 @@ fn plain<'a>(name: &str, raw: &'a str) -> Result<Option<Cow<'a, str>>, Cause> {
 }
 
 /// Whether there is nothing but space on a line.
-pub(super) fn is_blank(line: &[u8]) -> bool {
+pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
 }
 
@@ -294,7 +294,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
 }
 
 /// The first fields of an object, for messages: ` (it has …)`.
-pub(super) fn fields(line: &str) -> String {
+pub(crate) fn fields(line: &str) -> String {
     let fields = names(line);
     let mut names: Vec<String> = fields
         .iter()

@@ -4,15 +4,13 @@
 //! functions: a `vector` is int16 components, int16 zero, float32 each; a `halfvec` the same with float16; a
 //! `bit` int32 bits, then bytes from the highest bit on. All big-endian.
 
-mod fields;
-
 use std::io::Write;
 
-use self::fields::{Fields, sql_type};
-use super::encoding::{Encoding, VectorColumn};
-use super::quantize::{Dtype, Elements};
-use super::target::Target;
-use super::writer::{Finish, VectorWriter};
+use super::fields::{Fields, sql_type};
+use crate::output::encoding::{Encoding, VectorColumn};
+use crate::output::quantize::{Dtype, Elements};
+use crate::output::target::Target;
+use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Place, Result};

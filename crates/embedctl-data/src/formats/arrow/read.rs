@@ -4,9 +4,9 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
 use super::footer::{Footer, batch, rows};
-use super::open::{footer, guarded};
-use super::table::Table;
-use super::{Batches, at_most, entered};
+use crate::input::columnar::open::{footer, guarded};
+use crate::input::columnar::table::Table;
+use crate::input::columnar::{Batches, at_most, entered};
 use crate::input::source::Planned;
 use crate::position::Seek;
 use arrow::array::RecordBatch;

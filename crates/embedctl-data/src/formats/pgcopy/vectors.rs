@@ -1,164 +1,25 @@
-//! Matrices (NPY, fbin and its kin), and vectors among the fields of PostgreSQL's binary COPY.
+//! Vectors read back from among the fields of PostgreSQL's binary COPY.
 
 use std::io::{self, Read};
 
 use half::f16;
 
-use super::{CUT, StoredVector, TakeVector, failed, unreadable};
-use crate::output::options::OutputFormat;
+use crate::output::made;
 use crate::output::quantize::Dtype;
-use embedctl_common::error::{Error, Result};
+use crate::output::read::{
+    StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
+};
+use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
-/// What comes before the first row of PostgreSQL's binary COPY, and its length of flags and extension.
+/// The start of a file, before flags and an extension's length.
 const PGCOPY: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
-
-/// A field that is longer holds no vector.
-const MAX_FIELD: usize = 1 << 20;
-
-pub(super) fn npy(file: &Readable, mut bytes: impl Read, take: &mut TakeVector<'_>) -> Result<()> {
-    let (rows, width, dtype) = npy_shape(file, &mut bytes)?;
-    matrix(file, bytes, rows, width, dtype, take)
-}
-
-/// Reads a matrix' header: its rows, their width, and the type of its values, which follow.
-pub(super) fn npy_shape(file: &Readable, bytes: &mut impl Read) -> Result<(u64, u64, Dtype)> {
-    let refuse = |what: &str| unreadable(file.path(), format!("it is no NPY matrix: {what}"));
-    let failed = |error| failed(file, error);
-    let start: [u8; 10] = array(bytes).map_err(failed)?;
-    if &start[..6] != b"\x93NUMPY" {
-        return Err(refuse("it does not begin as one"));
-    }
-    let mut length = usize::from(u16::from_le_bytes([start[8], start[9]]));
-    if start[6] > 1 {
-        // The length has four bytes.
-        let rest = array(bytes).map_err(failed)?;
-        length += usize::from(u16::from_le_bytes(rest)) << 16;
-    }
-    if length > MAX_FIELD {
-        return Err(refuse("its header has no end"));
-    }
-    let mut header = vec![0; length];
-    bytes.read_exact(&mut header).map_err(failed)?;
-    let header = String::from_utf8_lossy(&header);
-    let after = |key: &str| {
-        let (_, rest) = header.split_once(&format!("'{key}':"))?;
-        Some(rest.trim_start())
-    };
-    if !after("fortran_order").is_some_and(|order| order.starts_with("False")) {
-        return Err(refuse("its values are not row by row").with_remedy("numpy.ascontiguousarray"));
-    }
-    let descr = after("descr").and_then(|text| text.strip_prefix('\'')?.split('\'').next());
-    let dtype = match descr {
-        Some("<f4") => Dtype::F32,
-        Some("<f2") => Dtype::F16,
-        Some("|i1") => Dtype::Int8,
-        Some("|u1") => Dtype::Uint8,
-        other => {
-            let other = other.unwrap_or("nothing");
-            return Err(refuse(&format!("its values are {other}"))
-                .with_remedy("save it as float32: numpy.save(path, array.astype('float32'))"));
-        }
-    };
-    let shape = after("shape").and_then(|text| text.strip_prefix('(')?.split(')').next());
-    let shape: Option<Vec<u64>> = shape.and_then(|shape| {
-        let numbers = shape.split(',').map(str::trim).filter(|it| !it.is_empty());
-        numbers.map(|number| number.parse().ok()).collect()
-    });
-    match shape.as_deref() {
-        Some(&[rows, width]) => Ok((rows, width, dtype)),
-        _ => Err(refuse("it has other than two axes")),
-    }
-}
-
-pub(super) fn bin(
-    file: &Readable,
-    mut bytes: impl Read,
-    format: OutputFormat,
-    take: &mut TakeVector<'_>,
-) -> Result<()> {
-    let (rows, width, dtype) = bin_shape(file, &mut bytes, format)?;
-    matrix(file, bytes, rows, width, dtype, take)
-}
-
-/// The same of a file of `format`.
-pub(super) fn bin_shape(
-    file: &Readable,
-    bytes: &mut impl Read,
-    format: OutputFormat,
-) -> Result<(u64, u64, Dtype)> {
-    let mut number = || {
-        let four = array(&mut *bytes).map_err(|error| failed(file, error))?;
-        Ok::<_, Error>(u64::from(u32::from_le_bytes(four)))
-    };
-    let (rows, width) = (number()?, number()?);
-    let dtype = match format {
-        OutputFormat::I8bin => Dtype::Int8,
-        OutputFormat::U8bin => Dtype::Uint8,
-        _ => Dtype::F32,
-    };
-    Ok((rows, width, dtype))
-}
-
-fn matrix(
-    file: &Readable,
-    mut bytes: impl Read,
-    rows: u64,
-    width: u64,
-    dtype: Dtype,
-    take: &mut TakeVector<'_>,
-) -> Result<()> {
-    let size = usize::try_from(width)
-        .ok()
-        .and_then(|width| width.checked_mul(dtype.bytes()));
-    let wide = |size: &usize| *size <= MAX_FIELD && (*size > 0 || rows == 0);
-    let Some(size) = size.filter(wide) else {
-        return Err(unreadable(
-            file.path(),
-            format!("its vectors would be {width} wide"),
-        ));
-    };
-    let mut row = vec![0; size];
-    for _ in 0..rows {
-        bytes
-            .read_exact(&mut row)
-            .map_err(|error| failed(file, error))?;
-        let values: Vec<f32> = match dtype {
-            Dtype::F16 => floats(&row, |two| f16::from_le_bytes(two).to_f32()),
-            Dtype::Int8 => floats(&row, |[one]| f32::from(one.cast_signed())),
-            Dtype::Uint8 => floats(&row, |[one]| f32::from(one)),
-            _ => floats(&row, f32::from_le_bytes),
-        };
-        take(StoredVector {
-            column: "",
-            dtype,
-            values: &values,
-        })?;
-    }
-    ended(file, bytes)
-}
-
-/// Makes sure that nothing follows, which nobody would see.
-fn ended(file: &Readable, mut bytes: impl Read) -> Result<()> {
-    match bytes.read(&mut [0]) {
-        Ok(0) => Ok(()),
-        Ok(_) => Err(unreadable(
-            file.path(),
-            "it goes on behind its last row, so its beginning or its end is damaged",
-        )
-        .with_remedy(CUT)),
-        Err(error) => Err(failed(file, error)),
-    }
-}
 
 /// A file of rows `fields, (length, bytes)…`. Which of them are vectors, and what they are called, the provenance
 /// beside the file says; without it, what looks like a `vector` or a `halfvec` is one, and called by its number,
 /// from 1. A `bit` comes as its bytes.
-pub(super) fn pgcopy(
-    file: &Readable,
-    mut bytes: impl Read,
-    take: &mut TakeVector<'_>,
-) -> Result<()> {
+pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    let mut bytes = in_order(file)?;
     let declared = declared(file)?;
     let failed = |error: io::Error| failed(file, error);
     let mut start = [0; 19];
@@ -233,7 +94,7 @@ type Column = (String, Option<PgVector>);
 /// The table's columns, as the provenance beside a copy declares them, and which of them are vectors; `None`
 /// where nothing does.
 fn declared(file: &Readable) -> Result<Option<Vec<Column>>> {
-    let made = super::super::made::beside(file)?;
+    let made = made::beside(file)?;
     let columns = made.and_then(|made| Some(made["columns"].as_str()?.to_owned()));
     Ok(columns.and_then(|columns| columns_of(&columns)))
 }
@@ -297,16 +158,6 @@ fn vector(field: &[u8], kind: Option<PgVector>) -> Option<(Dtype, Vec<f32>)> {
     }
     let half = |two| f16::from_be_bytes(two).to_f32();
     is(PgVector::Halfvec, 2).then(|| (Dtype::F16, floats(rest, half)))
-}
-
-fn array<const N: usize>(bytes: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut array = [0; N];
-    bytes.read_exact(&mut array).map(|()| array)
-}
-
-pub(super) fn floats<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-    let (numbers, _) = bytes.as_chunks::<N>();
-    numbers.iter().map(|number| read(*number)).collect()
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use super::encoding::Encoding;
-use super::fault::encoding_error;
-use super::made::KEY;
-use super::proof::{self, SelfHashed};
-use super::table::Table;
-use super::target::Target;
-use super::writer::{Finish, VectorWriter};
+use crate::output::encoding::Encoding;
+use crate::output::fault::encoding_error;
+use crate::output::made::KEY;
+use crate::output::proof::{self, SelfHashed};
+use crate::output::table::Table;
+use crate::output::target::Target;
+use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
 use crate::retype;
 use arrow::array::RecordBatch;

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{CUT, Said, StoredVector, TakeVector, decompressed, failed, in_order};
-use crate::output::options::Compression;
+use crate::formats::output::Compression;
 use crate::output::quantize::Dtype;
+use crate::output::read::{CUT, Said, StoredVector, TakeVector, failed, in_order};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_storage::Readable;
 
@@ -20,15 +20,14 @@ const MAX_LINE: u64 = 64 << 20;
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-pub(super) fn jsonl(
+pub(super) fn read(
     file: &Readable,
     compression: Compression,
     said: &Said,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
     let failed = |error| failed(file, error);
-    let bytes = decompressed(in_order(file)?, compression).map_err(failed)?;
-    let mut lines = BufReader::new(bytes);
+    let mut lines = BufReader::new(lines(file, compression)?);
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
@@ -58,4 +57,23 @@ pub(super) fn jsonl(
         }
     }
     Ok(())
+}
+
+/// The lines of a file, decompressed.
+///
+/// # Errors
+/// If it cannot be read, or is not compressed so.
+pub(super) fn lines(file: &Readable, compression: Compression) -> Result<Box<dyn Read>> {
+    decompressed(in_order(file)?, compression).map_err(|error| failed(file, error))
+}
+
+fn decompressed(
+    bytes: impl BufRead + 'static,
+    compression: Compression,
+) -> io::Result<Box<dyn Read>> {
+    Ok(match compression {
+        Compression::None => Box::new(bytes),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
+        Compression::Zstd => Box::new(zstd::Decoder::with_buffer(bytes)?),
+    })
 }

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::fault::encoding_error;
-use super::table::Table;
-use super::target::Target;
-use super::writer::{Finish, VectorWriter};
+use crate::output::encoding::Encoding;
+use crate::output::fault::encoding_error;
+use crate::output::table::Table;
+use crate::output::target::Target;
+use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
 use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
@@ -31,12 +32,12 @@ pub(super) struct BatchWriter {
 }
 
 impl BatchWriter {
-    pub fn new(target: Target, table: Table) -> Self {
+    pub fn new(target: Target, encoding: Encoding) -> Self {
         Self {
             shown: target.shown().to_path_buf(),
             sink: Some(BufWriter::with_capacity(BUFFER, target)),
             stream: None,
-            table,
+            table: Table::new(encoding),
         }
     }
 

@@ -1,0 +1,158 @@
+//! Arrow's own files and streams (IPC).
+
+mod answers;
+mod footer;
+mod open;
+mod read;
+mod vectors;
+mod write;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use footer::{check as check_arrow_file, next_batch as next_arrow_batch};
+
+use super::input::{InputFormat, InputSpec};
+use super::output::{Beginning, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
+use crate::input::options::InputOptions;
+use crate::input::reader::Reader;
+use crate::input::source::{From, Planned};
+use crate::input::window::Filling;
+use crate::output::encoding::Encoding;
+use crate::output::made;
+use crate::output::proof::FILE;
+use crate::output::read::{Said, TakeVector};
+use crate::output::target::Target;
+use crate::output::writer::VectorWriter;
+use embedctl_common::error::Result;
+use embedctl_storage::Readable;
+
+/// The format of records: a file or a stream, told apart by the first bytes.
+pub(super) struct ArrowInput;
+
+impl InputSpec for ArrowInput {
+    fn endings(&self) -> &'static [&'static str] {
+        &["arrow", "arrows", "ipc", "feather"]
+    }
+
+    fn about(&self) -> &'static str {
+        "Apache Arrow: a file, or a stream"
+    }
+
+    fn starts(&self) -> &'static [&'static [u8]] {
+        &[open::MAGIC, &[0xff; 4]]
+    }
+
+    fn is_table(&self) -> bool {
+        true
+    }
+
+    fn open(
+        &self,
+        source: &Arc<Planned>,
+        options: &Arc<InputOptions>,
+        from: &mut From<'_>,
+        filling: &mut Filling,
+    ) -> Result<Option<Box<dyn Reader>>> {
+        open::open(source, options, from, filling)
+    }
+
+    fn stretches(&self, source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
+        open::batches(source)
+    }
+}
+
+/// A file of vectors.
+pub(super) struct ArrowFileOutput;
+
+impl OutputSpec for ArrowFileOutput {
+    fn endings(&self) -> &'static [&'static str] {
+        &["arrow", "ipc", "feather"]
+    }
+
+    fn about(&self) -> &'static str {
+        "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file"
+    }
+
+    fn shape(&self) -> VectorShape {
+        VectorShape::Lists
+    }
+
+    fn sidecars(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn hashes(&self) -> &'static [&'static str] {
+        &[FILE]
+    }
+
+    fn row_texts(&self) -> RowTexts {
+        RowTexts::In(InputFormat::Arrow)
+    }
+
+    fn create(
+        &self,
+        target: Target,
+        encoding: Encoding,
+        _: Beginning,
+    ) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(write::IpcWriter::new(target, encoding, true)))
+    }
+
+    fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
+        Ok(made::parsed(vectors::provenance_of_file(file)?))
+    }
+
+    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        vectors::of_file(file, said, take)
+    }
+}
+
+/// A stream of vectors.
+pub(super) struct ArrowStreamOutput;
+
+impl OutputSpec for ArrowStreamOutput {
+    fn endings(&self) -> &'static [&'static str] {
+        &["arrows"]
+    }
+
+    fn about(&self) -> &'static str {
+        "The same columns as Arrow's IPC stream"
+    }
+
+    fn shape(&self) -> VectorShape {
+        VectorShape::Lists
+    }
+
+    fn hashes(&self) -> &'static [&'static str] {
+        &["stream", SIDECAR_HASH]
+    }
+
+    fn row_texts(&self) -> RowTexts {
+        RowTexts::In(InputFormat::Arrow)
+    }
+
+    fn create(
+        &self,
+        target: Target,
+        encoding: Encoding,
+        beginning: Beginning,
+    ) -> Result<Box<dyn VectorWriter>> {
+        Ok(match beginning.streams {
+            true => Box::new(answers::BatchWriter::new(target, encoding)),
+            false => Box::new(write::IpcWriter::new(target, encoding, false)),
+        })
+    }
+
+    fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
+        match made::beside(file)? {
+            Some(made) => Ok(Some(made)),
+            None => Ok(made::parsed(vectors::provenance_of_stream(file)?)),
+        }
+    }
+
+    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        vectors::of_stream(file, said, take)
+    }
+}
