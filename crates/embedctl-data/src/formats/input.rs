@@ -30,28 +30,35 @@ named! {
     }
 }
 
-/// An input format: how it is recognised, and how a source is read.
-pub(crate) trait InputSpec: Sync {
+/// What is fixed of an input format.
+pub(crate) struct InputFacts {
     /// Endings of its files, in lower case.
-    fn endings(&self) -> &'static [&'static str];
-
+    pub endings: &'static [&'static str],
     /// One line for people who choose between formats.
-    fn about(&self) -> &'static str;
-
+    pub about: &'static str,
     /// First bytes that only sources of this format have.
-    fn starts(&self) -> &'static [&'static [u8]] {
-        &[]
-    }
-
+    pub starts: &'static [&'static [u8]],
     /// Whether its records come as columns with types of their own.
-    fn is_table(&self) -> bool {
-        false
-    }
-
+    pub is_table: bool,
     /// Whether its first line names the fields.
-    fn has_header(&self) -> bool {
-        false
-    }
+    pub has_header: bool,
+}
+
+impl InputFacts {
+    /// What holds where a format says nothing else; it must say its endings and its line.
+    pub(crate) const DEFAULT: Self = Self {
+        endings: &[],
+        about: "",
+        starts: &[],
+        is_table: false,
+        has_header: false,
+    };
+}
+
+/// An input format: its facts, and how a source is read.
+pub(crate) trait InputSpec: Sync {
+    /// What is fixed of it.
+    fn facts(&self) -> InputFacts;
 
     /// Opens a source, and gives the window's columns their types where the format has some. `None`: of many streams,
     /// there is not one.
@@ -90,24 +97,24 @@ impl InputFormat {
     /// One line for people who choose between formats.
     #[must_use]
     pub fn about(self) -> &'static str {
-        self.spec().about()
+        self.spec().facts().about
     }
 
     /// Whether its records come as columns with types of their own.
     #[must_use]
     pub fn is_table(self) -> bool {
-        self.spec().is_table()
+        self.spec().facts().is_table
     }
 
     /// Whether its first line names the fields.
     pub(crate) fn has_header(self) -> bool {
-        self.spec().has_header()
+        self.spec().facts().has_header
     }
 }
 
 /// Whether more bytes than these are needed to recognise a format.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
-    let mut starts = (InputFormat::ALL.iter()).flat_map(|format| format.spec().starts());
+    let mut starts = (InputFormat::ALL.iter()).flat_map(|format| format.spec().facts().starts);
     starts.any(|start| bytes.len() < start.len() && start.starts_with(bytes))
 }
 
@@ -115,7 +122,7 @@ pub(crate) fn may_begin(bytes: &[u8]) -> bool {
 pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
     let mut formats = InputFormat::ALL.into_iter();
     formats.find(|format| {
-        let mut starts = format.spec().starts().iter();
+        let mut starts = format.spec().facts().starts.iter();
         starts.any(|own| start.starts_with(own))
     })
 }
@@ -133,7 +140,7 @@ pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) 
     };
     let format = stem.rsplit_once('.').and_then(|(_, ending)| {
         let mut formats = InputFormat::ALL.into_iter();
-        formats.find(|format| format.spec().endings().contains(&ending))
+        formats.find(|format| format.spec().facts().endings.contains(&ending))
     });
     (format, encoding)
 }

@@ -87,37 +87,47 @@ pub(crate) struct Beginning {
     pub streams: bool,
 }
 
-/// An output format: its names, what it can hold, how it is written, and how it is read back.
-pub(crate) trait OutputSpec: Sync {
+/// What is fixed of an output format.
+pub(crate) struct OutputFacts {
     /// Endings of its files, without the first dot; the first is its name.
-    fn endings(&self) -> &'static [&'static str];
-
+    pub endings: &'static [&'static str],
     /// One line for people who choose between formats.
-    fn about(&self) -> &'static str;
-
+    pub about: &'static str,
     /// What its vectors are.
-    fn shape(&self) -> VectorShape;
-
+    pub shape: VectorShape,
     /// Whether people can read it on a screen.
-    fn is_text(&self) -> bool {
-        false
-    }
-
+    pub is_text: bool,
     /// Types of components that it holds; the first where none is asked for.
-    fn dtypes(&self) -> &'static [Dtype] {
-        &Dtype::ALL
-    }
-
+    pub dtypes: &'static [Dtype],
     /// Endings of the files that stand beside a file of this format.
-    fn sidecars(&self) -> &'static [&'static str] {
-        &[PROVENANCE]
-    }
-
+    pub sidecars: &'static [&'static str],
     /// Names of the hashes in its provenance that cover the file and those beside it; that of its vectors first.
-    fn hashes(&self) -> &'static [&'static str];
-
+    pub hashes: &'static [&'static str],
     /// Where the texts of its rows can be read.
-    fn row_texts(&self) -> RowTexts;
+    pub row_texts: RowTexts,
+    /// Whether its vectors are read back with the names of their columns, as the provenance has them.
+    pub names_vectors: bool,
+}
+
+impl OutputFacts {
+    /// What holds where a format says nothing else; it must say its endings, its line and its hashes.
+    pub(crate) const DEFAULT: Self = Self {
+        endings: &[],
+        about: "",
+        shape: VectorShape::Fields,
+        is_text: false,
+        dtypes: &Dtype::ALL,
+        sidecars: &[PROVENANCE],
+        hashes: &[],
+        row_texts: RowTexts::Nowhere,
+        names_vectors: true,
+    };
+}
+
+/// An output format: its facts, how it is written, and how it is read back.
+pub(crate) trait OutputSpec: Sync {
+    /// What is fixed of it.
+    fn facts(&self) -> OutputFacts;
 
     /// Begins an output.
     ///
@@ -137,11 +147,6 @@ pub(crate) trait OutputSpec: Sync {
     /// If the system or a store refuses.
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
         made::beside(file)
-    }
-
-    /// Whether its vectors come with the names of their columns, as the provenance has them.
-    fn names_vectors(&self) -> bool {
-        true
     }
 
     /// Hands every vector of a file to `take`.
@@ -204,6 +209,10 @@ impl OutputFormat {
         }
     }
 
+    pub(crate) fn facts(self) -> OutputFacts {
+        self.spec().facts()
+    }
+
     /// All of them, in the order in which they are listed to people.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()
@@ -218,7 +227,7 @@ impl OutputFormat {
             let stem = name.strip_suffix(ending);
             stem.is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
         };
-        Self::all().find(|format| format.spec().endings().iter().any(ends))
+        Self::all().find(|format| format.facts().endings.iter().any(ends))
     }
 
     /// The format that is called `name`.
@@ -230,37 +239,37 @@ impl OutputFormat {
     /// Its name, which is also the usual ending of its files, without the dot.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.spec().endings()[0]
+        self.facts().endings[0]
     }
 
     /// One line for people who choose between formats.
     #[must_use]
     pub fn about(self) -> &'static str {
-        self.spec().about()
+        self.facts().about
     }
 
     /// Endings of the files that stand beside a file of this format.
     #[must_use]
     pub fn sidecars(self) -> &'static [&'static str] {
-        self.spec().sidecars()
+        self.facts().sidecars
     }
 
     /// Names of the hashes in its provenance that cover the file and those beside it; that of its vectors first.
     #[must_use]
     pub fn hashes(self) -> &'static [&'static str] {
-        self.spec().hashes()
+        self.facts().hashes
     }
 
     /// Where the texts of its rows can be read.
     #[must_use]
     pub fn row_texts(self) -> RowTexts {
-        self.spec().row_texts()
+        self.facts().row_texts
     }
 
     /// Whether it is one matrix, which has neither names nor nulls.
     #[must_use]
     pub fn is_matrix(self) -> bool {
-        self.spec().shape() == VectorShape::Matrix
+        self.facts().shape == VectorShape::Matrix
     }
 }
 

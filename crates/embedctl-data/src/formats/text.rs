@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::input::InputSpec;
+use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
 use crate::input::columns::Columns;
 use crate::input::fields::IdType;
@@ -18,12 +18,12 @@ use embedctl_common::error::{Cause, Result};
 pub(super) struct TextInput;
 
 impl InputSpec for TextInput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["txt"]
-    }
-
-    fn about(&self) -> &'static str {
-        "A line is a record"
+    fn facts(&self) -> InputFacts {
+        InputFacts {
+            endings: &["txt"],
+            about: "A line is a record",
+            ..InputFacts::DEFAULT
+        }
     }
 
     fn open(

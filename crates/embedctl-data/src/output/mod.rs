@@ -121,7 +121,7 @@ fn plan(
         ))
         .with_remedy("name a file with -o, or choose -f jsonl or -f parquet"));
     }
-    if !format.spec().is_text() && place.is_terminal() {
+    if !format.facts().is_text && place.is_terminal() {
         return Err(
             Error::usage(format!("{format} is not written to a terminal"))
                 .with_remedy("name a file with -o, redirect standard output, or choose -f jsonl"),
@@ -145,7 +145,7 @@ fn check_options(
     if options.calibration.is_some() {
         Calibration::check(dtype)?;
     }
-    if options.vector_type.is_some() && format.spec().shape() != VectorShape::Lists {
+    if options.vector_type.is_some() && format.facts().shape != VectorShape::Lists {
         return refuse(&VECTOR_TYPE, "has no list types; Parquet and Arrow have");
     }
     if format.is_matrix() {

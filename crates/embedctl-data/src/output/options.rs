@@ -94,7 +94,7 @@ impl OutputOptions {
     /// If the format is not known, or does not hold that type.
     pub fn resolved_dtype(&self) -> Result<Dtype> {
         let format = self.resolved_format()?;
-        let held = format.spec().dtypes();
+        let held = format.facts().dtypes;
         let dtype = self.dtype.unwrap_or(held[0]);
         if !held.contains(&dtype) {
             let held: Vec<&str> = held.iter().map(|it| it.name()).collect();

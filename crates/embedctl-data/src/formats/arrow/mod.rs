@@ -13,8 +13,8 @@ use serde_json::Value;
 
 pub use footer::{check as check_arrow_file, next_batch as next_arrow_batch};
 
-use super::input::{InputFormat, InputSpec};
-use super::output::{Beginning, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
+use super::input::{InputFacts, InputFormat, InputSpec};
+use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
 use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
@@ -32,20 +32,14 @@ use embedctl_storage::Readable;
 pub(super) struct ArrowInput;
 
 impl InputSpec for ArrowInput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["arrow", "arrows", "ipc", "feather"]
-    }
-
-    fn about(&self) -> &'static str {
-        "Apache Arrow: a file, or a stream"
-    }
-
-    fn starts(&self) -> &'static [&'static [u8]] {
-        &[open::MAGIC, &[0xff; 4]]
-    }
-
-    fn is_table(&self) -> bool {
-        true
+    fn facts(&self) -> InputFacts {
+        InputFacts {
+            endings: &["arrow", "arrows", "ipc", "feather"],
+            about: "Apache Arrow: a file, or a stream",
+            starts: &[open::MAGIC, &[0xff; 4]],
+            is_table: true,
+            ..InputFacts::DEFAULT
+        }
     }
 
     fn open(
@@ -67,28 +61,16 @@ impl InputSpec for ArrowInput {
 pub(super) struct ArrowFileOutput;
 
 impl OutputSpec for ArrowFileOutput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["arrow", "ipc", "feather"]
-    }
-
-    fn about(&self) -> &'static str {
-        "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file"
-    }
-
-    fn shape(&self) -> VectorShape {
-        VectorShape::Lists
-    }
-
-    fn sidecars(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn hashes(&self) -> &'static [&'static str] {
-        &[FILE]
-    }
-
-    fn row_texts(&self) -> RowTexts {
-        RowTexts::In(InputFormat::Arrow)
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: &["arrow", "ipc", "feather"],
+            about: "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
+            shape: VectorShape::Lists,
+            sidecars: &[],
+            hashes: &[FILE],
+            row_texts: RowTexts::In(InputFormat::Arrow),
+            ..OutputFacts::DEFAULT
+        }
     }
 
     fn create(
@@ -113,24 +95,15 @@ impl OutputSpec for ArrowFileOutput {
 pub(super) struct ArrowStreamOutput;
 
 impl OutputSpec for ArrowStreamOutput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["arrows"]
-    }
-
-    fn about(&self) -> &'static str {
-        "The same columns as Arrow's IPC stream"
-    }
-
-    fn shape(&self) -> VectorShape {
-        VectorShape::Lists
-    }
-
-    fn hashes(&self) -> &'static [&'static str] {
-        &["stream", SIDECAR_HASH]
-    }
-
-    fn row_texts(&self) -> RowTexts {
-        RowTexts::In(InputFormat::Arrow)
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: &["arrows"],
+            about: "The same columns as Arrow's IPC stream",
+            shape: VectorShape::Lists,
+            hashes: &["stream", SIDECAR_HASH],
+            row_texts: RowTexts::In(InputFormat::Arrow),
+            ..OutputFacts::DEFAULT
+        }
     }
 
     fn create(

@@ -14,7 +14,7 @@ use csv::ByteRecord;
 
 use self::records::{Found, Records};
 use self::split::Split;
-use super::input::InputSpec;
+use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
 use crate::input::columns::Columns;
 use crate::input::fields::IdType;
@@ -38,22 +38,19 @@ pub(super) struct CsvInput {
 }
 
 impl InputSpec for CsvInput {
-    fn endings(&self) -> &'static [&'static str] {
-        match self.separator {
-            b'\t' => &["tsv"],
-            _ => &["csv"],
+    fn facts(&self) -> InputFacts {
+        InputFacts {
+            endings: match self.separator {
+                b'\t' => &["tsv"],
+                _ => &["csv"],
+            },
+            about: match self.separator {
+                b'\t' => "Fields parted by tabs, with a header",
+                _ => "Fields parted by commas, with a header",
+            },
+            has_header: true,
+            ..InputFacts::DEFAULT
         }
-    }
-
-    fn about(&self) -> &'static str {
-        match self.separator {
-            b'\t' => "Fields parted by tabs, with a header",
-            _ => "Fields parted by commas, with a header",
-        }
-    }
-
-    fn has_header(&self) -> bool {
-        true
     }
 
     fn open(

@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 pub(crate) use read::{Jsonl, Unseen, fields, is_blank};
 
-use super::input::{InputFormat, InputSpec};
-use super::output::{Beginning, Compression, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
+use super::input::{InputFacts, InputFormat, InputSpec};
+use super::output::{
+    Beginning, Compression, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape,
+};
 use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::rows::RowReader;
@@ -30,12 +32,12 @@ use embedctl_storage::Readable;
 pub(super) struct JsonlInput;
 
 impl InputSpec for JsonlInput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["jsonl", "ndjson"]
-    }
-
-    fn about(&self) -> &'static str {
-        "A line is a JSON object"
+    fn facts(&self) -> InputFacts {
+        InputFacts {
+            endings: &["jsonl", "ndjson"],
+            about: "A line is a JSON object",
+            ..InputFacts::DEFAULT
+        }
     }
 
     fn open(
@@ -55,36 +57,24 @@ impl InputSpec for JsonlInput {
 pub(super) struct JsonlOutput(pub Compression);
 
 impl OutputSpec for JsonlOutput {
-    fn endings(&self) -> &'static [&'static str] {
-        match self.0 {
-            Compression::None => &["jsonl", "ndjson"],
-            Compression::Gzip => &["jsonl.gz", "ndjson.gz"],
-            Compression::Zstd => &["jsonl.zst", "ndjson.zst"],
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: match self.0 {
+                Compression::None => &["jsonl", "ndjson"],
+                Compression::Gzip => &["jsonl.gz", "ndjson.gz"],
+                Compression::Zstd => &["jsonl.zst", "ndjson.zst"],
+            },
+            about: match self.0 {
+                Compression::None => "A JSON object for each row",
+                Compression::Gzip => "The same, compressed with gzip",
+                Compression::Zstd => "The same, compressed with zstd",
+            },
+            shape: VectorShape::Fields,
+            is_text: self.0 == Compression::None,
+            hashes: &["lines", SIDECAR_HASH],
+            row_texts: RowTexts::In(InputFormat::Jsonl),
+            ..OutputFacts::DEFAULT
         }
-    }
-
-    fn about(&self) -> &'static str {
-        match self.0 {
-            Compression::None => "A JSON object for each row",
-            Compression::Gzip => "The same, compressed with gzip",
-            Compression::Zstd => "The same, compressed with zstd",
-        }
-    }
-
-    fn shape(&self) -> VectorShape {
-        VectorShape::Fields
-    }
-
-    fn is_text(&self) -> bool {
-        self.0 == Compression::None
-    }
-
-    fn hashes(&self) -> &'static [&'static str] {
-        &["lines", SIDECAR_HASH]
-    }
-
-    fn row_texts(&self) -> RowTexts {
-        RowTexts::In(InputFormat::Jsonl)
     }
 
     fn create(

@@ -8,7 +8,7 @@ use std::io::Read;
 
 pub(crate) use rows::MatrixRows;
 
-use super::output::{Beginning, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
+use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
 use crate::output::encoding::Encoding;
 use crate::output::quantize::Dtype;
 use crate::output::read::{ChosenRows, Said, TakeVector, in_order};
@@ -28,49 +28,35 @@ pub(super) enum MatrixOutput {
 }
 
 impl OutputSpec for MatrixOutput {
-    fn endings(&self) -> &'static [&'static str] {
-        match self {
-            Self::Npy => &["npy"],
-            Self::Fbin => &["fbin"],
-            Self::I8bin => &["i8bin"],
-            Self::U8bin => &["u8bin"],
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: match self {
+                Self::Npy => &["npy"],
+                Self::Fbin => &["fbin"],
+                Self::I8bin => &["i8bin"],
+                Self::U8bin => &["u8bin"],
+            },
+            about: match self {
+                Self::Npy => "A matrix, with its rows' ids in a file beside it",
+                Self::Fbin => {
+                    "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it"
+                }
+                Self::I8bin => "The same with int8",
+                Self::U8bin => "The same with uint8",
+            },
+            shape: VectorShape::Matrix,
+            dtypes: match self {
+                Self::Npy => &Dtype::ALL,
+                Self::Fbin => &[Dtype::F32],
+                Self::I8bin => &[Dtype::Int8, Dtype::Binary],
+                Self::U8bin => &[Dtype::Uint8, Dtype::Ubinary],
+            },
+            sidecars: &[ROWS, PROVENANCE],
+            hashes: &["values", "header", "rows", SIDECAR_HASH],
+            row_texts: RowTexts::Beside,
+            names_vectors: false,
+            ..OutputFacts::DEFAULT
         }
-    }
-
-    fn about(&self) -> &'static str {
-        match self {
-            Self::Npy => "A matrix, with its rows' ids in a file beside it",
-            Self::Fbin => {
-                "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it"
-            }
-            Self::I8bin => "The same with int8",
-            Self::U8bin => "The same with uint8",
-        }
-    }
-
-    fn shape(&self) -> VectorShape {
-        VectorShape::Matrix
-    }
-
-    fn dtypes(&self) -> &'static [Dtype] {
-        match self {
-            Self::Npy => &Dtype::ALL,
-            Self::Fbin => &[Dtype::F32],
-            Self::I8bin => &[Dtype::Int8, Dtype::Binary],
-            Self::U8bin => &[Dtype::Uint8, Dtype::Ubinary],
-        }
-    }
-
-    fn sidecars(&self) -> &'static [&'static str] {
-        &[ROWS, PROVENANCE]
-    }
-
-    fn hashes(&self) -> &'static [&'static str] {
-        &["values", "header", "rows", SIDECAR_HASH]
-    }
-
-    fn row_texts(&self) -> RowTexts {
-        RowTexts::Beside
     }
 
     fn create(
@@ -82,10 +68,6 @@ impl OutputSpec for MatrixOutput {
         let is_npy = *self == Self::Npy;
         let writer = write::MatrixWriter::new(target, is_npy, encoding, beginning.names)?;
         Ok(Box::new(writer))
-    }
-
-    fn names_vectors(&self) -> bool {
-        false
     }
 
     fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {

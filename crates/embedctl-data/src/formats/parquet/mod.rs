@@ -12,8 +12,8 @@ use serde_json::Value;
 
 pub(crate) use read::MAGIC;
 
-use super::input::{InputFormat, InputSpec};
-use super::output::{Beginning, OutputSpec, RowTexts, VectorShape};
+use super::input::{InputFacts, InputFormat, InputSpec};
+use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, VectorShape};
 use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
@@ -31,20 +31,14 @@ use embedctl_storage::Readable;
 pub(super) struct ParquetInput;
 
 impl InputSpec for ParquetInput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["parquet"]
-    }
-
-    fn about(&self) -> &'static str {
-        "Apache Parquet"
-    }
-
-    fn starts(&self) -> &'static [&'static [u8]] {
-        &[MAGIC]
-    }
-
-    fn is_table(&self) -> bool {
-        true
+    fn facts(&self) -> InputFacts {
+        InputFacts {
+            endings: &["parquet"],
+            about: "Apache Parquet",
+            starts: &[MAGIC],
+            is_table: true,
+            ..InputFacts::DEFAULT
+        }
     }
 
     fn open(
@@ -66,28 +60,16 @@ impl InputSpec for ParquetInput {
 pub(super) struct ParquetOutput;
 
 impl OutputSpec for ParquetOutput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["parquet"]
-    }
-
-    fn about(&self) -> &'static str {
-        "Columns id, kept fields and embedding, compressed with zstd"
-    }
-
-    fn shape(&self) -> VectorShape {
-        VectorShape::Lists
-    }
-
-    fn sidecars(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn hashes(&self) -> &'static [&'static str] {
-        &[FILE]
-    }
-
-    fn row_texts(&self) -> RowTexts {
-        RowTexts::In(InputFormat::Parquet)
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: &["parquet"],
+            about: "Columns id, kept fields and embedding, compressed with zstd",
+            shape: VectorShape::Lists,
+            sidecars: &[],
+            hashes: &[FILE],
+            row_texts: RowTexts::In(InputFormat::Parquet),
+            ..OutputFacts::DEFAULT
+        }
     }
 
     fn create(

@@ -4,7 +4,7 @@ mod fields;
 mod vectors;
 mod write;
 
-use super::output::{Beginning, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
+use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
 use crate::output::encoding::Encoding;
 use crate::output::quantize::Dtype;
 use crate::output::read::{Said, TakeVector};
@@ -17,28 +17,17 @@ use embedctl_storage::Readable;
 pub(super) struct PgcopyOutput;
 
 impl OutputSpec for PgcopyOutput {
-    fn endings(&self) -> &'static [&'static str] {
-        &["pgcopy"]
-    }
-
-    fn about(&self) -> &'static str {
-        "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types"
-    }
-
-    fn shape(&self) -> VectorShape {
-        VectorShape::Fields
-    }
-
-    fn dtypes(&self) -> &'static [Dtype] {
-        &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary]
-    }
-
-    fn hashes(&self) -> &'static [&'static str] {
-        &["stream", SIDECAR_HASH]
-    }
-
-    fn row_texts(&self) -> RowTexts {
-        RowTexts::Nowhere
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: &["pgcopy"],
+            about: "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
+            shape: VectorShape::Fields,
+            dtypes: &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
+            hashes: &["stream", SIDECAR_HASH],
+            row_texts: RowTexts::Nowhere,
+            names_vectors: false,
+            ..OutputFacts::DEFAULT
+        }
     }
 
     fn create(
@@ -48,10 +37,6 @@ impl OutputSpec for PgcopyOutput {
         _: Beginning,
     ) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::PgcopyWriter::new(target, encoding)?))
-    }
-
-    fn names_vectors(&self) -> bool {
-        false
     }
 
     fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {

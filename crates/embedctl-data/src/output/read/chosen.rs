@@ -113,7 +113,7 @@ fn laid_out(
     };
     let spec = format.spec();
     spec.read_vectors(source, &said, &mut |vector| {
-        let has_names = spec.names_vectors();
+        let has_names = spec.facts().names_vectors;
         let is = |name: &str| !has_names || name == vector.column;
         let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
             return Ok(());

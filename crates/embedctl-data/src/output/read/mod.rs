@@ -49,7 +49,7 @@ pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
         )
         .with_remedy(format!("end it in {}", endings()))
     })?;
-    let made = match format.spec().names_vectors() {
+    let made = match format.facts().names_vectors {
         true => made::provenance(file, format)?,
         false => None,
     };
