@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{arrow, csv, jsonl, parquet, text};
-use crate::input::compression::Encoding;
+use crate::input::compression::SourceCompression;
 use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
@@ -128,14 +128,14 @@ pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
 }
 
 /// Format and compression as `path`'s endings name them, upper case or lower; `None` where they don't.
-pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<Encoding>) {
+pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<SourceCompression>) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
     let (stem, encoding) = match name.rsplit_once('.') {
-        Some((stem, "gz")) => (stem, Some(Encoding::Gzip)),
-        Some((stem, "zst")) => (stem, Some(Encoding::Zstd)),
-        Some((stem, "bz2")) => (stem, Some(Encoding::Bzip2)),
-        Some((stem, "xz")) => (stem, Some(Encoding::Xz)),
+        Some((stem, "gz")) => (stem, Some(SourceCompression::Gzip)),
+        Some((stem, "zst")) => (stem, Some(SourceCompression::Zstd)),
+        Some((stem, "bz2")) => (stem, Some(SourceCompression::Bzip2)),
+        Some((stem, "xz")) => (stem, Some(SourceCompression::Xz)),
         _ => (name.as_str(), None),
     };
     let format = stem.rsplit_once('.').and_then(|(_, ending)| {
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn endings_name_format_and_compression() {
         let (text, jsonl) = (Some(InputFormat::Text), Some(InputFormat::Jsonl));
-        let (gzip, zstd) = (Some(Encoding::Gzip), Some(Encoding::Zstd));
+        let (gzip, zstd) = (Some(SourceCompression::Gzip), Some(SourceCompression::Zstd));
         for (path, expected) in [
             ("a.txt", (text, None)),
             ("dir.jsonl/a.TXT", (text, None)),
@@ -165,8 +165,11 @@ mod tests {
             ("a.arrows", (Some(InputFormat::Arrow), None)),
             ("a.gz", (None, gzip)),
             ("a.csv.zst", (Some(InputFormat::Csv), zstd)),
-            ("a.tsv.XZ", (Some(InputFormat::Tsv), Some(Encoding::Xz))),
-            ("a.txt.bz2", (text, Some(Encoding::Bzip2))),
+            (
+                "a.tsv.XZ",
+                (Some(InputFormat::Tsv), Some(SourceCompression::Xz)),
+            ),
+            ("a.txt.bz2", (text, Some(SourceCompression::Bzip2))),
             ("a.txt.bak", (None, None)),
             ("txt", (None, None)),
             ("a.json", (None, None)),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::input::InputFormat;
 use super::{arrow, jsonl, matrix, parquet, pgcopy};
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::made;
 use crate::output::quantize::Dtype;
 use crate::output::read::{ChosenRows, Said, TakeVector, in_order};
@@ -136,7 +136,7 @@ pub(crate) trait OutputSpec: Sync {
     fn create(
         &self,
         target: Target,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         beginning: Beginning,
     ) -> Result<Box<dyn VectorWriter>>;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
-use crate::input::columns::Columns;
+use crate::input::columns::InputColumns;
 use crate::input::fields::IdType;
 use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
@@ -47,7 +47,7 @@ pub(crate) fn record<'a>(
     text: &'a str,
     number: u64,
     id_type: IdType,
-    columns: &Columns,
+    columns: &InputColumns,
 ) -> Result<Record<'a>, Cause> {
     Ok(Record {
         text: Cow::Borrowed(text),

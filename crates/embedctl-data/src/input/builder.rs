@@ -14,7 +14,7 @@ use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::KEEP;
 
 /// A kept column.
-pub(crate) struct Column {
+pub(crate) struct KeptColumn {
     pub name: String,
     /// How records of lines are read; `None`: the first window has not decided yet.
     pub kind: Option<(KeepType, Basis)>,
@@ -93,7 +93,7 @@ impl Builder {
     }
 }
 
-impl Column {
+impl KeptColumn {
     /// Without any row.
     pub(crate) fn new(name: &str, kind: Option<(KeepType, Basis)>) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl Column {
     /// What it will hold for a field of plain text.
     ///
     /// # Errors
-    /// As [`Column::cell`].
+    /// As [`KeptColumn::cell`].
     pub(crate) fn text_cell<'a>(&self, text: &'a str) -> Result<Cell<'a>, Cause> {
         let kind = self.kind.map_or(KeepType::String, |(kind, _)| kind);
         cells::of_text(&self.name, kind, text)

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::builder::{Builder, Column};
+use super::builder::{Builder, KeptColumn};
 use super::cells::{self, Basis, Cell};
 use super::fields::{IdType, KeepType};
 use super::fit;
@@ -20,9 +20,9 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// Gathers columns row by row, and knows what type each has.
-pub(crate) struct Columns {
+pub(crate) struct InputColumns {
     id: Builder,
-    kept: Vec<Column>,
+    kept: Vec<KeptColumn>,
     /// Name of the field that is the text, where one is.
     text: Option<String>,
     /// Whether the types are those of a window that was closed, or of a table.
@@ -41,18 +41,18 @@ struct Places {
     lines: Int64Builder,
 }
 
-impl Columns {
+impl InputColumns {
     /// Columns without any row.
     pub(crate) fn new(options: &InputOptions, names: &SourceNames) -> Self {
         let text = match options.text_template {
             None => Some(options.text_field.clone()),
             Some(_) => None,
         };
-        let kept: Vec<Column> = options
+        let kept: Vec<KeptColumn> = options
             .kept()
             .map(|keep| {
                 let kind = keep.kind.map(|kind| (kind, Basis::Declared));
-                Column::new(
+                KeptColumn::new(
                     &keep.name,
                     kind.or_else(|| of_text(text.as_deref(), &keep.name)),
                 )
@@ -120,7 +120,7 @@ impl Columns {
                 ))
                 .with("rename the field, or name the fields to be kept one by one"));
             }
-            let mut column = Column::new(name, of_text(self.text.as_deref(), name));
+            let mut column = KeptColumn::new(name, of_text(self.text.as_deref(), name));
             (0..self.id.len()).for_each(|_| column.builder.push(&Cell::Null));
             self.kept.push(column);
         }
@@ -191,7 +191,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Takes the types of another run, in a schema as [`Columns::schema`] gives it.
+    /// Takes the types of another run, in a schema as [`InputColumns::schema`] gives it.
     ///
     /// # Errors
     /// If the options have not made that schema.
@@ -212,7 +212,7 @@ impl Columns {
     /// # Errors
     /// The reason and the remedy.
     pub(crate) fn check_lines(&self) -> Result<(), Cause> {
-        let alien = |column: &&Column| column.kind.is_none() && column.field.is_some();
+        let alien = |column: &&KeptColumn| column.kind.is_none() && column.field.is_some();
         match self.kept.iter().find(alien) {
             None => Ok(()),
             Some(column) => Err(Cause::of(format!(
@@ -248,7 +248,7 @@ impl Columns {
     /// What the kept column of number `index` will hold for a field of plain text.
     ///
     /// # Errors
-    /// As [`Columns::cell`].
+    /// As [`InputColumns::cell`].
     pub(crate) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
         self.kept[index].text_cell(text)
     }
@@ -256,7 +256,7 @@ impl Columns {
     /// What the kept columns hold for a line that is all text: the text's holds it, the others nothing.
     ///
     /// # Errors
-    /// As [`Columns::cell`].
+    /// As [`InputColumns::cell`].
     pub(crate) fn line_cells<'a>(&self, line: &'a str) -> Result<Vec<Cell<'a>>, Cause> {
         let cells = self.kept.iter().map(|column| match self.text.as_ref() {
             Some(text) if *text == column.name => column.text_cell(line),
@@ -279,7 +279,7 @@ impl Columns {
         ]
     }
 
-    /// Appends one row; `kept` comes from [`Columns::cell`].
+    /// Appends one row; `kept` comes from [`InputColumns::cell`].
     pub(crate) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
         self.id.push(id);
         if let Some(places) = &mut self.places {
@@ -353,12 +353,12 @@ pub(crate) fn unsound(error: ArrowError) -> Error {
     Error::internal(format!("columns of the input: {error}"))
 }
 
-fn schema(id: &Builder, kept: &[Column], places: bool) -> SchemaRef {
+fn schema(id: &Builder, kept: &[KeptColumn], places: bool) -> SchemaRef {
     let own = |name, kind| Arc::new(Field::new(name, kind, true));
     let places = places.then(|| [own("file", DataType::Utf8), own("line", DataType::Int64)]);
     let fields = [own("id", id.data_type())]
         .into_iter()
-        .chain(kept.iter().map(Column::field))
+        .chain(kept.iter().map(KeptColumn::field))
         .chain(places.into_iter().flatten());
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Line<'a> {
 
 /// How a stream starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum TextStart {
     /// Nothing speaks against UTF-8.
     Utf8,
     /// UTF-16, as iconv calls it: a byte-order mark and an ASCII character, or two ASCII characters without a
@@ -90,7 +90,7 @@ impl LineReader {
     }
 
     /// Looks at the first bytes, and drops a UTF-8 byte-order mark.
-    pub(crate) fn begin(&mut self) -> io::Result<Start> {
+    pub(crate) fn begin(&mut self) -> io::Result<TextStart> {
         // A terminal or a pipe may give one byte at a time: wait for more only where they matter.
         let matters = |bytes: &[u8]| {
             let utf16 = matches!(
@@ -108,18 +108,18 @@ impl LineReader {
         }
         match &self.buffer[self.start..self.end] {
             &[0xff, 0xfe, ascii, 0, ..] | &[0xfe, 0xff, 0, ascii, ..] if ascii != 0 => {
-                return Ok(Start::Utf16("UTF-16"));
+                return Ok(TextStart::Utf16("UTF-16"));
             }
             &[first, 0, second, 0, ..] if first != 0 && second != 0 => {
-                return Ok(Start::Utf16("UTF-16LE"));
+                return Ok(TextStart::Utf16("UTF-16LE"));
             }
             &[0, first, 0, second, ..] if first != 0 && second != 0 => {
-                return Ok(Start::Utf16("UTF-16BE"));
+                return Ok(TextStart::Utf16("UTF-16BE"));
             }
             bytes if bytes.starts_with(BYTE_ORDER_MARK) => self.consume(BYTE_ORDER_MARK.len()),
             _ => {}
         }
-        Ok(Start::Utf8)
+        Ok(TextStart::Utf8)
     }
 
     /// The next line; `None` at the end.
@@ -255,4 +255,5 @@ impl LineReader {
 }
 
 #[cfg(test)]
+#[path = "lines_tests.rs"]
 mod tests;

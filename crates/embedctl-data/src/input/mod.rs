@@ -56,7 +56,7 @@ pub use crate::formats::arrow::{check_arrow_file, next_arrow_batch};
 
 use crate::position::{Position, Seek};
 use crate::record::{SourceNames, Window};
-use columns::Columns;
+use columns::InputColumns;
 use embedctl_common::error::{Error, Result};
 use pace::Pace;
 use parse::Parser;
@@ -128,7 +128,7 @@ impl RecordReader {
             .collect::<Result<Vec<_>>>()?;
         plan::check_sources(&sources, &options)?;
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
-        let mut columns = Columns::new(&options, &names);
+        let mut columns = InputColumns::new(&options, &names);
         if let Some(schema) = &options.columns {
             columns.go_on(schema).map_err(Error::usage)?;
         }

@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn an_error_comes_after_what_was_read_before_it() {
-        struct Fails(bool);
-        impl Read for Fails {
+        struct FailsAfterwards(bool);
+        impl Read for FailsAfterwards {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
                 if std::mem::replace(&mut self.0, true) {
                     return Err(io::Error::other("broken"));
@@ -275,7 +275,7 @@ mod tests {
                 Ok(1)
             }
         }
-        let mut ahead = Ahead::of(Box::new(Fails(false))).unwrap();
+        let mut ahead = Ahead::of(Box::new(FailsAfterwards(false))).unwrap();
         let mut bytes = Vec::new();
         let error = ahead.read_to_end(&mut bytes).unwrap_err();
         assert_eq!(

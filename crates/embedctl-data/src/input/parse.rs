@@ -3,7 +3,7 @@
 use std::str;
 use std::sync::Arc;
 
-use super::columns::Columns;
+use super::columns::InputColumns;
 use super::lines::Line;
 use super::options::InputOptions;
 use super::source::Planned;
@@ -68,7 +68,7 @@ impl Parser {
         &mut self,
         source: &Planned,
         line: &Line<'a>,
-        columns: &mut Columns,
+        columns: &mut InputColumns,
         warnings: &mut Vec<String>,
     ) -> Result<Parsed<'a>> {
         if line.length > self.limit() as u64 {
@@ -111,7 +111,7 @@ impl Parser {
         &self,
         format: InputFormat,
         line: &Line<'a>,
-        columns: &Columns,
+        columns: &InputColumns,
     ) -> Known<'a> {
         let nothing = Known::nothing(columns.kept());
         let text = str::from_utf8(line.bytes);
@@ -129,7 +129,7 @@ impl Parser {
 
     /// Whether what follows depends on where the window at hand ends: types of kept fields, and which named ones
     /// there are.
-    pub(crate) fn decides(&self, columns: &Columns) -> bool {
+    pub(crate) fn decides(&self, columns: &InputColumns) -> bool {
         columns.undecided() || self.jsonl.has_unseen()
     }
 

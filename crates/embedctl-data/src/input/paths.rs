@@ -10,12 +10,12 @@ use super::json;
 
 /// The values of the wanted fields of one object, as they are written.
 #[derive(Debug)]
-pub(crate) struct Values<'a> {
+pub(crate) struct PathValues<'a> {
     // Two of each field: what stands under its whole name at the top, and what stands at its path.
     slots: Vec<Option<&'a str>>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> PathValues<'a> {
     /// The value of the field that was given as number `index`; `None` where it is missing.
     pub(crate) fn get(&self, index: usize) -> Option<&'a str> {
         self.slots[2 * index].or(self.slots[2 * index + 1])
@@ -68,7 +68,7 @@ impl Paths {
     }
 
     /// The wanted fields of `object`, one JSON object. Of keys given twice the last one counts.
-    pub(crate) fn find<'a>(&self, object: &'a str) -> serde_json::Result<Values<'a>> {
+    pub(crate) fn find<'a>(&self, object: &'a str) -> serde_json::Result<PathValues<'a>> {
         let mut slots = vec![None; 2 * self.fields];
         let mut json = serde_json::Deserializer::from_str(object);
         Object {
@@ -77,7 +77,7 @@ impl Paths {
         }
         .deserialize(&mut json)?;
         json.end()?;
-        Ok(Values { slots })
+        Ok(PathValues { slots })
     }
 }
 
@@ -148,7 +148,7 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(node) = map.next_key_seed(Key(self.nodes))? {
+        while let Some(node) = map.next_key_seed(PathKey(self.nodes))? {
             match node {
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -165,9 +165,9 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
 }
 
 /// Finds the node of a key.
-struct Key<'n>(&'n [Node]);
+struct PathKey<'n>(&'n [Node]);
 
-impl<'n, 'a> DeserializeSeed<'a> for Key<'n> {
+impl<'n, 'a> DeserializeSeed<'a> for PathKey<'n> {
     type Value = Option<&'n Node>;
 
     fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<Self::Value, D::Error> {
@@ -175,7 +175,7 @@ impl<'n, 'a> DeserializeSeed<'a> for Key<'n> {
     }
 }
 
-impl<'n> Visitor<'_> for Key<'n> {
+impl<'n> Visitor<'_> for PathKey<'n> {
     type Value = Option<&'n Node>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

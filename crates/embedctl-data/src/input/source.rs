@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::compression::{self, Counted, Decoded, Encoding};
+use super::compression::{self, Counted, Decoded, SourceCompression};
 use super::json;
-use super::lines::{LineReader, Start};
+use super::lines::{LineReader, TextStart};
 use super::options::Part;
 use super::pace::{Ahead, Pace};
 use crate::formats::input::{self as format, InputFormat};
@@ -65,7 +65,7 @@ pub(crate) struct Planned {
     /// Whether nobody said that this is text.
     pub guessed: bool,
     /// The compression that its name promises.
-    pub encoding: Option<Encoding>,
+    pub encoding: Option<SourceCompression>,
     /// Its size, where it is a regular file or an object.
     pub bytes: Option<u64>,
     /// What of it is read.
@@ -299,12 +299,12 @@ impl Planned {
             return Ok(OpenSource {
                 compressed: counted.count(),
                 lines: LineReader::behind(Box::new(counted), limit, lines, byte),
-                encoding: Encoding::Plain,
+                encoding: SourceCompression::Plain,
             });
         }
         let reader = self.stream(from)?;
         let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
-            let named = self.encoding.unwrap_or(Encoding::Plain);
+            let named = self.encoding.unwrap_or(SourceCompression::Plain);
             let reason = compression::explain_start(named, &error);
             self.error(reason, 0, error)
         })?;
@@ -319,11 +319,11 @@ impl Planned {
             compressed: consumed,
         };
         match opened.lines.begin() {
-            Ok(Start::Utf8) => {
+            Ok(TextStart::Utf8) => {
                 self.skip(&mut opened)?;
                 Ok(opened)
             }
-            Ok(Start::Utf16(name)) => Err(Error::input(Place::file(&self.name), "is UTF-16")
+            Ok(TextStart::Utf16(name)) => Err(Error::input(Place::file(&self.name), "is UTF-16")
                 .with_remedy(format!(
                     "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
                 ))),
@@ -338,7 +338,7 @@ impl Planned {
             Part::Bytes { start, .. } => start,
             Part::Whole | Part::Rows { .. } => 0,
         };
-        if byte > 0 && opened.encoding != Encoding::Plain {
+        if byte > 0 && opened.encoding != SourceCompression::Plain {
             return Err(self.usage("a compressed input cannot be read in parts"));
         }
         while opened.lines.number() < lines || opened.lines.offset() < byte {
@@ -378,7 +378,7 @@ impl Planned {
 /// A source whose turn it is.
 pub(crate) struct OpenSource {
     pub lines: LineReader,
-    encoding: Encoding,
+    encoding: SourceCompression,
     compressed: Arc<AtomicU64>,
 }
 
@@ -386,7 +386,7 @@ impl OpenSource {
     /// Where the next line stands.
     pub(crate) fn place(&self) -> (u64, Seek) {
         let seek = match self.encoding {
-            Encoding::Plain => Seek::Byte {
+            SourceCompression::Plain => Seek::Byte {
                 byte: self.lines.offset(),
             },
             _ => Seek::Reread,
@@ -397,7 +397,7 @@ impl OpenSource {
     /// How many bytes of the source (compressed, where it is) were consumed.
     pub(crate) fn consumed(&self) -> u64 {
         match self.encoding {
-            Encoding::Plain => self.lines.offset(),
+            SourceCompression::Plain => self.lines.offset(),
             // What lies decompressed in a buffer counts as consumed; nobody can tell how much it is.
             _ => self.compressed.load(Ordering::Relaxed),
         }

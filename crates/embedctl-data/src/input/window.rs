@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::cells::Cell;
-use super::columns::{Columns, unsound};
+use super::columns::{InputColumns, unsound};
 use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};
 use arrow::array::{BooleanArray, RecordBatch};
@@ -53,7 +53,7 @@ pub(crate) struct Piece<'a> {
 
 /// The window that is being filled.
 pub(crate) struct Filling {
-    pub columns: Columns,
+    pub columns: InputColumns,
     /// Of tables: what follows one another in this window's columns.
     pieces: Vec<RecordBatch>,
     /// A record batch that is a window of its own, as it came.
@@ -79,7 +79,7 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    pub(crate) fn new(columns: Columns, most_rows: usize, most_bytes: usize) -> Self {
+    pub(crate) fn new(columns: InputColumns, most_rows: usize, most_bytes: usize) -> Self {
         Self {
             columns,
             pieces: Vec::new(),
@@ -214,7 +214,7 @@ impl Filling {
         origin: Origin,
         cause: Cause,
         raw: &[u8],
-        known: impl FnOnce(&Columns) -> Known<'r>,
+        known: impl FnOnce(&InputColumns) -> Known<'r>,
     ) {
         if self.keeps_rejected {
             let known = known(&self.columns);

@@ -8,12 +8,12 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// The columns of some rows, ready to be written row by row.
-pub(crate) struct Columns<'a> {
-    columns: Vec<(Vec<u8>, Values<'a>)>,
+pub(crate) struct JsonColumns<'a> {
+    columns: Vec<(Vec<u8>, ColumnValues<'a>)>,
 }
 
 /// A column by how it is written.
-enum Values<'a> {
+enum ColumnValues<'a> {
     /// Texts that are JSON already.
     Json(&'a StringArray),
     /// Any of Arrow's types.
@@ -26,7 +26,7 @@ pub(crate) fn is_json(field: &Field) -> bool {
     field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }
 
-impl<'a> Columns<'a> {
+impl<'a> JsonColumns<'a> {
     /// Looks at each column's type once.
     ///
     /// # Errors
@@ -36,9 +36,11 @@ impl<'a> Columns<'a> {
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, array)| {
             let values = if is_json(field) {
-                Values::Json(array.as_string())
+                ColumnValues::Json(array.as_string())
             } else {
-                Values::Other(JsonValues::new(field, array).ok_or_else(|| without_form(field))?)
+                ColumnValues::Other(
+                    JsonValues::new(field, array).ok_or_else(|| without_form(field))?,
+                )
             };
             Ok((json::key(field.name()), values))
         });
@@ -62,14 +64,14 @@ impl<'a> Columns<'a> {
         let (_, values) = &mut self.columns[column];
         match values {
             // A line break can only stand between tokens here, and a row is a line.
-            Values::Json(array) if array.is_valid(row) => {
+            ColumnValues::Json(array) if array.is_valid(row) => {
                 out.extend(array.value(row).bytes().map(|byte| match byte {
                     b'\n' | b'\r' => b' ',
                     byte => byte,
                 }));
             }
-            Values::Json(_) => out.extend_from_slice(b"null"),
-            Values::Other(values) => values.write(row, out),
+            ColumnValues::Json(_) => out.extend_from_slice(b"null"),
+            ColumnValues::Other(values) => values.write(row, out),
         }
     }
 }
@@ -83,12 +85,12 @@ fn without_form(field: &Field) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::testing::kept_batch;
+    use crate::output::tests::support::kept_batch;
     use arrow::array::*;
     use arrow::datatypes::{Float32Type, Int8Type, Schema, UInt8Type};
     use std::sync::Arc;
 
-    fn row(columns: &mut Columns<'_>, row: usize) -> String {
+    fn row(columns: &mut JsonColumns<'_>, row: usize) -> String {
         let mut out = Vec::new();
         for column in 0..columns.len() {
             if column > 0 {
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn every_type_and_its_nulls() {
         let batch = kept_batch();
-        let mut columns = Columns::new(&batch).unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
         assert_eq!(
             row(&mut columns, 0),
             r#""id":"ä\"1\"" "a.b":"zwei\nlines" "int":-9007199254740993 "float":0.1 "bool":true "json":{"x": [1, null]}"#
@@ -125,7 +127,7 @@ mod tests {
         let array = StringArray::from(vec!["{\r\n\"a\":1}"]);
         let batch = RecordBatch::try_new(schema, vec![Arc::new(array)]).unwrap();
         assert_eq!(
-            row(&mut Columns::new(&batch).unwrap(), 0),
+            row(&mut JsonColumns::new(&batch).unwrap(), 0),
             "\"j\":{  \"a\":1}"
         );
     }
@@ -149,7 +151,7 @@ mod tests {
             ("both", Arc::new(both)),
         ])
         .unwrap();
-        let mut columns = Columns::new(&batch).unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
         assert_eq!(
             row(&mut columns, 0),
             r#""time":"1970-01-01T00:00:01.500Z" "price":-12.34 "word":"a" "list":[1,null] "both":{"x":null}"#
@@ -181,7 +183,7 @@ mod tests {
             ("lists", Arc::new(lists)),
         ]);
         let batch = batch.unwrap();
-        let mut columns = Columns::new(&batch).unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
         assert_eq!(
             row(&mut columns, 0),
             r#""nothing":null "runs":null "map":{"a\"":null} "bytes":"01ab" "lists":[null,0.5]"#
@@ -193,7 +195,7 @@ mod tests {
         // Slices keep their place.
         let slice = batch.slice(1, 1);
         assert_eq!(
-            row(&mut Columns::new(&slice).unwrap(), 0),
+            row(&mut JsonColumns::new(&slice).unwrap(), 0),
             row(&mut columns, 1)
         );
     }
@@ -212,7 +214,7 @@ mod tests {
             ("int", Arc::new(integers)),
         ]);
         let batch = batch.unwrap();
-        let mut columns = Columns::new(&batch).unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
         let expected = [
             r#""float":1700000000.5 "time":null "word":"a" "int":18446744073709551615"#,
             r#""float":0.00001 "time":"1970-01-01T00:00:00" "word":null "int":9007199254740993"#,
@@ -234,7 +236,7 @@ mod tests {
             vec![Arc::new(Int8Array::from(vec![1]))],
         );
         let batch = RecordBatch::try_from_iter([("odd", Arc::new(union.unwrap()) as ArrayRef)]);
-        let error = Columns::new(&batch.unwrap()).err().unwrap().to_string();
+        let error = JsonColumns::new(&batch.unwrap()).err().unwrap().to_string();
         assert!(error.contains("keep odd"), "{error}");
     }
 }

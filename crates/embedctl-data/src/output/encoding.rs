@@ -19,7 +19,7 @@ pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
 
 /// How vectors are written.
 #[derive(Debug)]
-pub(crate) struct Encoding {
+pub(crate) struct VectorEncoding {
     columns: Vec<VectorColumn>,
     dtype: Dtype,
     list: VectorType,
@@ -38,7 +38,7 @@ pub(crate) struct VectorColumn {
     ranges: Option<Ranges>,
 }
 
-impl Encoding {
+impl VectorEncoding {
     /// How `options` say that vectors of `dimensions` components are written: of one width, or of several, one
     /// after another in a row.
     ///
@@ -153,7 +153,7 @@ impl Encoding {
     /// As Arrow's columns.
     ///
     /// # Errors
-    /// As [`Encoding::encode`], or if a list of variable length would be longer than Arrow counts.
+    /// As [`VectorEncoding::encode`], or if a list of variable length would be longer than Arrow counts.
     pub fn arrays(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
         let encoded = self.encode(rows)?;
         let columns = self.columns.iter().zip(encoded);

@@ -25,8 +25,6 @@ pub(crate) mod sidecar;
 pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod temporary;
-#[cfg(test)]
-mod testing;
 pub(crate) mod writer;
 
 pub use crate::formats::output::{Compression, OutputFormat, RowTexts};
@@ -41,7 +39,7 @@ pub use sidecar::{PROVENANCE, ROWS};
 pub use temporary::RunFiles;
 pub use writer::{Finish, VectorWriter};
 
-use self::encoding::Encoding;
+use self::encoding::VectorEncoding;
 use self::place::OutputPlace;
 use self::target::Target;
 use crate::formats::output::{Beginning, VectorShape};
@@ -77,7 +75,7 @@ pub fn create(
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
     let (format, place) = plan(options, dimensions, names.len(), columns)?;
-    let encoding = Encoding::new(options, dimensions)?;
+    let encoding = VectorEncoding::new(options, dimensions)?;
     let target = Target::create(&place, options.force, format.sidecars(), files)?;
     let streams = options.streams;
     let beginning = Beginning { names, streams };

@@ -1,6 +1,6 @@
 //! What every format's writer is, and what it is told at the end.
 
-use super::encoding::Encoding;
+use super::encoding::VectorEncoding;
 use super::rejects::RejectsWriter;
 use super::target::Target;
 use crate::record::Rows;
@@ -29,7 +29,7 @@ impl Finish<'_> {
     /// files beside each other are of one run.
     pub(crate) fn provenance(
         &self,
-        encoding: &Encoding,
+        encoding: &VectorEncoding,
         written: &[(&str, &Hash)],
     ) -> serde_json::Value {
         let rejects = self

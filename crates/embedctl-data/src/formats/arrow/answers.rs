@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::fault::encoding_error;
-use crate::output::table::Table;
+use crate::output::table::BatchBuilder;
 use crate::output::target::Target;
 use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
@@ -21,23 +21,23 @@ use embedctl_common::setting::EMBEDDING_FIELD;
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
 const BUFFER: usize = 64 << 10;
 
-type Sink = BufWriter<Target>;
+type StreamSink = BufWriter<Target>;
 
 pub(super) struct BatchWriter {
     /// Between streams.
-    sink: Option<Sink>,
-    stream: Option<StreamWriter<Sink>>,
-    table: Table,
+    sink: Option<StreamSink>,
+    stream: Option<StreamWriter<StreamSink>>,
+    table: BatchBuilder,
     shown: PathBuf,
 }
 
 impl BatchWriter {
-    pub fn new(target: Target, encoding: Encoding) -> Self {
+    pub fn new(target: Target, encoding: VectorEncoding) -> Self {
         Self {
             shown: target.shown().to_path_buf(),
             sink: Some(BufWriter::with_capacity(BUFFER, target)),
             stream: None,
-            table: Table::new(encoding),
+            table: BatchBuilder::new(encoding),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::made;
 use crate::output::proof::FILE;
 use crate::output::read::{Said, TakeVector};
@@ -76,7 +76,7 @@ impl OutputSpec for ArrowFileOutput {
     fn create(
         &self,
         target: Target,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         _: Beginning,
     ) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::IpcWriter::new(target, encoding, true)))
@@ -109,7 +109,7 @@ impl OutputSpec for ArrowStreamOutput {
     fn create(
         &self,
         target: Target,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         beginning: Beginning,
     ) -> Result<Box<dyn VectorWriter>> {
         Ok(match beginning.streams {

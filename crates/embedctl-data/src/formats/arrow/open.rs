@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::read::{ArrowFile, ArrowStream};
 use crate::formats::parquet;
 use crate::input::columnar::open::{START, damaged, index, part, wrong};
-use crate::input::columnar::table::Table;
+use crate::input::columnar::table::AskedColumns;
 use crate::input::columnar::{Batches, TableReader};
 use crate::input::compression::Counted;
 use crate::input::options::{InputOptions, Part};
@@ -68,7 +68,7 @@ fn is_file(source: &Planned, bytes: &dyn Bytes) -> Result<bool> {
     Ok(start == MAGIC)
 }
 
-type Opened = (Box<dyn Batches>, Table, u64, u64);
+type Opened = (Box<dyn Batches>, AskedColumns, u64, u64);
 
 fn opened(
     source: &Arc<Planned>,
@@ -83,7 +83,7 @@ fn opened(
     {
         from.pace.source = None;
         let mut file = ArrowFile::open(source, bytes)?;
-        let table = Table::new(source, options, &file.schema(), columns, warnings)?;
+        let table = AskedColumns::new(source, options, &file.schema(), columns, warnings)?;
         if !options.window_per_batch {
             file.project(&table);
         }
@@ -129,7 +129,7 @@ fn opened(
     };
     let stream = Box::new(io::Cursor::new(start).chain(rest));
     let stream = ArrowStream::open(source, stream, consumed)?;
-    let table = Table::new(source, options, &stream.schema(), columns, warnings)?;
+    let table = AskedColumns::new(source, options, &stream.schema(), columns, warnings)?;
     let before = source.start.map_or(0, |(rows, _)| rows);
     Ok(Some((Box::new(stream), table, 0, before)))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::footer::{Footer, batch, rows};
 use crate::input::columnar::open::{footer, guarded};
-use crate::input::columnar::table::Table;
+use crate::input::columnar::table::AskedColumns;
 use crate::input::columnar::{Batches, at_most, entered};
 use crate::input::source::Planned;
 use crate::position::Seek;
@@ -52,7 +52,7 @@ impl ArrowFile {
     }
 
     /// Decodes what `table` asks for alone.
-    pub(super) fn project(&mut self, table: &Table) {
+    pub(super) fn project(&mut self, table: &AskedColumns) {
         self.columns = Some(projection(&self.footer.schema, table));
     }
 
@@ -258,7 +258,7 @@ fn stream_reader(source: &Planned, shared: &Shared) -> Result<StreamReader<Share
 }
 
 /// The asked columns by their places at the top.
-fn projection(schema: &SchemaRef, table: &Table) -> Vec<usize> {
+fn projection(schema: &SchemaRef, table: &AskedColumns) -> Vec<usize> {
     let fields = schema.fields().iter().enumerate();
     let asked = fields.filter(|(_, field)| {
         let mut paths = table.paths();

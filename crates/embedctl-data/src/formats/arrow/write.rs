@@ -6,11 +6,11 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::fault::encoding_error;
 use crate::output::made::KEY;
 use crate::output::proof::{self, SelfHashed};
-use crate::output::table::Table;
+use crate::output::table::BatchBuilder;
 use crate::output::target::Target;
 use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
@@ -25,27 +25,27 @@ use embedctl_common::error::{Error, Result};
 const BUFFER: usize = 64 << 10;
 
 pub(super) struct IpcWriter {
-    sink: Option<Sink>,
+    sink: Option<HashedSink>,
     /// Made with the first row, when the columns' types are known.
-    writer: Option<Writer>,
+    writer: Option<IpcEncoder>,
     shown: PathBuf,
-    table: Table,
+    table: BatchBuilder,
     is_file: bool,
     /// Whether a reader has its end.
     ended: bool,
 }
 
-enum Writer {
-    File(FileWriter<Sink>),
-    Stream(StreamWriter<Sink>),
+enum IpcEncoder {
+    File(FileWriter<HashedSink>),
+    Stream(StreamWriter<HashedSink>),
 }
 
 /// The target behind a buffer; the hash of what goes to it.
-type Sink = BufWriter<SelfHashed<Target>>;
+type HashedSink = BufWriter<SelfHashed<Target>>;
 
 impl IpcWriter {
     /// Begins a file, or a stream.
-    pub fn new(target: Target, encoding: Encoding, is_file: bool) -> Self {
+    pub fn new(target: Target, encoding: VectorEncoding, is_file: bool) -> Self {
         let shown = target.shown().to_path_buf();
         // A stream's hash stands beside it.
         let proves = match is_file {
@@ -57,22 +57,22 @@ impl IpcWriter {
             sink: Some(BufWriter::with_capacity(BUFFER, hashed)),
             writer: None,
             shown,
-            table: Table::new(encoding),
+            table: BatchBuilder::new(encoding),
             is_file,
             ended: false,
         }
     }
 
     /// The writer; the first call decides the columns' types.
-    fn open(&mut self, columns: &Schema) -> Result<&mut Writer> {
+    fn open(&mut self, columns: &Schema) -> Result<&mut IpcEncoder> {
         if let Some(sink) = self.sink.take() {
             let schema = self.table.schema(columns);
             let writer = match self.is_file {
                 true => {
                     FileWriter::try_new(sink, &retype::schema(schema, retype::without_dictionary))
-                        .map(Writer::File)
+                        .map(IpcEncoder::File)
                 }
-                false => StreamWriter::try_new(sink, schema).map(Writer::Stream),
+                false => StreamWriter::try_new(sink, schema).map(IpcEncoder::Stream),
             };
             let writer = writer.map_err(|error| encoding_error(&self.shown, "Arrow", &error))?;
             self.writer = Some(writer);
@@ -109,7 +109,7 @@ impl VectorWriter for IpcWriter {
         finished.map_err(|error| encoding_error(&shown, "Arrow", &error))?;
         self.ended = true;
         let writer = self.open(&finish.schema)?;
-        let is_file = matches!(writer, Writer::File(_));
+        let is_file = matches!(writer, IpcEncoder::File(_));
         let hashed = self.open(&finish.schema)?.sink().get_mut();
         if is_file {
             if let Some((at, digits)) = hashed.digits()? {
@@ -129,7 +129,7 @@ impl VectorWriter for IpcWriter {
 impl Drop for IpcWriter {
     fn drop(&mut self) {
         // The buffer writes its rest when it is dropped; nobody wants it.
-        let begun = self.writer.as_mut().map(Writer::sink);
+        let begun = self.writer.as_mut().map(IpcEncoder::sink);
         let breaks_off = begun.is_some() && !self.is_file && !self.ended;
         if let Some(sink) = begun.or(self.sink.as_mut()) {
             let target = sink.get_mut().get_mut();
@@ -141,8 +141,8 @@ impl Drop for IpcWriter {
     }
 }
 
-impl Writer {
-    fn sink(&mut self) -> &mut Sink {
+impl IpcEncoder {
+    fn sink(&mut self) -> &mut HashedSink {
         match self {
             Self::File(writer) => writer.get_mut(),
             Self::Stream(writer) => writer.get_mut(),

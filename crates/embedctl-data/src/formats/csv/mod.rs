@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use csv::ByteRecord;
 
-use self::records::{Found, Records};
+use self::records::{NextRecord, Records};
 use self::split::Split;
 use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
-use crate::input::columns::Columns;
+use crate::input::columns::InputColumns;
 use crate::input::fields::IdType;
 use crate::input::json;
 use crate::input::options::{Delimiter, InputOptions};
@@ -71,11 +71,11 @@ struct CsvReader {
     source: Arc<Planned>,
     records: Records,
     split: Split,
-    asked: Asked,
+    asked: AskedFields,
 }
 
 /// What is asked of a source's records.
-struct Asked {
+struct AskedFields {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
     header: Vec<String>,
@@ -105,9 +105,9 @@ impl CsvReader {
         let mut records = Records::new(opened, delimiter, limit);
         let mut split = Split::new(delimiter);
         let header = match records.next(source, true)? {
-            Found::End | Found::Waits => Vec::new(),
-            Found::Record => header(source, split.fields(&records.record)?)?,
-            Found::Bad(cause) => {
+            NextRecord::End | NextRecord::Waits => Vec::new(),
+            NextRecord::Record => header(source, split.fields(&records.record)?)?,
+            NextRecord::Bad(cause) => {
                 return Err(
                     source.usage(cause.map(|why| format!("the header cannot be read: {why}")))
                 );
@@ -127,7 +127,7 @@ impl CsvReader {
                     other => format!("say `{CSV_DELIMITER} '{other}'` if that is what parts them"),
                 }));
         }
-        let mut asked = Asked {
+        let mut asked = AskedFields {
             source: Arc::clone(source),
             options: Arc::clone(options),
             header,
@@ -155,9 +155,9 @@ impl CsvReader {
     }
 }
 
-impl Asked {
+impl AskedFields {
     /// Finds the asked fields in the header.
-    fn find(&mut self, columns: &mut Columns, warnings: &mut Vec<String>) -> Result<()> {
+    fn find(&mut self, columns: &mut InputColumns, warnings: &mut Vec<String>) -> Result<()> {
         let (source, options, header) = (&self.source, &self.options, &self.header);
         let names = || header.iter().map(String::as_str);
         let find =
@@ -203,7 +203,7 @@ impl Asked {
     }
 
     /// The record of those fields.
-    fn record<'a>(&self, fields: &[&'a str], columns: &Columns) -> Result<Record<'a>, Cause> {
+    fn record<'a>(&self, fields: &[&'a str], columns: &InputColumns) -> Result<Record<'a>, Cause> {
         if fields.len() != self.header.len() {
             return Err(Cause::of(format!(
                 "the record has {} fields, and the header has {}",
@@ -227,7 +227,7 @@ impl Asked {
     }
 
     /// What can be told of a record that was rejected.
-    fn known<'a>(&self, fields: &[&'a str], columns: &Columns) -> Known<'a> {
+    fn known<'a>(&self, fields: &[&'a str], columns: &InputColumns) -> Known<'a> {
         // Which field is which cannot be told.
         if fields.len() != self.header.len() {
             return Known::nothing(columns.kept());
@@ -259,7 +259,7 @@ impl Asked {
     fn kept<'a>(
         &self,
         fields: &[&'a str],
-        columns: &Columns,
+        columns: &InputColumns,
     ) -> impl Iterator<Item = Result<Cell<'a>, Cause>> {
         let kept = self.kept.iter().enumerate();
         kept.map(|(column, field)| match field {
@@ -283,25 +283,25 @@ impl Reader for CsvReader {
             // Records that are whole don't wait for the end of one that is not.
             let found = self.records.next(&self.source, filling.is_empty())?;
             match found {
-                Found::End => return Ok(Filled::End),
-                Found::Waits if pace.pauses(false) => break,
-                Found::Waits => {
+                NextRecord::End => return Ok(Filled::End),
+                NextRecord::Waits if pace.pauses(false) => break,
+                NextRecord::Waits => {
                     self.records.read_on(&self.source)?;
                     continue;
                 }
-                Found::Record | Found::Bad(_) => {}
+                NextRecord::Record | NextRecord::Bad(_) => {}
             }
             let origin = Origin {
                 source: self.source.index,
                 ..self.records.origin
             };
             let raw = self.records.record.as_slice();
-            if let Found::Bad(cause) = found {
+            if let NextRecord::Bad(cause) = found {
                 filling.reject(origin, cause, raw, |columns| Known::nothing(columns.kept()));
                 continue;
             }
             if let Err(error) = std::str::from_utf8(raw) {
-                let nothing = |columns: &Columns| Known::nothing(columns.kept());
+                let nothing = |columns: &InputColumns| Known::nothing(columns.kept());
                 filling.reject(origin, not_utf8(error), raw, nothing);
                 continue;
             }

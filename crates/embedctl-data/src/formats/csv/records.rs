@@ -11,7 +11,7 @@ use embedctl_common::setting::MAX_RECORD_BYTES;
 
 /// What the next record is; its lines are in [`Records::record`].
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum NextRecord {
     Record,
     Bad(Cause),
     /// More has to be read first.
@@ -127,14 +127,14 @@ impl Records {
 
     /// The next record, blank lines passed over. Unless `wait` says so, nothing is read for it: of a record that is
     /// not all here yet the lines are kept until the next call.
-    pub(super) fn next(&mut self, source: &Planned, wait: bool) -> Result<Found> {
+    pub(super) fn next(&mut self, source: &Planned, wait: bool) -> Result<NextRecord> {
         loop {
             if !wait && !self.has_line() {
-                return Ok(Found::Waits);
+                return Ok(NextRecord::Waits);
             }
             let Some(line) = self.line(source)? else {
                 if self.lines.is_empty() {
-                    return Ok(Found::End);
+                    return Ok(NextRecord::End);
                 }
                 let reason =
                     "its quoting is wrong: a quoted field that begins here is never closed";
@@ -151,10 +151,10 @@ impl Records {
                 self.record.clear();
                 self.record.extend_from_slice(content);
                 if line.length > self.limit as u64 {
-                    return Ok(Found::Bad(too_long("record", line.length, self.limit)));
+                    return Ok(NextRecord::Bad(too_long("record", line.length, self.limit)));
                 }
                 if memchr::memchr(b'"', content).is_none() {
-                    return Ok(Found::Record);
+                    return Ok(NextRecord::Record);
                 }
                 self.quotes = Quotes::Start;
                 self.size = line.bytes.len();
@@ -187,18 +187,18 @@ impl Records {
                     self.record.extend_from_slice(&line.bytes);
                 }
                 self.record.truncate(self.record.len() - end);
-                return Ok(Found::Record);
+                return Ok(NextRecord::Record);
             }
         }
     }
 
     /// Rejects the first line alone of those that were read as one record.
-    fn give_up(&mut self, cause: Cause) -> Found {
+    fn give_up(&mut self, cause: Cause) -> NextRecord {
         for line in self.lines.drain(1..).rev() {
             self.again.push_front(line);
         }
         self.lines.clear();
-        Found::Bad(cause)
+        NextRecord::Bad(cause)
     }
 }
 

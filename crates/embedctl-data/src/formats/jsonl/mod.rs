@@ -21,7 +21,7 @@ use crate::input::reader::Reader;
 use crate::input::rows::RowReader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::read::{Said, TakeVector, in_order};
 use crate::output::target::Target;
 use crate::output::writer::VectorWriter;
@@ -80,7 +80,7 @@ impl OutputSpec for JsonlOutput {
     fn create(
         &self,
         target: Target,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         _: Beginning,
     ) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::JsonlWriter::new(target, encoding, self.0)?))

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 
 use crate::input::cells::Cell;
-use crate::input::columns::Columns;
+use crate::input::columns::InputColumns;
 use crate::input::fields::IdType;
 use crate::input::json::{self, JsonType};
 use crate::input::options::InputOptions;
-use crate::input::paths::{self, Paths, Values};
+use crate::input::paths::{self, PathValues, Paths};
 use crate::input::window::{Known, Record};
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
@@ -83,7 +83,7 @@ impl Jsonl {
     pub(crate) fn expand(
         &mut self,
         line: &str,
-        columns: &mut Columns,
+        columns: &mut InputColumns,
         warnings: &mut Vec<String>,
     ) -> Result<(), Cause> {
         if !columns.keeps_all() {
@@ -120,7 +120,7 @@ impl Jsonl {
         &mut self,
         line: &'a str,
         source: u32,
-        columns: &Columns,
+        columns: &InputColumns,
     ) -> Result<Record<'a>, Cause> {
         let values = self
             .paths
@@ -141,7 +141,7 @@ impl Jsonl {
     }
 
     /// What a line holds that is no record; `None`: it is no object.
-    pub(crate) fn known<'a>(&self, line: &'a str, columns: &Columns) -> Option<Known<'a>> {
+    pub(crate) fn known<'a>(&self, line: &'a str, columns: &InputColumns) -> Option<Known<'a>> {
         let values = self.paths.find(line).ok()?;
         let kept = (0..columns.kept()).map(|index| {
             let cell = columns.cell(index, values.get(self.kept + index));
@@ -171,7 +171,7 @@ impl Jsonl {
         })
     }
 
-    fn text<'a>(&self, line: &str, values: &Values<'a>) -> Result<Cow<'a, str>, Cause> {
+    fn text<'a>(&self, line: &str, values: &PathValues<'a>) -> Result<Cow<'a, str>, Cause> {
         if let Some(template) = &self.options.text_template {
             let fields = template.fields().iter().zip(TEXT..);
             let found = fields.map(|(name, index)| match values.get(index) {
@@ -194,7 +194,7 @@ impl Jsonl {
         )))
     }
 
-    fn id<'a>(&self, values: &Values<'a>) -> Result<Cell<'a>, Cause> {
+    fn id<'a>(&self, values: &PathValues<'a>) -> Result<Cell<'a>, Cause> {
         let Some(raw) = values.get(ID) else {
             return Ok(Cell::Null);
         };
@@ -322,7 +322,7 @@ mod tests {
 
     fn reason(line: &str) -> String {
         let options = Arc::new(options());
-        let columns = Columns::new(&options, &[].into());
+        let columns = InputColumns::new(&options, &[].into());
         let reason = Jsonl::new(&options).record(line, 0, &columns);
         reason.unwrap_err().to_string()
     }

@@ -18,7 +18,7 @@ const MAX_LINE: u64 = 64 << 20;
 
 /// A name; borrowed from its line where it holds no escape.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 pub(super) fn read(
     file: &Readable,
@@ -36,13 +36,13 @@ pub(super) fn read(
             return Ok(());
         }
         // Values that were kept may be beyond what a number holds here.
-        let object: BTreeMap<Key<'_>, &RawValue> =
+        let object: BTreeMap<FieldName<'_>, &RawValue> =
             serde_json::from_slice(&line).map_err(|error| {
                 let reason = format!("line {number} is no JSON object: {error}");
                 Error::input(Place::file(&file.name), reason).with_remedy(CUT)
             })?;
         let names = || object.keys().map(|key| key.0.as_ref());
-        for (Key(column), value) in &object {
+        for (FieldName(column), value) in &object {
             if !said.takes(column, names()) {
                 continue;
             }

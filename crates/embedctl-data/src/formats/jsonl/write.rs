@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use flate2::write::GzEncoder;
 
 use crate::formats::output::Compression;
-use crate::output::columns::Columns;
-use crate::output::encoding::Encoding;
+use crate::output::columns::JsonColumns;
+use crate::output::encoding::VectorEncoding;
 use crate::output::json;
 use crate::output::target::Target;
 use crate::output::writer::{Finish, VectorWriter};
@@ -22,29 +22,29 @@ const ZSTD_LEVEL: i32 = 3;
 const GZIP_LEVEL: u32 = 6;
 
 pub(super) struct JsonlWriter {
-    sink: Sink,
-    encoding: Encoding,
+    sink: LineSink,
+    encoding: VectorEncoding,
     buffer: Vec<u8>,
     hash: Hash,
 }
 
 /// The target, behind a compressor or not.
-enum Sink {
+enum LineSink {
     Plain(Target),
     Gzip(GzEncoder<Target>),
     Zstd(zstd::Encoder<'static, Target>),
 }
 
 impl JsonlWriter {
-    pub fn new(target: Target, encoding: Encoding, compression: Compression) -> Result<Self> {
+    pub fn new(target: Target, encoding: VectorEncoding, compression: Compression) -> Result<Self> {
         let sink = match compression {
-            Compression::None => Sink::Plain(target),
+            Compression::None => LineSink::Plain(target),
             Compression::Gzip => {
-                Sink::Gzip(GzEncoder::new(target, flate2::Compression::new(GZIP_LEVEL)))
+                LineSink::Gzip(GzEncoder::new(target, flate2::Compression::new(GZIP_LEVEL)))
             }
             Compression::Zstd => {
                 let encoder = zstd::Encoder::new(target, ZSTD_LEVEL);
-                Sink::Zstd(encoder.map_err(|error| Error::internal(format!("zstd: {error}")))?)
+                LineSink::Zstd(encoder.map_err(|error| Error::internal(format!("zstd: {error}")))?)
             }
         };
         Ok(Self {
@@ -78,7 +78,7 @@ impl VectorWriter for JsonlWriter {
             (key, column.width)
         });
         let vectors: Vec<_> = keys.zip(vectors).collect();
-        let mut columns = Columns::new(&rows.columns)?;
+        let mut columns = JsonColumns::new(&rows.columns)?;
         for row in 0..rows.len() {
             for column in 0..columns.len() {
                 self.buffer.push(if column == 0 { b'{' } else { b',' });
@@ -118,7 +118,7 @@ impl Drop for JsonlWriter {
     }
 }
 
-impl Sink {
+impl LineSink {
     fn target(&mut self) -> &mut Target {
         match self {
             Self::Plain(target) => target,
@@ -137,7 +137,7 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
+impl Write for LineSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(target) => target.write(bytes),

@@ -9,7 +9,7 @@ use std::io::Read;
 pub(crate) use rows::MatrixRows;
 
 use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::quantize::Dtype;
 use crate::output::read::{ChosenRows, Said, TakeVector, in_order};
 use crate::output::sidecar::{PROVENANCE, ROWS};
@@ -62,7 +62,7 @@ impl OutputSpec for MatrixOutput {
     fn create(
         &self,
         target: Target,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         beginning: Beginning,
     ) -> Result<Box<dyn VectorWriter>> {
         let is_npy = *self == Self::Npy;

@@ -3,8 +3,8 @@
 
 use std::io::Write;
 
-use crate::output::columns::Columns;
-use crate::output::encoding::Encoding;
+use crate::output::columns::JsonColumns;
+use crate::output::encoding::VectorEncoding;
 use crate::output::json::push;
 
 use crate::output::quantize::Dtype;
@@ -25,7 +25,7 @@ const BUFFER: usize = 1 << 20;
 pub(super) struct MatrixWriter {
     target: Target,
     is_npy: bool,
-    encoding: Encoding,
+    encoding: VectorEncoding,
     names: SourceNames,
     rows: u64,
     sidecar: Sidecar,
@@ -40,7 +40,7 @@ impl MatrixWriter {
     pub fn new(
         mut target: Target,
         is_npy: bool,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         names: SourceNames,
     ) -> Result<Self> {
         let sidecar = target
@@ -83,7 +83,12 @@ impl MatrixWriter {
     }
 
     /// Appends `{"row":…,"id":…,"line":…}` and the kept fields.
-    fn describe(&mut self, columns: &mut Columns<'_>, row: usize, origin: Origin) -> Result<()> {
+    fn describe(
+        &mut self,
+        columns: &mut JsonColumns<'_>,
+        row: usize,
+        origin: Origin,
+    ) -> Result<()> {
         self.buffer.extend_from_slice(b"{\"row\":");
         push(&mut self.buffer, &(self.rows + row as u64));
         for column in 0..columns.len() {
@@ -117,7 +122,7 @@ impl VectorWriter for MatrixWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
         let encoded = self.encoding.encode(&mut rows)?;
-        let mut columns = Columns::new(&rows.columns)?;
+        let mut columns = JsonColumns::new(&rows.columns)?;
         for (row, origin) in rows.origins.iter().enumerate() {
             self.describe(&mut columns, row, *origin)?;
             if self.buffer.len() >= BUFFER {

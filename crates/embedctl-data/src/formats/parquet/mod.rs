@@ -18,7 +18,7 @@ use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::made;
 use crate::output::proof::FILE;
 use crate::output::read::{ChosenRows, Said, TakeVector};
@@ -75,7 +75,7 @@ impl OutputSpec for ParquetOutput {
     fn create(
         &self,
         target: Target,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         _: Beginning,
     ) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::ParquetWriter::new(target, encoding)))

@@ -14,7 +14,7 @@ use ::parquet::file::reader::Length;
 
 use super::pages::Chunks;
 use crate::input::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
-use crate::input::columnar::table::Table;
+use crate::input::columnar::table::AskedColumns;
 use crate::input::columnar::{Batches, TableReader, at_most, entered};
 use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
@@ -50,7 +50,7 @@ pub(super) fn open(
     from.pace.source = None;
     check(source, bytes.as_ref())?;
     let mut parquet = Parquet::open(source, bytes)?;
-    let table = Table::new(source, options, &parquet.schema(), columns, warnings)?;
+    let table = AskedColumns::new(source, options, &parquet.schema(), columns, warnings)?;
     let window = (options.window_rows, options.window_bytes);
     parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
     let (first, end) = part(source);
@@ -166,7 +166,7 @@ impl Parquet {
     }
 
     /// Reads what `table` asks for alone, in steps that fill a window of `window` (rows, bytes).
-    fn project(&mut self, table: Option<&Table>, window: (usize, usize)) -> Result<()> {
+    fn project(&mut self, table: Option<&AskedColumns>, window: (usize, usize)) -> Result<()> {
         self.window = window;
         let Some(table) = table else { return Ok(()) };
         // Strings as views: a value that a page holds once is not copied for every row.

@@ -11,11 +11,11 @@ use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnPath;
 
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::fault::encoding_error;
 use crate::output::made::KEY;
 use crate::output::proof::{self, SelfHashed};
-use crate::output::table::Table;
+use crate::output::table::BatchBuilder;
 use crate::output::target::Target;
 use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
@@ -39,18 +39,18 @@ pub(super) struct ParquetWriter {
     /// Made with the first row, when the columns' types are known.
     writer: Option<ArrowWriter<SelfHashed<Target>>>,
     shown: PathBuf,
-    table: Table,
+    table: BatchBuilder,
     row_group_bytes: usize,
 }
 
 impl ParquetWriter {
     /// Begins a file.
-    pub fn new(target: Target, encoding: Encoding) -> Self {
+    pub fn new(target: Target, encoding: VectorEncoding) -> Self {
         Self {
             shown: target.shown().to_path_buf(),
             target: Some(target),
             writer: None,
-            table: Table::new(encoding),
+            table: BatchBuilder::new(encoding),
             row_group_bytes: ROW_GROUP_BYTES,
         }
     }
@@ -161,7 +161,11 @@ fn check_type(field: &Field) -> Result<()> {
     })
 }
 
-fn properties(schema: &Schema, encoding: &Encoding, row_group_bytes: usize) -> WriterProperties {
+fn properties(
+    schema: &Schema,
+    encoding: &VectorEncoding,
+    row_group_bytes: usize,
+) -> WriterProperties {
     let rows = row_group_bytes / encoding.row_bytes().max(1);
     let level = ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has that level");
     let mut properties = WriterProperties::builder()

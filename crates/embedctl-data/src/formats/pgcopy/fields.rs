@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::output::columns::{self, Columns};
+use crate::output::columns::{self, JsonColumns};
 use crate::retype;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::datatypes::*;
@@ -71,7 +71,7 @@ fn wire(kind: &DataType) -> Result<&'static str, &DataType> {
 pub(super) struct Fields<'a> {
     names: Vec<&'a str>,
     columns: Vec<(ArrayRef, bool)>,
-    json: Columns<'a>,
+    json: JsonColumns<'a>,
 }
 
 impl<'a> Fields<'a> {
@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
         Ok(Self {
             names: fields.iter().map(|field| field.name().as_str()).collect(),
             columns: columns.collect::<Result<_>>()?,
-            json: Columns::new(batch)?,
+            json: JsonColumns::new(batch)?,
         })
     }
 

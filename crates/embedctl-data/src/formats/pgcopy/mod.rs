@@ -5,7 +5,7 @@ mod vectors;
 mod write;
 
 use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
-use crate::output::encoding::Encoding;
+use crate::output::encoding::VectorEncoding;
 use crate::output::quantize::Dtype;
 use crate::output::read::{Said, TakeVector};
 use crate::output::target::Target;
@@ -33,7 +33,7 @@ impl OutputSpec for PgcopyOutput {
     fn create(
         &self,
         target: Target,
-        encoding: Encoding,
+        encoding: VectorEncoding,
         _: Beginning,
     ) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::PgcopyWriter::new(target, encoding)?))

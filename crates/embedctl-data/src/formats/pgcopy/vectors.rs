@@ -89,18 +89,18 @@ enum PgVector {
 }
 
 /// A column's name, and what it holds where that is vectors.
-type Column = (String, Option<PgVector>);
+type PgColumn = (String, Option<PgVector>);
 
 /// The table's columns, as the provenance beside a copy declares them, and which of them are vectors; `None`
 /// where nothing does.
-fn declared(file: &Readable) -> Result<Option<Vec<Column>>> {
+fn declared(file: &Readable) -> Result<Option<Vec<PgColumn>>> {
     let made = made::beside(file)?;
     let columns = made.and_then(|made| Some(made["columns"].as_str()?.to_owned()));
     Ok(columns.and_then(|columns| columns_of(&columns)))
 }
 
 /// `"name" type, "name" type(n), …`, a quote in a name doubled.
-fn columns_of(mut text: &str) -> Option<Vec<Column>> {
+fn columns_of(mut text: &str) -> Option<Vec<PgColumn>> {
     let mut columns = Vec::new();
     loop {
         text = text.strip_prefix('"')?;

@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use super::fields::{Fields, sql_type};
-use crate::output::encoding::{Encoding, VectorColumn};
+use crate::output::encoding::{VectorColumn, VectorEncoding};
 use crate::output::quantize::{Dtype, Elements};
 use crate::output::target::Target;
 use crate::output::writer::{Finish, VectorWriter};
@@ -31,7 +31,7 @@ const BUFFER: usize = 1 << 20;
 
 pub(super) struct PgcopyWriter {
     target: Target,
-    encoding: Encoding,
+    encoding: VectorEncoding,
     buffer: Vec<u8>,
     hash: Hash,
     /// The columns as a table would declare them, once their types are known.
@@ -43,7 +43,7 @@ impl PgcopyWriter {
     ///
     /// # Errors
     /// If pgvector has no such vectors.
-    pub fn new(target: Target, encoding: Encoding) -> Result<Self> {
+    pub fn new(target: Target, encoding: VectorEncoding) -> Result<Self> {
         for VectorColumn { dimensions, .. } in encoding.columns() {
             if *dimensions > MOST_COMPONENTS {
                 return Err(Error::usage(format!(

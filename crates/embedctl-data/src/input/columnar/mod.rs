@@ -11,8 +11,8 @@ pub(crate) mod table;
 
 use std::sync::Arc;
 
-use self::table::{Prepared, Table};
-use super::columns::Columns;
+use self::table::{AskedColumns, Prepared};
+use super::columns::InputColumns;
 use super::pace::Pace;
 use super::parse::Parser;
 use super::reader::{Filled, Reader};
@@ -51,7 +51,7 @@ pub(crate) trait Batches: Send {
 pub(crate) struct TableReader {
     source: Arc<Planned>,
     batches: Box<dyn Batches>,
-    table: Table,
+    table: AskedColumns,
     /// A batch of which not all rows are in a window.
     pending: Option<(Prepared, usize, Seek)>,
     /// Rows that are in windows.
@@ -151,7 +151,7 @@ pub(crate) fn at_most(batch: RecordBatch, rows: u64) -> RecordBatch {
 fn piece<'a>(
     source: &Planned,
     batch: &'a Prepared,
-    columns: &Columns,
+    columns: &InputColumns,
     first: usize,
     count: usize,
     before: u64,

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
 
-use super::table::Table;
+use super::table::AskedColumns;
 use super::{Batches, TableReader};
-use crate::input::columns::Columns;
-use crate::input::compression::{Encoding, explain};
+use crate::input::columns::InputColumns;
+use crate::input::compression::{SourceCompression, explain};
 use crate::input::options::{InputOptions, Part};
 use crate::input::source::Planned;
 use embedctl_common::error::{Error, Place, Result, io_errors};
@@ -19,9 +19,9 @@ impl TableReader {
     pub(crate) fn begin(
         source: &Arc<Planned>,
         options: &InputOptions,
-        (batches, table): (Box<dyn Batches>, Table),
+        (batches, table): (Box<dyn Batches>, AskedColumns),
         (before, skip): (u64, u64),
-        columns: &Columns,
+        columns: &InputColumns,
     ) -> Result<Self> {
         let mut reader = Self {
             source: Arc::clone(source),
@@ -45,7 +45,7 @@ pub(crate) fn part(source: &Planned) -> (u64, u64) {
 }
 
 /// Reads `skip` rows for nothing.
-fn skip_rows(reader: &mut TableReader, mut skip: u64, columns: &Columns) -> Result<()> {
+fn skip_rows(reader: &mut TableReader, mut skip: u64, columns: &InputColumns) -> Result<()> {
     while skip > 0 {
         let Some((batch, seek)) = reader.batches.next()? else {
             break;
@@ -101,7 +101,8 @@ pub(crate) fn damaged(
         rows => Place::file(&source.name).line(rows),
     };
     // Of what is compressed by itself: that it was cut meanwhile.
-    if let Some(cut) = io_errors(&error).find_map(|error| explain(Encoding::Plain, error)) {
+    if let Some(cut) = io_errors(&error).find_map(|error| explain(SourceCompression::Plain, error))
+    {
         return Error::input(place, cut);
     }
     let message = error.to_string();

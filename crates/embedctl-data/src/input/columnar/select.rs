@@ -9,21 +9,21 @@ use embedctl_common::error::{Error, Result};
 
 /// A column of a table, or a field of one that holds structs.
 #[derive(Debug, Clone)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     /// Its names from the top.
     pub path: Vec<String>,
     pub field: FieldRef,
 }
 
 /// The column called `name`: the one of that whole name where there is one, else by its path.
-pub(crate) fn find(schema: &Schema, name: &str) -> Option<Column> {
+pub(crate) fn find(schema: &Schema, name: &str) -> Option<TableColumn> {
     let named = |fields: &Fields, name: &str| {
         let mut found = fields.iter().filter(|field| field.name() == name);
         found.next().cloned()
     };
     let fields = schema.fields();
     if let Some(field) = named(fields, name) {
-        return Some(Column {
+        return Some(TableColumn {
             path: vec![name.to_owned()],
             field,
         });
@@ -41,7 +41,7 @@ pub(crate) fn find(schema: &Schema, name: &str) -> Option<Column> {
         last = Some(within.iter().find(|field| field.name() == key)?);
         path.push(key.to_owned());
     }
-    last.map(|field| Column {
+    last.map(|field| TableColumn {
         path,
         field: Arc::clone(field),
     })
@@ -53,7 +53,7 @@ pub(crate) fn is_ambiguous(schema: &Schema, name: &str) -> bool {
     named.count() > 1
 }
 
-impl Column {
+impl TableColumn {
     /// Its values in `batch`; null where a struct on the way is.
     pub(crate) fn of(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let missing = || Error::internal(format!("the column {:?} was not read", self.path));

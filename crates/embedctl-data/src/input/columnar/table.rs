@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::select::{Column, find, is_ambiguous};
-use crate::input::columns::{Columns, is_json, unsound};
+use super::select::{TableColumn, find, is_ambiguous};
+use crate::input::columns::{InputColumns, is_json, unsound};
 use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, rounded, takes};
 use crate::input::json;
@@ -20,14 +20,14 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
 /// The asked columns of one table.
-pub(crate) struct Table {
+pub(crate) struct AskedColumns {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
     /// One, or those of the template.
-    texts: Vec<Column>,
+    texts: Vec<TableColumn>,
     /// `None`: there is none, and ids are null.
-    id: Option<Column>,
-    kept: Vec<Option<Column>>,
+    id: Option<TableColumn>,
+    kept: Vec<Option<TableColumn>>,
 }
 
 /// A batch, ready to be cut into pieces of windows.
@@ -43,7 +43,7 @@ pub(crate) struct Prepared {
     pub kept_bytes: usize,
 }
 
-impl Table {
+impl AskedColumns {
     /// Finds the asked columns in a table of that schema, and gives the window's columns their types.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Table {
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         schema: &SchemaRef,
-        columns: &mut Columns,
+        columns: &mut InputColumns,
         warnings: &mut Vec<String>,
     ) -> Result<Self> {
         let mut table = Self {
@@ -66,14 +66,14 @@ impl Table {
         Ok(table)
     }
 
-    /// As [`Table::new`], for another stream of the same source.
+    /// As [`AskedColumns::new`], for another stream of the same source.
     ///
     /// # Errors
-    /// As [`Table::new`].
+    /// As [`AskedColumns::new`].
     pub(crate) fn begin(
         &mut self,
         schema: &SchemaRef,
-        columns: &mut Columns,
+        columns: &mut InputColumns,
         warnings: &mut Vec<String>,
     ) -> Result<()> {
         let (source, options) = (&self.source, &self.options);
@@ -111,7 +111,8 @@ impl Table {
             check_once(source, schema, name)?;
             self.kept.push(found);
         }
-        let field = |column: &Option<Column>| column.as_ref().map(|found| Arc::clone(&found.field));
+        let field =
+            |column: &Option<TableColumn>| column.as_ref().map(|found| Arc::clone(&found.field));
         let fields: Vec<_> = self.kept.iter().map(field).collect();
         columns.adopt(&fields).map_err(|cause| source.usage(cause))
     }
@@ -139,7 +140,7 @@ impl Table {
     ///
     /// # Errors
     /// Only of a kind that a defect of ours has.
-    pub(crate) fn prepare(&self, batch: &RecordBatch, columns: &Columns) -> Result<Prepared> {
+    pub(crate) fn prepare(&self, batch: &RecordBatch, columns: &InputColumns) -> Result<Prepared> {
         let rows = batch.num_rows();
         let schema = columns.schema();
         let mut causes = BTreeMap::new();
@@ -193,7 +194,7 @@ impl Table {
 
     fn misfit(
         &self,
-        column: &Column,
+        column: &TableColumn,
         name: &str,
         to: &DataType,
         found: &ArrayRef,
@@ -223,7 +224,7 @@ impl Prepared {
     /// `count` rows from `first` on, of which `origin` is the first's, as the window's columns.
     pub(crate) fn columns(
         &self,
-        columns: &Columns,
+        columns: &InputColumns,
         first: usize,
         count: usize,
         origin: Origin,
@@ -286,7 +287,7 @@ fn text_column(
     option: Setting,
     name: &str,
     schema: &SchemaRef,
-) -> Result<Column> {
+) -> Result<TableColumn> {
     check_once(source, schema, name)?;
     let Some(column) = find(schema, name) else {
         return Err(missing(source, schema, option, name));
@@ -314,7 +315,7 @@ fn check_id(
     source: &Planned,
     options: &InputOptions,
     schema: &SchemaRef,
-    id: &Column,
+    id: &TableColumn,
 ) -> Result<()> {
     let name = &options.id_field;
     check_once(source, schema, name)?;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
 
-use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
+use super::support::*;
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::{ErrorKind, Result};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{
     Calibration, Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles,
     VectorType, create, read_vectors,

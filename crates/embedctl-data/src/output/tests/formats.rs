@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::parquet::read_parquet;
 use crate::output::proof::{Proof, prove};
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{
     Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles, create,
     provenance as provenance_of, read_vectors,

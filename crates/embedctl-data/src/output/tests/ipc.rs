@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::formats::write_kept;
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{Destination, OutputOptions, RunFiles, VectorType, create};
 use crate::record::Rows;
 use arrow::array::{

@@ -9,7 +9,7 @@ use ::parquet::file::metadata::ParquetMetaData;
 use serde_json::Value;
 
 use super::formats::write_kept;
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{OutputOptions, RunFiles, create};
 use arrow::array::*;
 use arrow::compute::{concat_batches, take};

@@ -1,12 +1,14 @@
-//! Rows for the tests of this module.
+//! Rows and outputs for the tests of `output`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::rejects::RejectsWriter;
-use super::{Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create};
+use crate::output::rejects::RejectsWriter;
+use crate::output::{
+    Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create,
+};
 use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
