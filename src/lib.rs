@@ -24,13 +24,14 @@ pub mod progress;
 pub mod reuse;
 pub mod survey;
 
+pub use arrow;
 pub use availability::info;
 pub use embedctl_common::threads::{locked, usable_cores};
 pub use embedctl_common::{
     Error, ErrorKind, Result, cancel, error, safe_text, setting, size, stage,
 };
 pub use embedctl_data::output::rejects;
-pub use embedctl_data::{arrow, input, output, position, record};
+pub use embedctl_data::{input, output, position, record};
 pub use embedctl_hub as hub;
 pub use embedctl_model as model;
 pub use embedctl_model::{batch, pool, tokenize};

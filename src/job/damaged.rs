@@ -8,10 +8,10 @@ use super::faulty::Faulty;
 use super::memory::Memory;
 use super::scene::{JSONL, Scene, mend, whole};
 use super::*;
-use crate::arrow::datatypes::Schema;
 use crate::mutation::{each, each_content};
 use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
+use arrow::datatypes::Schema;
 use embedctl_testing::assert_no_bug;
 
 /// Each of the files that say where a run goes on, damaged when half of it is done, when all is but the completion
@@ -185,18 +185,18 @@ fn damaged_names_of_parts_are_read_or_refused() {
 fn damaged_spools_are_read_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("good.spool");
-    let schema = Arc::new(Schema::new(vec![crate::arrow::datatypes::Field::new(
+    let schema = Arc::new(Schema::new(vec![arrow::datatypes::Field::new(
         "id",
-        crate::arrow::datatypes::DataType::Utf8,
+        arrow::datatypes::DataType::Utf8,
         true,
     )]));
     let mut spool = Box::new(Spool::new(&path, 2));
     for first in [0u32, 5] {
         let ids = (first..first + 5).map(|id| Some(id.to_string()));
-        let ids = Arc::new(ids.collect::<crate::arrow::array::StringArray>());
+        let ids = Arc::new(ids.collect::<arrow::array::StringArray>());
         let rows = first..first + 5;
         let written = spool.write(Rows {
-            columns: crate::arrow::array::RecordBatch::try_new(schema.clone(), vec![ids]).unwrap(),
+            columns: arrow::array::RecordBatch::try_new(schema.clone(), vec![ids]).unwrap(),
             origins: rows
                 .clone()
                 .map(|row| Origin {

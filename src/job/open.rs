@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use super::part::{PartInfo, Point, encoded};
 use super::parts::About;
-use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::hash::{self, Hash};
 use crate::output::VectorWriter;
@@ -15,6 +14,7 @@ use crate::output::fault::with_remedy;
 use crate::position::Position;
 use crate::progress::Counts;
 use crate::record::{Mark, Rows, TextHash};
+use arrow::datatypes::SchemaRef;
 
 /// A window, embedded.
 pub struct Done {

@@ -11,13 +11,13 @@ use super::names;
 use super::seal::opened;
 use super::shards::Stretch;
 use super::storage::Storage;
-use crate::arrow::datatypes::{Schema, SchemaRef};
-use crate::arrow::ipc::reader::StreamReader;
-use crate::arrow::ipc::writer::StreamWriter;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::input::Source;
 use crate::position::Position;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 
 /// A point between two records of a shard's input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,13 +27,13 @@ use super::seal::sealed;
 use super::shards::Stretch;
 use super::storage::{Content, Guard};
 use super::{Job, names};
-use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
 use crate::record::Mark;
 use crate::setting::RESUME;
+use arrow::datatypes::SchemaRef;
 
 /// Makes the writer of a file.
 pub type Create = Box<dyn Fn(&Path) -> Result<Box<dyn VectorWriter>> + Send>;

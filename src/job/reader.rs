@@ -6,12 +6,12 @@ use sha2::{Digest, Sha256};
 use super::Job;
 use super::part::Point;
 use super::rejected::{Places, RecordPlace};
-use crate::arrow::ipc::writer::StreamWriter;
 use crate::error::{Cause, Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;
 use crate::record::{Mark, Reject, TextHash, Window};
 use crate::setting::{ON_ERROR, RETRY_REJECTS};
+use arrow::ipc::writer::StreamWriter;
 
 /// A stretch of the input that is embedded.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -172,7 +172,7 @@ impl Scene {
         job: &Job,
         begun: Begun,
         names: SourceNames,
-        columns: crate::arrow::datatypes::SchemaRef,
+        columns: arrow::datatypes::SchemaRef,
     ) -> Result<Parts> {
         let mut fingerprint = Fingerprint::default();
         fingerprint.set("model", "m");

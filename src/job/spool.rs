@@ -8,15 +8,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::arrow::array::{
-    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, UInt32Array,
-    UInt64Array,
-};
-use crate::arrow::buffer::{NullBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use crate::arrow::error::ArrowError;
-use crate::arrow::ipc::reader::FileReader;
-use crate::arrow::ipc::writer::FileWriter;
 use crate::error::{Error, Place, Result};
 use crate::input::{check_arrow_file, next_arrow_batch};
 use crate::output::fault::{io_cause, write_error};
@@ -25,6 +16,15 @@ use crate::record::{Origin, RowRef, Rows};
 use crate::setting::RESUME;
 use crate::storage::Readable;
 use crate::threads::caught;
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, UInt32Array,
+    UInt64Array,
+};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::FileReader;
+use arrow::ipc::writer::FileWriter;
 
 /// Key of the file's metadata that holds its provenance.
 const PROVENANCE: &str = "embedctl";

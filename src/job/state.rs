@@ -15,10 +15,10 @@ use super::part::{Manifest, Part, PartInfo, ShardEnd};
 use super::seal::opened;
 use super::spool::Spool;
 use super::storage::{Entry, Local, Storage};
-use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::output::OutputFormat;
 use crate::setting::FORCE;
+use arrow::datatypes::SchemaRef;
 
 /// What was settled when a job began: `_embedctl/job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,17 +5,15 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{
-    ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array,
-};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::compute::{concat_batches, take_record_batch};
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use crate::arrow::error::ArrowError;
 use crate::error::{Error, Result};
 use crate::record::{Origin, RowRef, Rows, Texts};
 use crate::setting::KEEP;
 use crate::tokenize::Span;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
 
 /// Bytes of rows that are put together at a time, about: the columns of a record are repeated for each of its
 /// chunks.

@@ -6,14 +6,14 @@ use super::EmbedOptions;
 use super::fingerprint::{SIZES, sizes};
 use super::job::Aside;
 use super::run::create;
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::job::{Fingerprint, Job, PartInfo, Parts, Point, SpoolReader, remove_parts};
 use crate::output::{Destination, Finish};
 use crate::progress::Counts;
 use crate::record::SourceNames;
 use crate::setting::{FORCE, RETRY_REJECTS, REUSE};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::SchemaRef;
 
 /// What is left to do when all is embedded.
 pub(super) struct Ending {

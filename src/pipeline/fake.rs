@@ -89,7 +89,7 @@ impl Written {
 impl VectorWriter for Kept {
     fn write(&mut self, rows: Rows) -> Result<()> {
         let mut written = self.0.lock().unwrap();
-        let ids = crate::arrow::array::AsArray::as_string::<i32>(rows.columns.column(0));
+        let ids = arrow::array::AsArray::as_string::<i32>(rows.columns.column(0));
         written
             .ids
             .extend(ids.iter().map(|id| id.unwrap_or("-").to_string()));

@@ -9,7 +9,6 @@ use super::fingerprint::{SIZES, fingerprint, records};
 use super::finished::{Said, of_file};
 use super::reading::{range, shares, told};
 use super::{EmbedOptions, OnError};
-use crate::arrow::datatypes::SchemaRef;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
@@ -24,6 +23,7 @@ use crate::position::{Position, Seek};
 use crate::record::SourceNames;
 use crate::setting::{FORCE, LIMIT, ON_ERROR, REJECTS, RETRY_REJECTS, SAMPLE, SHARD};
 use crate::storage::Address;
+use arrow::datatypes::SchemaRef;
 
 /// A job that is begun.
 pub(super) struct JobRun {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
-use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
 use crate::job::{Job, JobReader, Point, RetryReader, Shard, Stretch, plan};
@@ -14,6 +13,7 @@ use crate::record::Window;
 use crate::setting::KEEP;
 use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
+use arrow::datatypes::SchemaRef;
 
 /// Reads windows: all of the input's, or those that a job still has to embed.
 pub(crate) enum Reading {

@@ -10,7 +10,6 @@ use super::reading::{End, Passed};
 use super::start::{Parts, Run, Threads, start};
 use super::workers::collect;
 use super::{EmbedOptions, Summary};
-use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::cancel::CancelToken;
 use crate::engine;
 use crate::error::{Error, Place, Result};
@@ -20,6 +19,7 @@ use crate::progress::{Counts, Progress};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::FAIL_ON_EMPTY;
+use arrow::datatypes::{Schema, SchemaRef};
 
 /// Where the rows go.
 #[allow(clippy::large_enum_variant)] // there is one

@@ -15,7 +15,6 @@ use super::reuse::Earlier;
 use super::run::Output;
 use super::tokenizing::{Look, Message, Start, Tokenizing};
 use super::workers::Workers;
-use crate::arrow::datatypes::SchemaRef;
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::embedder::{self, cosine_of_samples};
@@ -29,6 +28,7 @@ use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
 use crate::threads::locked;
 use crate::tokenize::{Chunked, TextTokenizer};
+use arrow::datatypes::SchemaRef;
 
 /// A run's parts, opened.
 pub(super) struct Parts {

@@ -16,10 +16,12 @@ use serde_json::Value;
 use self::index::Index;
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, VectorIdentity};
-use crate::input::{InputFormat, InputOptions, RecordReader, Source};
+use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Part, State, Storage, text_hash};
 use crate::output::proof::Proof;
-use crate::output::{self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS};
+use crate::output::{
+    self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, RowTexts,
+};
 use crate::pool::is_finite;
 use crate::record::TextHash;
 use crate::setting::{CHUNK_TEXT, FORCE, KEEP, ON_ERROR, RETRY_REJECTS, REUSE};
@@ -291,15 +293,17 @@ impl Old {
         };
         let field = self.text.as_ref().ok_or_else(|| without(None))?;
         let file = self.open_part(part)?;
-        let file = match self.format {
-            OutputFormat::Pgcopy => return Err(without(None)),
-            format if format.is_matrix() => {
-                file.bytes.beside(ROWS)?.ok_or_else(|| without(None))?
+        let (file, format) = match self.format.row_texts() {
+            RowTexts::In(format) => (file, Some(format)),
+            // Its ending says what it is.
+            RowTexts::Beside => {
+                let rows = file.bytes.beside(ROWS)?;
+                (rows.ok_or_else(|| without(None))?, None)
             }
-            _ => file,
+            RowTexts::Nowhere => return Err(without(None)),
         };
         let options = InputOptions {
-            format: self.rows_format(),
+            format,
             text_field: field.clone(),
             max_record_bytes: MAX_ROW_BYTES,
             ..InputOptions::default()
@@ -314,16 +318,6 @@ impl Old {
             }
         }
         Ok(read)
-    }
-
-    /// How the file is read that holds its texts.
-    fn rows_format(&self) -> Option<InputFormat> {
-        match self.format {
-            OutputFormat::Parquet => Some(InputFormat::Parquet),
-            OutputFormat::Arrow | OutputFormat::Arrows => Some(InputFormat::Arrow),
-            OutputFormat::Jsonl(_) => Some(InputFormat::Jsonl),
-            _ => None, // a file beside it, whose ending says so
-        }
     }
 
     /// A part's file; of a folder on an object store it is fetched.

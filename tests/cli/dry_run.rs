@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
-use embedctl::arrow::array::{RecordBatch, StringArray};
-use embedctl::arrow::ipc::writer::StreamWriter;
+use arrow::array::{RecordBatch, StringArray};
+use arrow::ipc::writer::StreamWriter;
 
 fn survey(sandbox: &Sandbox, line: &str) -> (Option<i32>, Value) {
     let line = format!("{line} --dry-run --log-format json");

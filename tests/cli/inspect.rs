@@ -4,8 +4,8 @@ use std::fs;
 
 use std::sync::Arc;
 
-use embedctl::arrow::array::{ArrayRef, Float32Builder, ListBuilder, RecordBatch, StringArray};
-use embedctl::arrow::ipc::writer::FileWriter;
+use arrow::array::{ArrayRef, Float32Builder, ListBuilder, RecordBatch, StringArray};
+use arrow::ipc::writer::FileWriter;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};

@@ -10,10 +10,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::jobs::{code, files, joined, json};
 use crate::sandbox::Sandbox;
-use embedctl::arrow::array::{
-    ArrayRef, Int32Array, Int64Array, NullArray, RecordBatch, StringArray,
-};
-use embedctl::arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, Int32Array, Int64Array, NullArray, RecordBatch, StringArray};
+use arrow::datatypes::DataType;
 
 /// Writes a file that is newer than one that stood there.
 fn rewrite(sandbox: &Sandbox, name: &str, content: &str) {

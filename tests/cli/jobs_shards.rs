@@ -10,8 +10,8 @@ use parquet::file::properties::WriterProperties;
 
 use crate::jobs::{code, joined, json};
 use crate::sandbox::Sandbox;
-use embedctl::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use embedctl::arrow::ipc::writer::{FileWriter, StreamWriter};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 
 #[test]
 fn shards_agree_without_speaking() {

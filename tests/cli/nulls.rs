@@ -6,8 +6,8 @@ use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
-use embedctl::arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
-use embedctl::arrow::ipc::reader::StreamReader;
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::ipc::reader::StreamReader;
 
 fn parquet() -> Vec<u8> {
     let texts = StringArray::from(vec![Some("one"), None, Some("three")]);

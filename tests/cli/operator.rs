@@ -11,11 +11,11 @@ use insta::assert_snapshot;
 
 use crate::sandbox::Sandbox;
 use crate::support;
-use embedctl::arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
-use embedctl::arrow::compute::concat_batches;
-use embedctl::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
-use embedctl::arrow::ipc::reader::StreamReader;
-use embedctl::arrow::ipc::writer::StreamWriter;
+use arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 
 /// Only a hang reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -3,9 +3,9 @@
 use std::fs;
 use std::io::{Cursor, Read};
 
-use embedctl::arrow::array::{AsArray, RecordBatch};
-use embedctl::arrow::datatypes::{Float32Type, Int8Type};
-use embedctl::arrow::ipc::reader::{FileReader, StreamReader};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Float32Type, Int8Type};
+use arrow::ipc::reader::{FileReader, StreamReader};
 use embedctl::output::read_vectors;
 use embedctl::storage::Readable;
 use insta::assert_snapshot;

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::sandbox::{Sandbox, in_repository};
 use crate::support;
-use embedctl::arrow::array::{Int64Array, RecordBatch, StringArray};
-use embedctl::arrow::ipc::writer::{FileWriter, StreamWriter};
+use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 
 fn batch() -> RecordBatch {
     let texts: Vec<_> = (0..20).map(|row| format!("text {row}")).collect();

@@ -11,10 +11,10 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, copy_folder, in_repository};
-use embedctl::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
-use embedctl::arrow::datatypes::{DataType, Field, Float32Type, Schema};
-use embedctl::arrow::ipc::reader::StreamReader;
-use embedctl::arrow::ipc::writer::StreamWriter;
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Float32Type, Schema};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 
 const TEXTS: [&str; 6] = [
     "a cat sits on a mat",

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use embedctl::arrow::array::{
+use arrow::array::{
     ArrayRef, BinaryArray, Date32Array, Decimal128Array, DictionaryArray, Int64Array, ListArray,
     RecordBatch, StringArray, StructArray, Time32SecondArray, TimestampMillisecondArray,
     UInt64Array,
 };
-use embedctl::arrow::datatypes::{DataType, Field, Int8Type, Int64Type};
+use arrow::datatypes::{DataType, Field, Int8Type, Int64Type};
 use embedctl::output::{self, Destination, Dtype, Finish, OutputOptions, RunFiles};
 use embedctl::record::Rows;
 use serde_json::{Value, json};

@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use embedctl::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-};
-use embedctl::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use embedctl::output::{self, Destination, Finish, OutputOptions, RunFiles};
 use embedctl::record::{JSON_COLUMN, Origin, RowRef, Rows};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use embedctl::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use embedctl::cancel::CancelToken;
 use embedctl::storage::{Address, Object};
 use parquet::arrow::ArrowWriter;

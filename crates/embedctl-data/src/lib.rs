@@ -25,11 +25,16 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
-pub mod arrow;
+mod formats;
 pub mod input;
 pub mod output;
 pub mod position;
 pub mod record;
+mod retype;
+mod value_text;
+
+/// The version of Arrow in this interface.
+pub use arrow;
 
 #[cfg(test)]
 #[global_allocator]

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{BooleanArray, RecordBatch};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::compute::filter_record_batch;
-use crate::arrow::datatypes::SchemaRef;
 use crate::position::Position;
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
 use embedctl_common::error::{Cause, Error, Result};
 
 pub use embedctl_common::Texts;

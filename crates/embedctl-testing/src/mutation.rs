@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_ipc::root_as_footer;
+use arrow::ipc::root_as_footer;
 
 /// How long a case may take.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use super::cells::{self, Basis, Cell};
 use super::fields::KeepType;
 use super::fit;
-use crate::arrow::array::{
+use crate::record::JSON_COLUMN;
+use arrow::array::{
     ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
 };
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::record::JSON_COLUMN;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::KEEP;
 
 /// A kept column.
-pub(super) struct Column {
+pub(crate) struct KeptColumn {
     pub name: String,
     /// How records of lines are read; `None`: the first window has not decided yet.
     pub kind: Option<(KeepType, Basis)>,
@@ -24,7 +24,7 @@ pub(super) struct Column {
 }
 
 /// Gathers values of one type; or of none yet, as they are written.
-pub(super) enum Builder {
+pub(crate) enum Builder {
     String(StringBuilder),
     Int(Int64Builder),
     Float(Float64Builder),
@@ -33,7 +33,7 @@ pub(super) enum Builder {
 }
 
 impl Builder {
-    pub(super) fn new(kind: Option<KeepType>) -> Self {
+    pub(crate) fn new(kind: Option<KeepType>) -> Self {
         match kind {
             None => Self::Undecided(Vec::new()),
             Some(KeepType::String | KeepType::Json) => Self::String(StringBuilder::new()),
@@ -44,7 +44,7 @@ impl Builder {
     }
 
     /// How many values were pushed.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::String(builder) => builder.len(),
             Self::Int(builder) => builder.len(),
@@ -54,7 +54,7 @@ impl Builder {
         }
     }
 
-    pub(super) fn data_type(&self) -> DataType {
+    pub(crate) fn data_type(&self) -> DataType {
         match self {
             Self::String(_) | Self::Undecided(_) => DataType::Utf8,
             Self::Int(_) => DataType::Int64,
@@ -64,7 +64,7 @@ impl Builder {
     }
 
     /// Appends a cell of this column's type, or null.
-    pub(super) fn push(&mut self, cell: &Cell<'_>) {
+    pub(crate) fn push(&mut self, cell: &Cell<'_>) {
         match (self, cell) {
             (Self::String(builder), Cell::String(text)) => builder.append_value(text),
             (Self::String(builder), Cell::Json(raw)) => builder.append_value(raw),
@@ -81,7 +81,7 @@ impl Builder {
         }
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
+    pub(crate) fn finish(&mut self) -> ArrayRef {
         match self {
             Self::String(builder) => Arc::new(builder.finish()),
             Self::Int(builder) => Arc::new(builder.finish()),
@@ -93,9 +93,9 @@ impl Builder {
     }
 }
 
-impl Column {
+impl KeptColumn {
     /// Without any row.
-    pub(super) fn new(name: &str, kind: Option<(KeepType, Basis)>) -> Self {
+    pub(crate) fn new(name: &str, kind: Option<(KeepType, Basis)>) -> Self {
         Self {
             name: name.to_owned(),
             kind,
@@ -105,7 +105,7 @@ impl Column {
     }
 
     /// Its name and type.
-    pub(super) fn field(&self) -> FieldRef {
+    pub(crate) fn field(&self) -> FieldRef {
         if let Some(field) = &self.field {
             return Arc::clone(field);
         }
@@ -122,7 +122,7 @@ impl Column {
     ///
     /// # Errors
     /// The reason for which the value cannot stand in this column.
-    pub(super) fn cell<'a>(&self, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
+    pub(crate) fn cell<'a>(&self, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
         let name = &self.name;
         let Some((kind, basis)) = self.kind else {
             return Ok(raw.map_or(Cell::Null, Cell::Json));
@@ -143,8 +143,8 @@ impl Column {
     /// What it will hold for a field of plain text.
     ///
     /// # Errors
-    /// As [`Column::cell`].
-    pub(super) fn text_cell<'a>(&self, text: &'a str) -> Result<Cell<'a>, Cause> {
+    /// As [`KeptColumn::cell`].
+    pub(crate) fn text_cell<'a>(&self, text: &'a str) -> Result<Cell<'a>, Cause> {
         let kind = self.kind.map_or(KeepType::String, |(kind, _)| kind);
         cells::of_text(&self.name, kind, text)
     }

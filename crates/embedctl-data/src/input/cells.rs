@@ -9,7 +9,7 @@ use embedctl_common::setting::KEEP;
 
 /// A value of the `id` column or of a kept one.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell<'a> {
+pub(crate) enum Cell<'a> {
     Null,
     String(Cow<'a, str>),
     Int(i64),
@@ -21,7 +21,7 @@ pub(super) enum Cell<'a> {
 
 impl Cell<'_> {
     /// Bytes that a column needs to hold it, about.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::String(text) => text.len(),
             Self::Json(raw) => raw.len(),
@@ -32,7 +32,7 @@ impl Cell<'_> {
 
 /// Why a kept column has its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Basis {
+pub(crate) enum Basis {
     /// `--keep NAME:TYPE` says so.
     Declared,
     /// The values of the first window say so.
@@ -43,7 +43,7 @@ pub(super) enum Basis {
 
 /// The type that a column needs for `values`, as they are written: of numbers, int unless one has a
 /// fraction or an exponent; else what the first value asks for. `None` without any value.
-pub(super) fn decide<'a>(values: impl Iterator<Item = &'a str>) -> Option<KeepType> {
+pub(crate) fn decide<'a>(values: impl Iterator<Item = &'a str>) -> Option<KeepType> {
     let mut kinds = values
         .map(json::kind)
         .filter(|&kind| kind != JsonType::Null);
@@ -67,7 +67,7 @@ fn natural(kind: JsonType) -> KeepType {
 ///
 /// # Errors
 /// If it is of another type: the reason, with the type that would do.
-pub(super) fn convert<'a>(
+pub(crate) fn convert<'a>(
     name: &str,
     kind: KeepType,
     basis: Basis,
@@ -116,7 +116,7 @@ pub(super) fn convert<'a>(
 ///
 /// # Errors
 /// If it is not of that type.
-pub(super) fn of_text<'a>(name: &str, kind: KeepType, text: &'a str) -> Result<Cell<'a>, Cause> {
+pub(crate) fn of_text<'a>(name: &str, kind: KeepType, text: &'a str) -> Result<Cell<'a>, Cause> {
     let number = text.trim();
     let cell = match kind {
         KeepType::String => return Ok(Cell::String(Cow::Borrowed(text))),

@@ -6,25 +6,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::builder::{Builder, Column};
+use super::builder::{Builder, KeptColumn};
 use super::cells::{self, Basis, Cell};
 use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::InputOptions;
 use super::texts::is_text;
-use crate::arrow::array::{
-    ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
-};
-use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use crate::arrow::error::ArrowError;
 use crate::record::{JSON_COLUMN, Origin, SourceNames};
+use arrow::array::{ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// Gathers columns row by row, and knows what type each has.
-pub(super) struct Columns {
+pub(crate) struct InputColumns {
     id: Builder,
-    kept: Vec<Column>,
+    kept: Vec<KeptColumn>,
     /// Name of the field that is the text, where one is.
     text: Option<String>,
     /// Whether the types are those of a window that was closed, or of a table.
@@ -43,18 +41,18 @@ struct Places {
     lines: Int64Builder,
 }
 
-impl Columns {
+impl InputColumns {
     /// Columns without any row.
-    pub(super) fn new(options: &InputOptions, names: &SourceNames) -> Self {
+    pub(crate) fn new(options: &InputOptions, names: &SourceNames) -> Self {
         let text = match options.text_template {
             None => Some(options.text_field.clone()),
             Some(_) => None,
         };
-        let kept: Vec<Column> = options
+        let kept: Vec<KeptColumn> = options
             .kept()
             .map(|keep| {
                 let kind = keep.kind.map(|kind| (kind, Basis::Declared));
-                Column::new(
+                KeptColumn::new(
                     &keep.name,
                     kind.or_else(|| of_text(text.as_deref(), &keep.name)),
                 )
@@ -82,12 +80,12 @@ impl Columns {
     }
 
     /// Names of the kept columns.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().map(|column| column.name.as_str())
     }
 
     /// Whether every field is kept.
-    pub(super) fn keeps_all(&self) -> bool {
+    pub(crate) fn keeps_all(&self) -> bool {
         self.all
     }
 
@@ -96,7 +94,7 @@ impl Columns {
     ///
     /// # Errors
     /// If a field is called as a column of the output's own.
-    pub(super) fn expand<'n>(
+    pub(crate) fn expand<'n>(
         &mut self,
         fields: impl Iterator<Item = &'n str>,
         id_field: &str,
@@ -122,7 +120,7 @@ impl Columns {
                 ))
                 .with("rename the field, or name the fields to be kept one by one"));
             }
-            let mut column = Column::new(name, of_text(self.text.as_deref(), name));
+            let mut column = KeptColumn::new(name, of_text(self.text.as_deref(), name));
             (0..self.id.len()).for_each(|_| column.builder.push(&Cell::Null));
             self.kept.push(column);
         }
@@ -143,7 +141,7 @@ impl Columns {
     }
 
     /// `id` and the kept fields; a field whose type is not decided yet is a string.
-    pub(super) fn schema(&self) -> SchemaRef {
+    pub(crate) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
@@ -152,7 +150,7 @@ impl Columns {
     ///
     /// # Errors
     /// The reason for which the table's column cannot stand in this one, and the remedy.
-    pub(super) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), Cause> {
+    pub(crate) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), Cause> {
         for (column, found) in self.kept.iter_mut().zip(found) {
             let Some(found) = found else { continue };
             let (name, from) = (&column.name, found.data_type());
@@ -193,11 +191,11 @@ impl Columns {
         Ok(())
     }
 
-    /// Takes the types of another run, in a schema as [`Columns::schema`] gives it.
+    /// Takes the types of another run, in a schema as [`InputColumns::schema`] gives it.
     ///
     /// # Errors
     /// If the options have not made that schema.
-    pub(super) fn go_on(&mut self, schema: &Schema) -> Result<(), Cause> {
+    pub(crate) fn go_on(&mut self, schema: &Schema) -> Result<(), Cause> {
         let places = if self.places.is_some() { 2 } else { 0 };
         let kept = schema.fields().iter().skip(1);
         let kept = kept.take(schema.fields().len().saturating_sub(1 + places));
@@ -213,8 +211,8 @@ impl Columns {
     ///
     /// # Errors
     /// The reason and the remedy.
-    pub(super) fn check_lines(&self) -> Result<(), Cause> {
-        let alien = |column: &&Column| column.kind.is_none() && column.field.is_some();
+    pub(crate) fn check_lines(&self) -> Result<(), Cause> {
+        let alien = |column: &&KeptColumn| column.kind.is_none() && column.field.is_some();
         match self.kept.iter().find(alien) {
             None => Ok(()),
             Some(column) => Err(Cause::of(format!(
@@ -230,12 +228,12 @@ impl Columns {
     }
 
     /// How many kept columns there are.
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.kept.len()
     }
 
     /// Whether a kept field waits for the first window to decide, or one that is yet to come may.
-    pub(super) fn undecided(&self) -> bool {
+    pub(crate) fn undecided(&self) -> bool {
         !self.fixed && (self.all || self.kept.iter().any(|column| column.kind.is_none()))
     }
 
@@ -243,23 +241,23 @@ impl Columns {
     ///
     /// # Errors
     /// The reason for which the value cannot stand in this column.
-    pub(super) fn cell<'a>(&self, index: usize, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
+    pub(crate) fn cell<'a>(&self, index: usize, raw: Option<&'a str>) -> Result<Cell<'a>, Cause> {
         self.kept[index].cell(raw)
     }
 
     /// What the kept column of number `index` will hold for a field of plain text.
     ///
     /// # Errors
-    /// As [`Columns::cell`].
-    pub(super) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
+    /// As [`InputColumns::cell`].
+    pub(crate) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
         self.kept[index].text_cell(text)
     }
 
     /// What the kept columns hold for a line that is all text: the text's holds it, the others nothing.
     ///
     /// # Errors
-    /// As [`Columns::cell`].
-    pub(super) fn line_cells<'a>(&self, line: &'a str) -> Result<Vec<Cell<'a>>, Cause> {
+    /// As [`InputColumns::cell`].
+    pub(crate) fn line_cells<'a>(&self, line: &'a str) -> Result<Vec<Cell<'a>>, Cause> {
         let cells = self.kept.iter().map(|column| match self.text.as_ref() {
             Some(text) if *text == column.name => column.text_cell(line),
             _ => Ok(Cell::Null),
@@ -268,7 +266,7 @@ impl Columns {
     }
 
     /// The columns `file` and `line` for `count` rows from `origin` on; none where they are not wanted.
-    pub(super) fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
+    pub(crate) fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
         let Some(places) = &self.places else {
             return Vec::new();
         };
@@ -281,8 +279,8 @@ impl Columns {
         ]
     }
 
-    /// Appends one row; `kept` comes from [`Columns::cell`].
-    pub(super) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
+    /// Appends one row; `kept` comes from [`InputColumns::cell`].
+    pub(crate) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
         self.id.push(id);
         if let Some(places) = &mut self.places {
             let file = place_name(&places.names, origin);
@@ -296,7 +294,7 @@ impl Columns {
 
     /// Decides the types that are not decided yet from the rows at hand. Returns the rows that don't
     /// fit, with the reasons; they hold null.
-    pub(super) fn decide(&mut self) -> BTreeMap<usize, Cause> {
+    pub(crate) fn decide(&mut self) -> BTreeMap<usize, Cause> {
         let mut misfits = BTreeMap::new();
         for column in &mut self.kept {
             let Builder::Undecided(values) = &mut column.builder else {
@@ -323,17 +321,17 @@ impl Columns {
     }
 
     /// Whether the types are those of a window that was closed, or of a table.
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(crate) fn is_fixed(&self) -> bool {
         self.fixed
     }
 
     /// From now on the types stay as they are.
-    pub(super) fn fix(&mut self) {
+    pub(crate) fn fix(&mut self) {
         self.fixed = true;
     }
 
     /// The rows gathered so far; starts anew.
-    pub(super) fn finish(&mut self) -> Result<RecordBatch> {
+    pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let mut arrays = vec![self.id.finish()];
         for column in &mut self.kept {
             let array = column.builder.finish();
@@ -351,22 +349,22 @@ impl Columns {
 }
 
 /// The error for columns that do not go together.
-pub(super) fn unsound(error: ArrowError) -> Error {
+pub(crate) fn unsound(error: ArrowError) -> Error {
     Error::internal(format!("columns of the input: {error}"))
 }
 
-fn schema(id: &Builder, kept: &[Column], places: bool) -> SchemaRef {
+fn schema(id: &Builder, kept: &[KeptColumn], places: bool) -> SchemaRef {
     let own = |name, kind| Arc::new(Field::new(name, kind, true));
     let places = places.then(|| [own("file", DataType::Utf8), own("line", DataType::Int64)]);
     let fields = [own("id", id.data_type())]
         .into_iter()
-        .chain(kept.iter().map(Column::field))
+        .chain(kept.iter().map(KeptColumn::field))
         .chain(places.into_iter().flatten());
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
 /// Whether a column's strings are JSON values as they were written.
-pub(super) fn is_json(field: &Field) -> bool {
+pub(crate) fn is_json(field: &Field) -> bool {
     let kind = field.metadata().get(JSON_COLUMN.0);
     kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }

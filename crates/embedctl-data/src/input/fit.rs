@@ -1,26 +1,24 @@
 //! From a table's type to a window's: as it is, unless `--keep NAME:TYPE`, another file or the id says
 //! otherwise.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use half::f16;
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray,
+    downcast_integer, new_null_array,
+};
+use arrow::compute::kernels::cmp::distinct;
+use arrow::compute::{and, cast, is_not_null, is_null};
+use arrow::datatypes::DataType;
 
 use super::columns::unsound;
-use crate::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float16Array, Float64Array, Int64Array,
-    LargeStringArray, PrimitiveArray, StringArray, StringViewArray, downcast_integer, make_array,
-    new_null_array,
-};
-use crate::arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
-use crate::arrow::retype;
-
 use super::fields::KeepType;
-use super::texts::{Strings, is_text, unpacked};
+use super::texts::{is_text, string, strings, unpacked};
+use crate::retype::{self, exact_cast};
 use embedctl_common::error::{Error, Result};
 
 /// Whether `--keep NAME:TYPE` takes a column of this type.
-pub(super) fn takes(wanted: KeepType, from: &DataType) -> bool {
+pub(crate) fn takes(wanted: KeepType, from: &DataType) -> bool {
     if let DataType::Dictionary(_, values) = from {
         return takes(wanted, values);
     }
@@ -35,7 +33,7 @@ pub(super) fn takes(wanted: KeepType, from: &DataType) -> bool {
 }
 
 /// Whether values of `from` can follow values of `to` in one column, each as it is.
-pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn follows(from: &DataType, to: &DataType) -> bool {
     if of_several(from) == *to || *from == DataType::Null {
         return true;
     }
@@ -52,12 +50,12 @@ pub(super) fn follows(from: &DataType, to: &DataType) -> bool {
 }
 
 /// The type of a column that holds values of `from`, of which several tables and batches come together.
-pub(super) fn of_several(from: &DataType) -> DataType {
+pub(crate) fn of_several(from: &DataType) -> DataType {
     retype::of_type(from, retype::wide_keys)
 }
 
 /// Whether a column of type `to` holds this integer, where it holds integers.
-pub(super) fn holds(to: &DataType, number: i64) -> bool {
+pub(crate) fn holds(to: &DataType, number: i64) -> bool {
     macro_rules! whole {
         ($type:ty) => {
             <$type as ArrowPrimitiveType>::Native::try_from(number).is_ok()
@@ -71,72 +69,55 @@ pub(super) fn holds(to: &DataType, number: i64) -> bool {
 
 /// `array` as a column of type `to`. What doesn't fit is null there: see [`misfits`].
 ///
+/// Arrow casts between numbers and between strings. Texts are parsed here, since arrow also takes ` 5`, `tru` and `inf`;
+/// so are decimals, which arrow rounds twice on their way to a float.
+///
 /// # Errors
 /// If `to` is not a type that [`takes`] and [`follows`] lead to.
-pub(super) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    if array.data_type() == to {
-        return Ok(Arc::clone(array));
-    }
+pub(crate) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if of_several(array.data_type()) == *to {
-        let wide = retype::retyped(array.to_data(), to).map_err(unsound)?;
-        return Ok(make_array(wide));
+        return exact_cast(array, to).map_err(unsound);
     }
-    let array = &unpacked(array).map_err(unsound)?;
+    let array = &unpacked(array)?;
     let kind = array.data_type();
-    if kind == to {
-        return Ok(Arc::clone(array));
-    }
     macro_rules! whole {
         ($type:ty) => {{
-            let fitting = integers(array)?.map(|value| value?.try_into().ok());
-            Arc::new(fitting.collect::<PrimitiveArray<$type>>())
+            let texts = strings(array)?;
+            let parsed = texts.iter().map(|text| text?.parse().ok());
+            Arc::new(parsed.collect::<PrimitiveArray<$type>>())
         }};
     }
-    let texts = || Strings::new(array);
-    Ok(downcast_integer! {
-        to => (whole),
+    Ok(match to {
         _ if *kind == DataType::Null => new_null_array(to, array.len()),
-        DataType::Float32 => Arc::new(halves(array).unary::<_, Float32Type>(f16::to_f32)),
-        DataType::Float64 => match kind {
-            DataType::Float16 => Arc::new(halves(array).unary::<_, Float64Type>(f16::to_f64)),
-            DataType::Float32 => {
-                let narrow = array.as_primitive::<Float32Type>();
-                Arc::new(narrow.unary::<_, Float64Type>(f64::from))
-            }
-            kind if kind.is_integer() => {
-                let wide = integers(array)?.map(|value| value.map(|value| value as f64));
-                Arc::new(wide.collect::<Float64Array>())
-            }
-            _ => {
-                let texts = texts()?;
-                let number = |text: &str| text.parse().ok().filter(|it: &f64| it.is_finite());
-                let parsed = texts.iter().map(|text| number(text?));
-                Arc::new(parsed.collect::<Float64Array>())
-            }
-        },
-        DataType::Boolean => Arc::new((texts()?.iter()).map(|text| truth(text?)).collect::<BooleanArray>()),
-        DataType::Utf8 => Arc::new(texts()?.iter().collect::<StringArray>()),
-        DataType::LargeUtf8 => Arc::new(texts()?.iter().collect::<LargeStringArray>()),
-        DataType::Utf8View => Arc::new(texts()?.iter().collect::<StringViewArray>()),
-        DataType::Dictionary(keys, values) => {
-            let (texts, mut numbers) = (texts()?, HashMap::new());
-            let mut distinct = Vec::new();
-            let found = texts.iter().map(|text| {
-                let number = numbers.entry(text?).or_insert_with(|| {
-                    distinct.push(text);
-                    distinct.len() as i64 - 1
-                });
-                Some(*number)
-            });
-            let found: ArrayRef = Arc::new(found.collect::<Int64Array>());
-            let distinct: ArrayRef = Arc::new(StringViewArray::from(distinct));
-            let values = fit(&distinct, values)?.to_data();
-            let keys = fit(&found, keys)?.to_data().into_builder();
-            let both = keys.data_type(to.clone()).add_child_data(values).build();
-            make_array(both.map_err(unsound)?)
+        to if is_text(to) => {
+            let texts: ArrayRef = Arc::new(strings(array)?);
+            exact_cast(&texts, to).map_err(unsound)?
         }
-        _ => return Err(Error::internal(format!("a column of {kind} as one of {to}"))),
+        DataType::Boolean if is_text(kind) => {
+            let texts = strings(array)?;
+            Arc::new(
+                (texts.iter())
+                    .map(|text| truth(text?))
+                    .collect::<BooleanArray>(),
+            )
+        }
+        DataType::Float64 if is_text(kind) || kind.is_decimal() => {
+            let texts = strings(array)?;
+            let number = |text: &str| text.parse().ok().filter(|it: &f64| it.is_finite());
+            let parsed = texts.iter().map(|text| number(text?));
+            Arc::new(parsed.collect::<Float64Array>())
+        }
+        to if is_text(kind) => downcast_integer! {
+            to => (whole),
+            _ => return Err(no_way(kind, to)),
+        },
+        to if follows(kind, to) => cast(array, to).map_err(unsound)?,
+        to => return Err(no_way(kind, to)),
     })
+}
+
+fn no_way(from: &DataType, to: &DataType) -> Error {
+    Error::internal(format!("a column of {from} as one of {to}"))
 }
 
 /// The words that stand for truth in tables elsewhere, too.
@@ -148,62 +129,35 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// The integers that the values are, or that their texts are.
-fn integers(array: &ArrayRef) -> Result<impl Iterator<Item = Option<i128>>> {
-    type Value<'a> = Box<dyn Fn(usize) -> Option<i128> + 'a>;
-    macro_rules! own {
-        ($type:ty) => {{
-            let array = array.as_primitive::<$type>();
-            Box::new(|row| array.is_valid(row).then(|| array.value(row).into())) as Value<'_>
-        }};
-    }
-    let value = downcast_integer! {
-        array.data_type() => (own),
-        _ => {
-            let texts = Strings::new(array)?;
-            Box::new(move |row| texts.get(row)?.parse().ok())
-        }
-    };
-    Ok((0..array.len()).map(value))
-}
-
-fn halves(array: &ArrayRef) -> &Float16Array {
-    array.as_primitive()
-}
-
 /// The rows that have a value in `before` and none in `after`.
-pub(super) fn misfits<'a>(
-    before: &'a ArrayRef,
-    after: &'a ArrayRef,
-) -> impl Iterator<Item = usize> + 'a {
-    let lost = after.null_count() > before.logical_null_count();
-    let rows = if lost { 0..after.len() } else { 0..0 };
-    let nulls = before.logical_nulls();
-    rows.filter(move |&row| {
-        after.is_null(row) && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
-    })
+pub(crate) fn misfits(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
+    if after.logical_null_count() <= before.logical_null_count() {
+        return Ok(Vec::new());
+    }
+    let lost = is_not_null(before).and_then(|there| and(&there, &is_null(after)?));
+    Ok(rows(&lost.map_err(unsound)?))
 }
 
 /// The rows whose integers a column of floats holds rounded.
-pub(super) fn rounded(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
-    let before = unpacked(before).map_err(unsound)?;
-    let (true, Some(floats)) = (
-        before.data_type().is_integer(),
-        after.as_primitive_opt::<Float64Type>(),
-    ) else {
+pub(crate) fn rounded(before: &ArrayRef, after: &ArrayRef) -> Result<Vec<usize>> {
+    let before = unpacked(before)?;
+    if !before.data_type().is_integer() || *after.data_type() != DataType::Float64 {
         return Ok(Vec::new());
-    };
-    let both = integers(&before)?.zip(floats.iter()).enumerate();
-    let rounded = both.filter(|(_, (whole, float))| *whole != float.map(|float| float as i128));
-    Ok(rounded.map(|(row, _)| row).collect())
+    }
+    let back = cast(after, before.data_type());
+    let changed = back.and_then(|back| distinct(&before, &back));
+    Ok(rows(&changed.map_err(unsound)?))
+}
+
+fn rows(those: &BooleanArray) -> Vec<usize> {
+    those.values().set_indices().collect()
 }
 
 /// Rows whose string is no JSON.
-pub(super) fn not_json(array: &ArrayRef) -> Result<Vec<usize>> {
-    let strings = Strings::new(array)?;
+pub(crate) fn not_json(array: &ArrayRef) -> Result<Vec<usize>> {
+    let strings = strings(array)?;
     let wrong = |row: &usize| {
-        strings
-            .get(*row)
+        string(&strings, *row)
             .is_some_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_err())
     };
     Ok((0..array.len()).filter(wrong).collect())

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Kinds of JSON values; numbers in two, as integers are kept exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JsonType {
+pub(crate) enum JsonType {
     Null,
     Bool,
     Integer,
@@ -30,7 +30,7 @@ impl fmt::Display for JsonType {
 }
 
 /// The kind of `raw`, one valid JSON value without space around it.
-pub(super) fn kind(raw: &str) -> JsonType {
+pub(crate) fn kind(raw: &str) -> JsonType {
     match raw.as_bytes().first() {
         Some(b'"') => JsonType::String,
         Some(b'{') => JsonType::Object,
@@ -45,7 +45,7 @@ pub(super) fn kind(raw: &str) -> JsonType {
 /// The string that `raw`, a valid JSON string, stands for; borrowed where nothing is escaped.
 ///
 /// Only an escape that is no character (half a surrogate pair) is wrong in a valid JSON string.
-pub(super) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
+pub(crate) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
     let inner = &raw[1..raw.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Ok(Cow::Borrowed(inner));
@@ -56,7 +56,7 @@ pub(super) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
 }
 
 /// What `serde_json` says, without the place it adds.
-pub(super) fn message(error: &serde_json::Error) -> String {
+pub(crate) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.rfind(" at line ") {
         Some(end) => message[..end].to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn message(error: &serde_json::Error) -> String {
 }
 
 /// The start of a value, for messages.
-pub(super) fn excerpt(raw: &str) -> Cow<'_, str> {
+pub(crate) fn excerpt(raw: &str) -> Cow<'_, str> {
     const SHOWN: usize = 40;
     match raw.char_indices().nth(SHOWN) {
         None => Cow::Borrowed(raw),

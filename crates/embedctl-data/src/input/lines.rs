@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read};
 
 use memchr::memchr;
 
-use super::format::{ARROW, PARQUET};
+use crate::formats::input::may_begin;
 use crate::record::Reject;
 
 /// How much is read at a time.
@@ -17,7 +17,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One line, without its end (`\n` or `\r\n`).
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// Its bytes; of a line above the limit the first ones only.
     pub bytes: &'a [u8],
     /// How long the whole line is.
@@ -30,7 +30,7 @@ pub(super) struct Line<'a> {
 
 /// How a stream starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(crate) enum TextStart {
     /// Nothing speaks against UTF-8.
     Utf8,
     /// UTF-16, as iconv calls it: a byte-order mark and an ASCII character, or two ASCII characters without a
@@ -39,7 +39,7 @@ pub(super) enum Start {
 }
 
 /// Reads lines.
-pub(super) struct LineReader {
+pub(crate) struct LineReader {
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     /// Bytes read and not yet returned lie at `start..end`; no line ends in `start..scanned`.
@@ -56,7 +56,7 @@ pub(super) struct LineReader {
 
 impl LineReader {
     /// Reads nothing yet. Lines above `limit` bytes are returned in part.
-    pub(super) fn new(reader: Box<dyn Read + Send>, limit: usize) -> Self {
+    pub(crate) fn new(reader: Box<dyn Read + Send>, limit: usize) -> Self {
         Self {
             reader,
             buffer: vec![0; CHUNK],
@@ -71,7 +71,7 @@ impl LineReader {
     }
 
     /// The same for what follows `number` lines and `offset` bytes of a stream.
-    pub(super) fn behind(
+    pub(crate) fn behind(
         reader: Box<dyn Read + Send>,
         limit: usize,
         number: u64,
@@ -85,12 +85,12 @@ impl LineReader {
     }
 
     /// What was read of the stream and not returned yet.
-    pub(super) fn ahead(&self) -> &[u8] {
+    pub(crate) fn ahead(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// Looks at the first bytes, and drops a UTF-8 byte-order mark.
-    pub(super) fn begin(&mut self) -> io::Result<Start> {
+    pub(crate) fn begin(&mut self) -> io::Result<TextStart> {
         // A terminal or a pipe may give one byte at a time: wait for more only where they matter.
         let matters = |bytes: &[u8]| {
             let utf16 = matches!(
@@ -100,31 +100,30 @@ impl LineReader {
             // A line of one byte is whole; of anything else there is more to come.
             matches!(bytes, [first] if *first != b'\n')
                 || (utf16 && bytes.len() < 4)
-                || [BYTE_ORDER_MARK, PARQUET, ARROW]
-                    .iter()
-                    .any(|start| bytes.len() < start.len() && start.starts_with(bytes))
+                || (bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes))
+                || may_begin(bytes)
         };
         while !self.ended && matters(&self.buffer[self.start..self.end]) {
             self.fill()?;
         }
         match &self.buffer[self.start..self.end] {
             &[0xff, 0xfe, ascii, 0, ..] | &[0xfe, 0xff, 0, ascii, ..] if ascii != 0 => {
-                return Ok(Start::Utf16("UTF-16"));
+                return Ok(TextStart::Utf16("UTF-16"));
             }
             &[first, 0, second, 0, ..] if first != 0 && second != 0 => {
-                return Ok(Start::Utf16("UTF-16LE"));
+                return Ok(TextStart::Utf16("UTF-16LE"));
             }
             &[0, first, 0, second, ..] if first != 0 && second != 0 => {
-                return Ok(Start::Utf16("UTF-16BE"));
+                return Ok(TextStart::Utf16("UTF-16BE"));
             }
             bytes if bytes.starts_with(BYTE_ORDER_MARK) => self.consume(BYTE_ORDER_MARK.len()),
             _ => {}
         }
-        Ok(Start::Utf8)
+        Ok(TextStart::Utf8)
     }
 
     /// The next line; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             if let Some(found) = memchr(b'\n', &self.buffer[self.scanned..self.end]) {
                 let end = self.scanned + found;
@@ -146,7 +145,7 @@ impl LineReader {
     }
 
     /// Whether a line can be had without a read, or is too long to be kept.
-    pub(super) fn has_line(&mut self) -> bool {
+    pub(crate) fn has_line(&mut self) -> bool {
         match memchr(b'\n', &self.buffer[self.scanned..self.end]) {
             // What is scanned is not scanned again.
             Some(found) => self.scanned += found,
@@ -156,17 +155,17 @@ impl LineReader {
     }
 
     /// Reads once, for a line that is not all here yet.
-    pub(super) fn read_on(&mut self) -> io::Result<()> {
+    pub(crate) fn read_on(&mut self) -> io::Result<()> {
         self.fill()
     }
 
     /// How many lines were returned.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// How many bytes of the stream were returned.
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
@@ -256,4 +255,5 @@ impl LineReader {
 }
 
 #[cfg(test)]
+#[path = "lines_tests.rs"]
 mod tests;

@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use walkdir::{DirEntry, WalkDir};
 
-use super::format::{self, InputFormat};
 use super::source::Source;
+use crate::formats::input::{self as format, InputFormat};
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::{Address, Storage};
 

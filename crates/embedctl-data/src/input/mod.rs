@@ -11,42 +11,38 @@
 //! above the limit is rejected while it is being read. A reader of tables holds one decoded batch more.
 
 mod builder;
-mod cells;
-mod columnar;
-mod columns;
-mod compression;
-mod csv;
-mod fields;
+pub(crate) mod cells;
+pub(crate) mod columnar;
+pub(crate) mod columns;
+pub(crate) mod compression;
+pub(crate) mod fields;
 mod fit;
-mod format;
-mod json;
-mod jsonl;
+pub(crate) mod json;
 mod lines;
 mod list;
-mod options;
-mod pace;
-mod parse;
-mod paths;
+pub(crate) mod options;
+pub(crate) mod pace;
+pub(crate) mod parse;
+pub(crate) mod paths;
 mod plan;
-mod reader;
-mod rows;
+pub(crate) mod reader;
+pub(crate) mod rows;
 mod sample;
-mod source;
+pub(crate) mod source;
 mod template;
-mod text;
 mod texts;
-mod window;
+pub(crate) mod window;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::SchemaRef;
+use arrow::datatypes::SchemaRef;
 
+pub use crate::formats::input::InputFormat;
 pub use fields::{IdType, Keep, KeepType};
-pub use format::InputFormat;
 pub use list::{expand, resolve};
 pub use options::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, Delimiter, InputOptions, Part, Share,
@@ -56,17 +52,15 @@ pub use pace::Settled;
 pub use source::Source;
 pub use template::Template;
 
-pub use columnar::{Chunks, check_arrow_file, next_arrow_batch};
+pub use crate::formats::arrow::{check_arrow_file, next_arrow_batch};
 
 use crate::position::{Position, Seek};
 use crate::record::{SourceNames, Window};
-use columns::Columns;
-use csv::CsvReader;
+use columns::InputColumns;
 use embedctl_common::error::{Error, Result};
 use pace::Pace;
 use parse::Parser;
 use reader::{Filled, Reader};
-use rows::RowReader;
 use sample::Sampler;
 use source::{From, Planned, Stdin};
 use window::Filling;
@@ -134,7 +128,7 @@ impl RecordReader {
             .collect::<Result<Vec<_>>>()?;
         plan::check_sources(&sources, &options)?;
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
-        let mut columns = Columns::new(&options, &names);
+        let mut columns = InputColumns::new(&options, &names);
         if let Some(schema) = &options.columns {
             columns.go_on(schema).map_err(Error::usage)?;
         }
@@ -193,7 +187,7 @@ impl RecordReader {
     /// If its footer cannot be read.
     pub fn stretches(&self, number: usize) -> Result<Option<Vec<u64>>> {
         match self.sources.get(number) {
-            Some(source) if source.format.is_table() => columnar::stretches(source),
+            Some(source) => source.format.spec().stretches(source),
             _ => Ok(None),
         }
     }
@@ -317,18 +311,8 @@ impl RecordReader {
             stdin: &mut self.stdin,
             pace: &mut self.pace,
         };
-        let options = &self.options;
-        self.opened = match source.format {
-            InputFormat::Parquet | InputFormat::Arrow => {
-                columnar::open(source, options, &mut from, filling)?
-            }
-            InputFormat::Csv | InputFormat::Tsv => Some(Box::new(CsvReader::open(
-                source, options, &mut from, filling,
-            )?)),
-            InputFormat::Text | InputFormat::Jsonl => Some(Box::new(RowReader::open(
-                source, options, &mut from, filling,
-            )?)),
-        };
+        let format = source.format.spec();
+        self.opened = format.open(source, &self.options, &mut from, filling)?;
         Ok(self.opened.is_some())
     }
 

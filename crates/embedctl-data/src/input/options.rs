@@ -4,15 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::fields::{IdType, Keep};
-use super::format::InputFormat;
 use super::template::Template;
-use crate::arrow::datatypes::SchemaRef;
+use crate::formats::input::InputFormat;
 use crate::position::Position;
+use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
 
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
-pub(super) const MOST_BYTES: usize = 1 << 30;
+pub(crate) const MOST_BYTES: usize = 1 << 30;
 
 /// Records in a window at most, unless the caller says otherwise.
 pub const DEFAULT_WINDOW_ROWS: usize = 8192;
@@ -21,7 +21,7 @@ pub const DEFAULT_WINDOW_ROWS: usize = 8192;
 pub const WINDOW_BYTES: usize = 16 << 20;
 
 /// What stands for all fields in `--keep`.
-pub(super) const ALL: &str = "*";
+pub(crate) const ALL: &str = "*";
 
 /// Bytes of a record at most, unless the caller says otherwise.
 pub const DEFAULT_MAX_RECORD_BYTES: usize = 4 << 20;
@@ -89,7 +89,7 @@ pub struct Share {
 
 /// A byte that parts the fields of CSV: of ASCII, and neither a quote nor part of a line's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delimiter(pub(super) u8);
+pub struct Delimiter(pub(crate) u8);
 
 impl FromStr for Delimiter {
     type Err = Cause;
@@ -141,17 +141,17 @@ pub enum Part {
 
 impl InputOptions {
     /// Whether the user has named the field of the id: the default need not be there, ids are null then.
-    pub(super) fn names_id(&self) -> bool {
+    pub(crate) fn names_id(&self) -> bool {
         self.id_field != Self::default().id_field
     }
 
     /// Whether all fields are kept.
-    pub(super) fn keeps_all(&self) -> bool {
+    pub(crate) fn keeps_all(&self) -> bool {
         self.keep.iter().any(|keep| keep.name == ALL)
     }
 
     /// The fields that are kept by name.
-    pub(super) fn kept(&self) -> impl Iterator<Item = &Keep> {
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &Keep> {
         self.keep.iter().filter(|keep| keep.name != ALL)
     }
 
@@ -165,7 +165,7 @@ impl InputOptions {
     }
 
     /// The fields that texts are made of, and the option that names them.
-    pub(super) fn texts(&self) -> (Setting, &[String]) {
+    pub(crate) fn texts(&self) -> (Setting, &[String]) {
         match &self.text_template {
             Some(template) => (TEXT_TEMPLATE, template.fields()),
             None => (TEXT_FIELD, std::slice::from_ref(&self.text_field)),

@@ -27,7 +27,7 @@ type Chunk = io::Result<Vec<u8>>;
 
 /// A source that is read ahead of its reader.
 #[derive(Clone)]
-pub(super) struct Ahead(Arc<Mutex<Inlet>>);
+pub(crate) struct Ahead(Arc<Mutex<Inlet>>);
 
 /// What was read and not yet taken.
 struct Inlet {
@@ -43,7 +43,7 @@ impl Ahead {
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub(super) fn of(mut source: Box<dyn Read + Send>) -> Result<Self> {
+    pub(crate) fn of(mut source: Box<dyn Read + Send>) -> Result<Self> {
         let (sender, chunks) = bounded(CHUNKS_AHEAD);
         // Nobody waits for it: it may be in the middle of a read that never returns.
         spawn("ahead", move || {
@@ -116,19 +116,19 @@ impl Settled {
 }
 
 /// When to hand on a window that is not full.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     settled: (Sender<()>, Receiver<()>),
     in_flight: u64,
     /// Whether somebody writes windows as they come, and tells; otherwise a pause ends none.
     is_told: bool,
     /// Whether somebody waits for the output.
-    pub(super) is_awaited: bool,
+    pub(crate) is_awaited: bool,
     /// The source that is read, if it may pause.
-    pub(super) source: Option<Ahead>,
+    pub(crate) source: Option<Ahead>,
 }
 
 impl Pace {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             settled: unbounded(),
             in_flight: 0,
@@ -139,24 +139,24 @@ impl Pace {
     }
 
     /// For whoever writes the windows.
-    pub(super) fn settled(&mut self) -> Settled {
+    pub(crate) fn settled(&mut self) -> Settled {
         self.is_told = true;
         Settled(self.settled.0.clone())
     }
 
     /// A window was handed on.
-    pub(super) fn handed_on(&mut self) {
+    pub(crate) fn handed_on(&mut self) {
         self.in_flight += 1;
     }
 
     /// Whether a pause may end a window; `decides`: one by which it is decided what all others hold.
-    pub(super) fn may_end(&self, decides: bool) -> bool {
+    pub(crate) fn may_end(&self, decides: bool) -> bool {
         self.is_told && (self.is_awaited || !decides)
     }
 
     /// Waits until the source has something to read, or until it pauses while no window is in flight: true
     /// then. False at once where no pause may end the window.
-    pub(super) fn pauses(&mut self, decides: bool) -> bool {
+    pub(crate) fn pauses(&mut self, decides: bool) -> bool {
         let Some(source) = self.source.as_ref().filter(|_| self.may_end(decides)) else {
             return false;
         };
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn an_error_comes_after_what_was_read_before_it() {
-        struct Fails(bool);
-        impl Read for Fails {
+        struct FailsAfterwards(bool);
+        impl Read for FailsAfterwards {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
                 if std::mem::replace(&mut self.0, true) {
                     return Err(io::Error::other("broken"));
@@ -275,7 +275,7 @@ mod tests {
                 Ok(1)
             }
         }
-        let mut ahead = Ahead::of(Box::new(Fails(false))).unwrap();
+        let mut ahead = Ahead::of(Box::new(FailsAfterwards(false))).unwrap();
         let mut bytes = Vec::new();
         let error = ahead.read_to_end(&mut bytes).unwrap_err();
         assert_eq!(

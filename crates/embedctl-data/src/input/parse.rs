@@ -3,20 +3,20 @@
 use std::str;
 use std::sync::Arc;
 
-use super::columns::Columns;
-use super::format::InputFormat;
-use super::jsonl::{self, Jsonl, Unseen};
+use super::columns::InputColumns;
 use super::lines::Line;
 use super::options::InputOptions;
 use super::source::Planned;
-use super::text;
 use super::window::{Known, Record};
+use crate::formats::input::InputFormat;
+use crate::formats::jsonl::{self, Jsonl, Unseen};
+use crate::formats::text;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
 
 /// What a line holds.
 #[derive(Debug)]
-pub(super) enum Parsed<'a> {
+pub(crate) enum Parsed<'a> {
     Record(Record<'a>),
     /// A bad record, and why it is one.
     Reject(Cause),
@@ -25,7 +25,7 @@ pub(super) enum Parsed<'a> {
 }
 
 /// Why a record above the limit is rejected.
-pub(super) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
+pub(crate) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
     Cause::of(format!(
         "the {what} has {length} bytes, more than the limit of {limit}"
     ))
@@ -33,7 +33,7 @@ pub(super) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
 }
 
 /// Why a record that is no text is rejected.
-pub(super) fn not_utf8(error: str::Utf8Error) -> Cause {
+pub(crate) fn not_utf8(error: str::Utf8Error) -> Cause {
     Cause::of(format!(
         "the record is not valid UTF-8 at its byte {}",
         error.valid_up_to() + 1
@@ -42,13 +42,13 @@ pub(super) fn not_utf8(error: str::Utf8Error) -> Cause {
 }
 
 /// Parses lines of all formats.
-pub(super) struct Parser {
+pub(crate) struct Parser {
     options: Arc<InputOptions>,
     jsonl: Jsonl,
 }
 
 impl Parser {
-    pub(super) fn new(options: &Arc<InputOptions>) -> Self {
+    pub(crate) fn new(options: &Arc<InputOptions>) -> Self {
         Self {
             jsonl: Jsonl::new(options),
             options: Arc::clone(options),
@@ -64,11 +64,11 @@ impl Parser {
     ///
     /// # Errors
     /// If the source is not what it was taken for.
-    pub(super) fn parse<'a>(
+    pub(crate) fn parse<'a>(
         &mut self,
         source: &Planned,
         line: &Line<'a>,
-        columns: &mut Columns,
+        columns: &mut InputColumns,
         warnings: &mut Vec<String>,
     ) -> Result<Parsed<'a>> {
         if line.length > self.limit() as u64 {
@@ -107,11 +107,11 @@ impl Parser {
     }
 
     /// What can be told of a line that was rejected.
-    pub(super) fn known<'a>(
+    pub(crate) fn known<'a>(
         &self,
         format: InputFormat,
         line: &Line<'a>,
-        columns: &Columns,
+        columns: &InputColumns,
     ) -> Known<'a> {
         let nothing = Known::nothing(columns.kept());
         let text = str::from_utf8(line.bytes);
@@ -129,7 +129,7 @@ impl Parser {
 
     /// Whether what follows depends on where the window at hand ends: types of kept fields, and which named ones
     /// there are.
-    pub(super) fn decides(&self, columns: &Columns) -> bool {
+    pub(crate) fn decides(&self, columns: &InputColumns) -> bool {
         columns.undecided() || self.jsonl.has_unseen()
     }
 
@@ -137,7 +137,7 @@ impl Parser {
     ///
     /// # Errors
     /// If one was in none.
-    pub(super) fn check_seen(&mut self, sources: &[Arc<Planned>]) -> Result<()> {
+    pub(crate) fn check_seen(&mut self, sources: &[Arc<Planned>]) -> Result<()> {
         match self.jsonl.unseen() {
             None => Ok(()),
             Some(Unseen {

@@ -10,21 +10,21 @@ use super::json;
 
 /// The values of the wanted fields of one object, as they are written.
 #[derive(Debug)]
-pub(super) struct Values<'a> {
+pub(crate) struct PathValues<'a> {
     // Two of each field: what stands under its whole name at the top, and what stands at its path.
     slots: Vec<Option<&'a str>>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> PathValues<'a> {
     /// The value of the field that was given as number `index`; `None` where it is missing.
-    pub(super) fn get(&self, index: usize) -> Option<&'a str> {
+    pub(crate) fn get(&self, index: usize) -> Option<&'a str> {
         self.slots[2 * index].or(self.slots[2 * index + 1])
     }
 }
 
 /// Which fields are wanted: a tree of their keys.
 #[derive(Debug, Default)]
-pub(super) struct Paths {
+pub(crate) struct Paths {
     roots: Vec<Node>,
     fields: usize,
 }
@@ -38,7 +38,7 @@ struct Node {
 
 impl Paths {
     /// Wants fields by name. `a.b` is the key `a.b` at the top where there is one, else `b` inside `a`.
-    pub(super) fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+    pub(crate) fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let mut paths = Self::default();
         for name in names {
             let slot = 2 * paths.fields;
@@ -56,19 +56,19 @@ impl Paths {
     }
 
     /// How many fields are wanted.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.fields
     }
 
     /// Wants one more field: the key `name` at the top.
-    pub(super) fn add(&mut self, name: &str) {
+    pub(crate) fn add(&mut self, name: &str) {
         let slot = 2 * self.fields;
         self.fields += 1;
         Node::of(&mut self.roots, name).slots.push(slot);
     }
 
     /// The wanted fields of `object`, one JSON object. Of keys given twice the last one counts.
-    pub(super) fn find<'a>(&self, object: &'a str) -> serde_json::Result<Values<'a>> {
+    pub(crate) fn find<'a>(&self, object: &'a str) -> serde_json::Result<PathValues<'a>> {
         let mut slots = vec![None; 2 * self.fields];
         let mut json = serde_json::Deserializer::from_str(object);
         Object {
@@ -77,7 +77,7 @@ impl Paths {
         }
         .deserialize(&mut json)?;
         json.end()?;
-        Ok(Values { slots })
+        Ok(PathValues { slots })
     }
 }
 
@@ -148,7 +148,7 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(node) = map.next_key_seed(Key(self.nodes))? {
+        while let Some(node) = map.next_key_seed(PathKey(self.nodes))? {
             match node {
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -165,9 +165,9 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
 }
 
 /// Finds the node of a key.
-struct Key<'n>(&'n [Node]);
+struct PathKey<'n>(&'n [Node]);
 
-impl<'n, 'a> DeserializeSeed<'a> for Key<'n> {
+impl<'n, 'a> DeserializeSeed<'a> for PathKey<'n> {
     type Value = Option<&'n Node>;
 
     fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<Self::Value, D::Error> {
@@ -175,7 +175,7 @@ impl<'n, 'a> DeserializeSeed<'a> for Key<'n> {
     }
 }
 
-impl<'n> Visitor<'_> for Key<'n> {
+impl<'n> Visitor<'_> for PathKey<'n> {
     type Value = Option<&'n Node>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,7 +189,7 @@ impl<'n> Visitor<'_> for Key<'n> {
 
 /// The keys of `object` in their order, each once. What stands under them is read as no value, so that it may be of
 /// any size and depth, as for [`Paths::find`].
-pub(super) fn keys(object: &str) -> serde_json::Result<Vec<String>> {
+pub(crate) fn keys(object: &str) -> serde_json::Result<Vec<String>> {
     struct Keys;
     impl<'a> Visitor<'a> for Keys {
         type Value = Vec<String>;

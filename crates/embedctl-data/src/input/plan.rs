@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::fields::KeepType;
-use super::format::InputFormat;
 use super::options::{ALL, InputOptions, MOST_BYTES, Part};
 use super::source::{Planned, Source};
+use crate::formats::input::InputFormat;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
     CSV_DELIMITER, ID_FIELD, KEEP, MAX_RECORD_BYTES, SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE,

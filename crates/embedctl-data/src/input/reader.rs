@@ -3,12 +3,12 @@
 use super::pace::Pace;
 use super::parse::Parser;
 use super::window::Filling;
-use crate::arrow::datatypes::SchemaRef;
 use crate::position::Seek;
+use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
 
 /// How filling a window ended.
-pub(super) enum Filled {
+pub(crate) enum Filled {
     /// The window is full, or the source pauses and nothing is to be done meanwhile.
     Window,
     /// There are no more records.
@@ -16,7 +16,7 @@ pub(super) enum Filled {
 }
 
 /// Reads one source of one format.
-pub(super) trait Reader: Send {
+pub(crate) trait Reader: Send {
     /// Adds records to `filling` until it is full.
     ///
     /// # Errors

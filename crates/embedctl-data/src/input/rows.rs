@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::format::{self, InputFormat};
 use super::options::{InputOptions, Part};
 use super::pace::Pace;
 use super::parse::{Parsed, Parser};
 use super::reader::{Filled, Reader};
 use super::source::{From, OpenSource, Planned};
 use super::window::Filling;
+use crate::formats::input::{self as format, InputFormat};
 use crate::position::Seek;
 use crate::record::Origin;
 use embedctl_common::error::Result;
 
 /// Reads lines.
-pub(super) struct RowReader {
+pub(crate) struct RowReader {
     source: Arc<Planned>,
     opened: OpenSource,
     /// The byte at which no line of this part begins any more.

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use super::columns::unsound;
-use crate::arrow::array::{BooleanArray, RecordBatch};
-use crate::arrow::compute::{concat_batches, filter_record_batch};
 use crate::record::{Origin, Reject, Texts, Window};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::{concat_batches, filter_record_batch};
 use embedctl_common::error::Result;
 
 /// Draws from the windows of an input.

@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::compression::{self, Counted, Decoded, Encoding};
-use super::format::{self, InputFormat};
+use super::compression::{self, Counted, Decoded, SourceCompression};
 use super::json;
-use super::lines::{LineReader, Start};
+use super::lines::{LineReader, TextStart};
 use super::options::Part;
 use super::pace::{Ahead, Pace};
+use crate::formats::input::{self as format, InputFormat};
 use crate::position::Seek;
 use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
 use embedctl_common::setting::Setting;
 use embedctl_storage::{Bytes, FileBytes, Readable};
 
 /// How standard input is called in messages.
-pub(super) const STDIN: &str = "standard input";
+pub(crate) const STDIN: &str = "standard input";
 
 /// Where records come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl std::convert::From<PathBuf> for Source {
 
 /// A source that was looked at.
 #[derive(Debug, Clone)]
-pub(super) struct Planned {
+pub(crate) struct Planned {
     /// Its place among the sources.
     pub index: u32,
     pub source: Source,
@@ -65,7 +65,7 @@ pub(super) struct Planned {
     /// Whether nobody said that this is text.
     pub guessed: bool,
     /// The compression that its name promises.
-    pub encoding: Option<Encoding>,
+    pub encoding: Option<SourceCompression>,
     /// Its size, where it is a regular file or an object.
     pub bytes: Option<u64>,
     /// What of it is read.
@@ -86,14 +86,14 @@ fn unknown(name: &str) -> Error {
 }
 
 /// Standard input, taken once.
-pub(super) struct Stdin {
+pub(crate) struct Stdin {
     pub reader: Box<dyn Read + Send>,
     pub bytes: Option<u64>,
 }
 
 impl Stdin {
     /// Reads nothing.
-    pub(super) fn take() -> Self {
+    pub(crate) fn take() -> Self {
         #[cfg(unix)]
         {
             use std::io::Seek;
@@ -121,7 +121,7 @@ impl Stdin {
 }
 
 /// What a source is opened from: standard input, and what tells when it pauses.
-pub(super) struct From<'r> {
+pub(crate) struct From<'r> {
     pub stdin: &'r mut Option<Stdin>,
     pub pace: &'r mut Pace,
 }
@@ -131,7 +131,7 @@ impl Planned {
     /// that cannot be read fails now, and thousands need no descriptors. Anything else can be opened only
     /// once (a process substitution), or must not be opened before its turn (a FIFO whose writer serves
     /// another one first).
-    pub(super) fn new(
+    pub(crate) fn new(
         index: u32,
         source: &Source,
         format: Option<InputFormat>,
@@ -213,7 +213,7 @@ impl Planned {
     }
 
     /// Its bytes, where they can be read anywhere.
-    pub(super) fn bytes(&self) -> Option<Arc<dyn Bytes>> {
+    pub(crate) fn bytes(&self) -> Option<Arc<dyn Bytes>> {
         match &self.source {
             Source::Object(object) => Some(Arc::clone(&object.bytes)),
             Source::Path(path) => Some(Arc::new(FileBytes::new(path, self.bytes?))),
@@ -222,7 +222,7 @@ impl Planned {
     }
 
     /// Its bytes in order, from the beginning; those of a source that may pause are read ahead.
-    pub(super) fn stream(&self, from: &mut From<'_>) -> Result<Box<dyn Read + Send>> {
+    pub(crate) fn stream(&self, from: &mut From<'_>) -> Result<Box<dyn Read + Send>> {
         let reader: Box<dyn Read + Send> = match &self.source {
             Source::Stdin => match from.stdin.take() {
                 Some(stdin) => stdin.reader,
@@ -245,13 +245,13 @@ impl Planned {
     }
 
     /// What was asked for cannot be had from this source.
-    pub(super) fn usage(&self, cause: impl Into<Cause>) -> Error {
+    pub(crate) fn usage(&self, cause: impl Into<Cause>) -> Error {
         let cause = cause.into();
         Error::usage(cause.map(|reason| format!("{}: {reason}", self.name)))
     }
 
     /// It has no such field, but others.
-    pub(super) fn missing<'n>(
+    pub(crate) fn missing<'n>(
         &self,
         option: Setting,
         name: &str,
@@ -277,12 +277,12 @@ impl Planned {
     }
 
     /// See [`super::Listed::is_whole`].
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.encoding.is_some() || self.format.has_header()
     }
 
     /// Whether it is a pipe, a device, or something else whose size nobody knows.
-    pub(super) fn may_pause(&self) -> bool {
+    pub(crate) fn may_pause(&self) -> bool {
         self.bytes.is_none()
     }
 
@@ -299,12 +299,12 @@ impl Planned {
             return Ok(OpenSource {
                 compressed: counted.count(),
                 lines: LineReader::behind(Box::new(counted), limit, lines, byte),
-                encoding: Encoding::Plain,
+                encoding: SourceCompression::Plain,
             });
         }
         let reader = self.stream(from)?;
         let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
-            let named = self.encoding.unwrap_or(Encoding::Plain);
+            let named = self.encoding.unwrap_or(SourceCompression::Plain);
             let reason = compression::explain_start(named, &error);
             self.error(reason, 0, error)
         })?;
@@ -319,11 +319,11 @@ impl Planned {
             compressed: consumed,
         };
         match opened.lines.begin() {
-            Ok(Start::Utf8) => {
+            Ok(TextStart::Utf8) => {
                 self.skip(&mut opened)?;
                 Ok(opened)
             }
-            Ok(Start::Utf16(name)) => Err(Error::input(Place::file(&self.name), "is UTF-16")
+            Ok(TextStart::Utf16(name)) => Err(Error::input(Place::file(&self.name), "is UTF-16")
                 .with_remedy(format!(
                     "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
                 ))),
@@ -338,7 +338,7 @@ impl Planned {
             Part::Bytes { start, .. } => start,
             Part::Whole | Part::Rows { .. } => 0,
         };
-        if byte > 0 && opened.encoding != Encoding::Plain {
+        if byte > 0 && opened.encoding != SourceCompression::Plain {
             return Err(self.usage("a compressed input cannot be read in parts"));
         }
         while opened.lines.number() < lines || opened.lines.offset() < byte {
@@ -352,7 +352,7 @@ impl Planned {
     }
 
     /// The error of a source that cannot be read on.
-    pub(super) fn failed(&self, opened: &OpenSource, error: io::Error) -> Error {
+    pub(crate) fn failed(&self, opened: &OpenSource, error: io::Error) -> Error {
         let reason = compression::explain(opened.encoding, &error);
         self.error(reason, opened.lines.number(), error)
     }
@@ -376,17 +376,17 @@ impl Planned {
 }
 
 /// A source whose turn it is.
-pub(super) struct OpenSource {
+pub(crate) struct OpenSource {
     pub lines: LineReader,
-    encoding: Encoding,
+    encoding: SourceCompression,
     compressed: Arc<AtomicU64>,
 }
 
 impl OpenSource {
     /// Where the next line stands.
-    pub(super) fn place(&self) -> (u64, Seek) {
+    pub(crate) fn place(&self) -> (u64, Seek) {
         let seek = match self.encoding {
-            Encoding::Plain => Seek::Byte {
+            SourceCompression::Plain => Seek::Byte {
                 byte: self.lines.offset(),
             },
             _ => Seek::Reread,
@@ -395,9 +395,9 @@ impl OpenSource {
     }
 
     /// How many bytes of the source (compressed, where it is) were consumed.
-    pub(super) fn consumed(&self) -> u64 {
+    pub(crate) fn consumed(&self) -> u64 {
         match self.encoding {
-            Encoding::Plain => self.lines.offset(),
+            SourceCompression::Plain => self.lines.offset(),
             // What lies decompressed in a buffer counts as consumed; nobody can tell how much it is.
             _ => self.compressed.load(Ordering::Relaxed),
         }

@@ -12,12 +12,12 @@ use embedctl_common::setting::TEXT_TEMPLATE;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     written: String,
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
     fields: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Words(String),
     /// Index into the fields.
     Field(usize),
@@ -63,10 +63,10 @@ impl FromStr for Template {
                         return Err("`{}` names no field".into());
                     }
                     if !words.is_empty() {
-                        parts.push(Part::Words(std::mem::take(&mut words)));
+                        parts.push(TemplatePart::Words(std::mem::take(&mut words)));
                     }
                     let known = fields.iter().position(|field| *field == name);
-                    parts.push(Part::Field(known.unwrap_or(fields.len())));
+                    parts.push(TemplatePart::Field(known.unwrap_or(fields.len())));
                     if known.is_none() {
                         fields.push(name);
                     }
@@ -80,7 +80,7 @@ impl FromStr for Template {
             );
         }
         if !words.is_empty() {
-            parts.push(Part::Words(words));
+            parts.push(TemplatePart::Words(words));
         }
         Ok(Self {
             written: written.to_owned(),
@@ -107,7 +107,7 @@ impl Template {
     ///
     /// # Errors
     /// If no field has a value: the reason.
-    pub(super) fn text<'a>(
+    pub(crate) fn text<'a>(
         &self,
         values: impl IntoIterator<Item = Option<Cow<'a, str>>>,
     ) -> Result<String, Cause> {
@@ -123,8 +123,10 @@ impl Template {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Words(words) => text.push_str(words),
-                Part::Field(index) => text.push_str(values[*index].as_deref().unwrap_or_default()),
+                TemplatePart::Words(words) => text.push_str(words),
+                TemplatePart::Field(index) => {
+                    text.push_str(values[*index].as_deref().unwrap_or_default())
+                }
             }
         }
         Ok(text)

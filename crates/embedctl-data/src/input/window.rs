@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::cells::Cell;
-use super::columns::{Columns, unsound};
-use crate::arrow::array::{BooleanArray, RecordBatch};
-use crate::arrow::compute::{concat_batches, filter_record_batch};
+use super::columns::{InputColumns, unsound};
 use crate::position::Position;
 use crate::record::{Origin, Reject, Texts, Window};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::{concat_batches, filter_record_batch};
 use embedctl_common::error::{Cause, Result};
 
 /// Records of the first window of a run that begins small: enough for every worker.
@@ -16,7 +16,7 @@ const FIRST_ROWS: usize = 64;
 
 /// One record as a format reads it.
 #[derive(Debug)]
-pub(super) struct Record<'a> {
+pub(crate) struct Record<'a> {
     pub text: Cow<'a, str>,
     pub id: Cell<'a>,
     pub kept: Vec<Cell<'a>>,
@@ -24,14 +24,14 @@ pub(super) struct Record<'a> {
 
 /// What is known of a record that cannot be embedded.
 #[derive(Debug)]
-pub(super) struct Known<'a> {
+pub(crate) struct Known<'a> {
     pub id: Cell<'a>,
     pub kept: Vec<Cell<'a>>,
 }
 
 impl Known<'_> {
     /// Nothing, in so many columns.
-    pub(super) fn nothing(kept: usize) -> Self {
+    pub(crate) fn nothing(kept: usize) -> Self {
         Self {
             id: Cell::Null,
             kept: vec![Cell::Null; kept],
@@ -40,7 +40,7 @@ impl Known<'_> {
 }
 
 /// Consecutive rows of a table, ready for the window.
-pub(super) struct Piece<'a> {
+pub(crate) struct Piece<'a> {
     /// The texts in order; `Err`: why the row is rejected.
     pub texts: Vec<Result<Cow<'a, str>, Cause>>,
     /// As many rows, in the schema of the window's columns.
@@ -52,8 +52,8 @@ pub(super) struct Piece<'a> {
 }
 
 /// The window that is being filled.
-pub(super) struct Filling {
-    pub columns: Columns,
+pub(crate) struct Filling {
+    pub columns: InputColumns,
     /// Of tables: what follows one another in this window's columns.
     pieces: Vec<RecordBatch>,
     /// A record batch that is a window of its own, as it came.
@@ -79,7 +79,7 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    pub(super) fn new(columns: Columns, most_rows: usize, most_bytes: usize) -> Self {
+    pub(crate) fn new(columns: InputColumns, most_rows: usize, most_bytes: usize) -> Self {
         Self {
             columns,
             pieces: Vec::new(),
@@ -100,22 +100,22 @@ impl Filling {
     }
 
     /// See [`super::RecordReader::begin_small`].
-    pub(super) fn begin_small(&mut self) {
+    pub(crate) fn begin_small(&mut self) {
         self.rows = FIRST_ROWS.min(self.most_rows);
     }
 
     /// How many records were gathered, rejected ones counted.
-    pub(super) fn records(&self) -> usize {
+    pub(crate) fn records(&self) -> usize {
         self.origins.len() + self.rejects.len()
     }
 
     /// Whether there is nothing to make a window of.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.records() == 0 && self.whole.is_none()
     }
 
     /// Whether it is time to close the window.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.whole.is_some()
             || self.records() > 0
                 && (self.records() >= self.rows() || self.bytes >= self.most_bytes)
@@ -130,7 +130,7 @@ impl Filling {
     }
 
     /// `rows`, or as many as are wanted yet.
-    pub(super) fn at_most(&self, rows: usize) -> usize {
+    pub(crate) fn at_most(&self, rows: usize) -> usize {
         let left = self
             .left
             .map_or(u64::MAX, |left| left.saturating_sub(self.records() as u64));
@@ -138,12 +138,12 @@ impl Filling {
     }
 
     /// Whether as many records were read as are wanted.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.left.is_some_and(|left| self.records() as u64 >= left)
     }
 
     /// How many more rows of these sizes it takes to fill the window; at least one where there is any.
-    pub(super) fn room(&self, sizes: impl Iterator<Item = usize>) -> usize {
+    pub(crate) fn room(&self, sizes: impl Iterator<Item = usize>) -> usize {
         let mut bytes = self.bytes;
         let fits = |size: &usize| {
             let room = bytes < self.most_bytes;
@@ -155,7 +155,7 @@ impl Filling {
     }
 
     /// Takes rows of a table.
-    pub(super) fn accept_piece(&mut self, piece: Piece<'_>) -> Result<()> {
+    pub(crate) fn accept_piece(&mut self, piece: Piece<'_>) -> Result<()> {
         let Piece {
             texts,
             columns,
@@ -187,12 +187,12 @@ impl Filling {
     }
 
     /// Makes the window that of one record batch, whatever its size.
-    pub(super) fn close_with(&mut self, whole: RecordBatch) {
+    pub(crate) fn close_with(&mut self, whole: RecordBatch) {
         self.whole = Some(whole);
     }
 
     /// Takes a record; `raw` is the line that it was read from.
-    pub(super) fn accept(&mut self, origin: Origin, record: &Record<'_>, raw: &[u8]) {
+    pub(crate) fn accept(&mut self, origin: Origin, record: &Record<'_>, raw: &[u8]) {
         if self.columns.undecided() {
             self.raw.push(raw_start(raw).into());
         }
@@ -209,12 +209,12 @@ impl Filling {
     }
 
     /// Takes a record that cannot be embedded, of which so much is known.
-    pub(super) fn reject<'r>(
+    pub(crate) fn reject<'r>(
         &mut self,
         origin: Origin,
         cause: Cause,
         raw: &[u8],
-        known: impl FnOnce(&Columns) -> Known<'r>,
+        known: impl FnOnce(&InputColumns) -> Known<'r>,
     ) {
         if self.keeps_rejected {
             let known = known(&self.columns);
@@ -233,7 +233,7 @@ impl Filling {
     }
 
     /// Closes the window and starts the next.
-    pub(super) fn close(&mut self, consumed: u64, position: Position) -> Result<Window> {
+    pub(crate) fn close(&mut self, consumed: u64, position: Position) -> Result<Window> {
         let mut stays = match self.keeps_rejected {
             true => std::mem::take(&mut self.stays),
             false => vec![true; self.origins.len()],

@@ -1,32 +1,32 @@
 //! The columns `id` and kept fields, as JSON.
 
-use super::json;
-use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray};
-use crate::arrow::datatypes::{DataType, Field};
+use super::json::{self, JsonValues};
 use crate::record::JSON_COLUMN;
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// The columns of some rows, ready to be written row by row.
-pub(super) struct Columns<'a> {
-    columns: Vec<(Vec<u8>, Values<'a>)>,
+pub(crate) struct JsonColumns<'a> {
+    columns: Vec<(Vec<u8>, ColumnValues<'a>)>,
 }
 
 /// A column by how it is written.
-enum Values<'a> {
+enum ColumnValues<'a> {
     /// Texts that are JSON already.
     Json(&'a StringArray),
     /// Any of Arrow's types.
-    Other(json::Append<'a>),
+    Other(JsonValues<'a>),
 }
 
 /// Whether a column's strings are JSON.
-pub(super) fn is_json(field: &Field) -> bool {
+pub(crate) fn is_json(field: &Field) -> bool {
     let kind = field.metadata().get(JSON_COLUMN.0);
     field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }
 
-impl<'a> Columns<'a> {
+impl<'a> JsonColumns<'a> {
     /// Looks at each column's type once.
     ///
     /// # Errors
@@ -36,9 +36,11 @@ impl<'a> Columns<'a> {
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, array)| {
             let values = if is_json(field) {
-                Values::Json(array.as_string())
+                ColumnValues::Json(array.as_string())
             } else {
-                Values::Other(json::values(array).ok_or_else(|| without_form(field))?)
+                ColumnValues::Other(
+                    JsonValues::new(field, array).ok_or_else(|| without_form(field))?,
+                )
             };
             Ok((json::key(field.name()), values))
         });
@@ -52,24 +54,24 @@ impl<'a> Columns<'a> {
     }
 
     /// Appends `"name":value` of one column and row.
-    pub fn write(&self, column: usize, row: usize, out: &mut Vec<u8>) {
+    pub fn write(&mut self, column: usize, row: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.columns[column].0);
         self.write_value(column, row, out);
     }
 
     /// Appends the value of one column and row.
-    pub fn write_value(&self, column: usize, row: usize, out: &mut Vec<u8>) {
-        let (_, values) = &self.columns[column];
+    pub fn write_value(&mut self, column: usize, row: usize, out: &mut Vec<u8>) {
+        let (_, values) = &mut self.columns[column];
         match values {
             // A line break can only stand between tokens here, and a row is a line.
-            Values::Json(array) if array.is_valid(row) => {
+            ColumnValues::Json(array) if array.is_valid(row) => {
                 out.extend(array.value(row).bytes().map(|byte| match byte {
                     b'\n' | b'\r' => b' ',
                     byte => byte,
                 }));
             }
-            Values::Json(_) => out.extend_from_slice(b"null"),
-            Values::Other(append) => append(row, out),
+            ColumnValues::Json(_) => out.extend_from_slice(b"null"),
+            ColumnValues::Other(values) => values.write(row, out),
         }
     }
 }
@@ -83,12 +85,12 @@ fn without_form(field: &Field) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::array::*;
-    use crate::arrow::datatypes::{Float32Type, Int8Type, Schema, UInt8Type};
-    use crate::output::testing::kept_batch;
+    use crate::output::tests::support::kept_batch;
+    use arrow::array::*;
+    use arrow::datatypes::{Float32Type, Int8Type, Schema, UInt8Type};
     use std::sync::Arc;
 
-    fn row(columns: &Columns<'_>, row: usize) -> String {
+    fn row(columns: &mut JsonColumns<'_>, row: usize) -> String {
         let mut out = Vec::new();
         for column in 0..columns.len() {
             if column > 0 {
@@ -102,17 +104,17 @@ mod tests {
     #[test]
     fn every_type_and_its_nulls() {
         let batch = kept_batch();
-        let columns = Columns::new(&batch).unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
         assert_eq!(
-            row(&columns, 0),
+            row(&mut columns, 0),
             r#""id":"ä\"1\"" "a.b":"zwei\nlines" "int":-9007199254740993 "float":0.1 "bool":true "json":{"x": [1, null]}"#
         );
         assert_eq!(
-            row(&columns, 1),
+            row(&mut columns, 1),
             r#""id":null "a.b":null "int":null "float":null "bool":null "json":null"#
         );
         assert_eq!(
-            row(&columns, 2),
+            row(&mut columns, 2),
             r#""id":"" "a.b":"" "int":0 "float":null "bool":false "json":"日本\n""#
         );
     }
@@ -124,7 +126,10 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![field]));
         let array = StringArray::from(vec!["{\r\n\"a\":1}"]);
         let batch = RecordBatch::try_new(schema, vec![Arc::new(array)]).unwrap();
-        assert_eq!(row(&Columns::new(&batch).unwrap(), 0), "\"j\":{  \"a\":1}");
+        assert_eq!(
+            row(&mut JsonColumns::new(&batch).unwrap(), 0),
+            "\"j\":{  \"a\":1}"
+        );
     }
 
     #[test]
@@ -146,13 +151,13 @@ mod tests {
             ("both", Arc::new(both)),
         ])
         .unwrap();
-        let columns = Columns::new(&batch).unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
         assert_eq!(
-            row(&columns, 0),
+            row(&mut columns, 0),
             r#""time":"1970-01-01T00:00:01.500Z" "price":-12.34 "word":"a" "list":[1,null] "both":{"x":null}"#
         );
         assert_eq!(
-            row(&columns, 1),
+            row(&mut columns, 1),
             r#""time":null "price":null "word":null "list":null "both":{"x":null}"#
         );
     }
@@ -178,18 +183,46 @@ mod tests {
             ("lists", Arc::new(lists)),
         ]);
         let batch = batch.unwrap();
-        let columns = Columns::new(&batch).unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
         assert_eq!(
-            row(&columns, 0),
+            row(&mut columns, 0),
             r#""nothing":null "runs":null "map":{"a\"":null} "bytes":"01ab" "lists":[null,0.5]"#
         );
         assert_eq!(
-            row(&columns, 1),
+            row(&mut columns, 1),
             r#""nothing":null "runs":"b" "map":{} "bytes":"0000" "lists":null"#
         );
         // Slices keep their place.
         let slice = batch.slice(1, 1);
-        assert_eq!(row(&Columns::new(&slice).unwrap(), 0), row(&columns, 1));
+        assert_eq!(
+            row(&mut JsonColumns::new(&slice).unwrap(), 0),
+            row(&mut columns, 1)
+        );
+    }
+
+    #[test]
+    fn no_value_is_changed_on_its_way_to_json() {
+        let floats = Float64Array::from(vec![1_700_000_000.5, 1e-5, f64::INFINITY]);
+        let beyond = TimestampSecondArray::from(vec![i64::MAX, 0, -1]);
+        let words = StringArray::from(vec![Some("a"), None]);
+        let words = DictionaryArray::<Int8Type>::new(vec![0, 1, 0].into(), Arc::new(words));
+        let integers = UInt64Array::from(vec![u64::MAX, 9_007_199_254_740_993, 0]);
+        let batch = RecordBatch::try_from_iter([
+            ("float", Arc::new(floats) as ArrayRef),
+            ("time", Arc::new(beyond)),
+            ("word", Arc::new(words)),
+            ("int", Arc::new(integers)),
+        ]);
+        let batch = batch.unwrap();
+        let mut columns = JsonColumns::new(&batch).unwrap();
+        let expected = [
+            r#""float":1700000000.5 "time":null "word":"a" "int":18446744073709551615"#,
+            r#""float":0.00001 "time":"1970-01-01T00:00:00" "word":null "int":9007199254740993"#,
+            r#""float":null "time":"1969-12-31T23:59:59" "word":"a" "int":0"#,
+        ];
+        for (number, expected) in expected.into_iter().enumerate() {
+            assert_eq!(row(&mut columns, number), expected);
+        }
     }
 
     #[test]
@@ -203,7 +236,7 @@ mod tests {
             vec![Arc::new(Int8Array::from(vec![1]))],
         );
         let batch = RecordBatch::try_from_iter([("odd", Arc::new(union.unwrap()) as ArrayRef)]);
-        let error = Columns::new(&batch.unwrap()).err().unwrap().to_string();
+        let error = JsonColumns::new(&batch.unwrap()).err().unwrap().to_string();
         assert!(error.contains("keep odd"), "{error}");
     }
 }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use super::options::{OutputOptions, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use crate::arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
-use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::record::Rows;
+use arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
-pub(super) const VECTOR_COLUMNS: &str = "vector_columns";
+pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
 
 /// How vectors are written.
 #[derive(Debug)]
-pub(super) struct Encoding {
+pub(crate) struct VectorEncoding {
     columns: Vec<VectorColumn>,
     dtype: Dtype,
     list: VectorType,
@@ -28,7 +28,7 @@ pub(super) struct Encoding {
 
 /// A column of vectors.
 #[derive(Debug)]
-pub(super) struct VectorColumn {
+pub(crate) struct VectorColumn {
     /// Its name, where the format has names.
     pub name: String,
     /// Components of a vector.
@@ -38,7 +38,7 @@ pub(super) struct VectorColumn {
     ranges: Option<Ranges>,
 }
 
-impl Encoding {
+impl VectorEncoding {
     /// How `options` say that vectors of `dimensions` components are written: of one width, or of several, one
     /// after another in a row.
     ///
@@ -153,7 +153,7 @@ impl Encoding {
     /// As Arrow's columns.
     ///
     /// # Errors
-    /// As [`Encoding::encode`], or if a list of variable length would be longer than Arrow counts.
+    /// As [`VectorEncoding::encode`], or if a list of variable length would be longer than Arrow counts.
     pub fn arrays(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
         let encoded = self.encode(rows)?;
         let columns = self.columns.iter().zip(encoded);

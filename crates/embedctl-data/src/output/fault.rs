@@ -56,8 +56,8 @@ pub fn io_cause(error: &(dyn StdError + 'static)) -> Option<io::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::error::ArrowError;
     use ::parquet::errors::ParquetError;
+    use arrow::error::ArrowError;
 
     #[test]
     fn a_full_disk_comes_with_a_remedy() {

@@ -1,43 +1,36 @@
-//! Writing vectors: one trait, one file per format.
+//! Writing vectors, and reading them back; what is particular to a format is in [`crate::formats`].
 //!
 //! A writer is created before any work, so that a bad path fails at once; it writes beside the final
 //! name and renames at the end, so that the name never holds half a result. Files that belong together
 //! get their names together (`publish`), and the provenance holds the hashes by which a reader can tell
 //! that they do.
 
-mod batches;
 mod calibration;
-mod columns;
-mod encoding;
+pub(crate) mod columns;
+pub(crate) mod encoding;
 pub mod fault;
 mod handle;
-mod ipc;
-mod json;
-mod jsonl;
-mod made;
-mod matrix;
+pub(crate) mod json;
+pub(crate) mod made;
 pub(crate) mod options;
 mod overlap;
-mod parquet;
-mod pgcopy;
 pub(crate) mod place;
 pub mod proof;
 mod publish;
-mod quantize;
-mod read;
+pub(crate) mod quantize;
+pub(crate) mod read;
 pub mod rejects;
 mod remote;
-mod sidecar;
-mod table;
+pub(crate) mod sidecar;
+pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod temporary;
-#[cfg(test)]
-mod testing;
-mod writer;
+pub(crate) mod writer;
 
+pub use crate::formats::output::{Compression, OutputFormat, RowTexts};
 pub use calibration::Calibration;
 pub use made::provenance;
-pub use options::{Compression, Destination, EMBEDDING, OutputFormat, OutputOptions, VectorType};
+pub use options::{Destination, EMBEDDING, OutputOptions, VectorType};
 pub use overlap::refuse_overlap;
 pub use proof::{SelfHashed, prove};
 pub use quantize::{Dtype, Ranges};
@@ -46,11 +39,12 @@ pub use sidecar::{PROVENANCE, ROWS};
 pub use temporary::RunFiles;
 pub use writer::{Finish, VectorWriter};
 
-use self::encoding::Encoding;
+use self::encoding::VectorEncoding;
 use self::place::OutputPlace;
 use self::target::Target;
-use crate::arrow::datatypes::Schema;
+use crate::formats::output::{Beginning, VectorShape};
 use crate::record::SourceNames;
+use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
 
@@ -81,24 +75,11 @@ pub fn create(
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
     let (format, place) = plan(options, dimensions, names.len(), columns)?;
-    let encoding = Encoding::new(options, dimensions)?;
+    let encoding = VectorEncoding::new(options, dimensions)?;
     let target = Target::create(&place, options.force, format.sidecars(), files)?;
-    Ok(match format {
-        OutputFormat::Parquet => Box::new(parquet::ParquetWriter::new(target, encoding)),
-        OutputFormat::Arrow => Box::new(ipc::IpcWriter::new(target, encoding, true)),
-        OutputFormat::Arrows if options.streams => Box::new(batches::BatchWriter::new(
-            target,
-            table::Table::new(encoding),
-        )),
-        OutputFormat::Arrows => Box::new(ipc::IpcWriter::new(target, encoding, false)),
-        OutputFormat::Npy | OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
-            Box::new(matrix::MatrixWriter::new(target, format, encoding, names)?)
-        }
-        OutputFormat::Pgcopy => Box::new(pgcopy::PgcopyWriter::new(target, encoding)?),
-        OutputFormat::Jsonl(compression) => {
-            Box::new(jsonl::JsonlWriter::new(target, encoding, compression)?)
-        }
-    })
+    let streams = options.streams;
+    let beginning = Beginning { names, streams };
+    format.spec().create(target, encoding, beginning)
 }
 
 /// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
@@ -138,7 +119,7 @@ fn plan(
         ))
         .with_remedy("name a file with -o, or choose -f jsonl or -f parquet"));
     }
-    if format.is_binary() && place.is_terminal() {
+    if !format.facts().is_text && place.is_terminal() {
         return Err(
             Error::usage(format!("{format} is not written to a terminal"))
                 .with_remedy("name a file with -o, redirect standard output, or choose -f jsonl"),
@@ -162,7 +143,7 @@ fn check_options(
     if options.calibration.is_some() {
         Calibration::check(dtype)?;
     }
-    if options.vector_type.is_some() && !format.has_lists() {
+    if options.vector_type.is_some() && format.facts().shape != VectorShape::Lists {
         return refuse(&VECTOR_TYPE, "has no list types; Parquet and Arrow have");
     }
     if format.is_matrix() {

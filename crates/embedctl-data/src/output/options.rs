@@ -1,16 +1,14 @@
 //! What a user can say about the output.
 
-use std::ffi::OsStr;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::calibration::Calibration;
 use super::quantize::Dtype;
-use super::sidecar::{PROVENANCE, ROWS};
+use crate::formats::output::endings;
+pub use crate::formats::output::{Compression, OutputFormat};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{CALIBRATION, DTYPE};
-use embedctl_common::word_list::words;
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -23,127 +21,6 @@ pub enum Destination {
     Stdout,
     /// A path: a file to be made, or an existing device or FIFO.
     Path(PathBuf),
-}
-
-/// The format of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputFormat {
-    /// Apache Parquet: `id`, kept fields, vectors.
-    Parquet,
-    /// Arrow's IPC file (Feather, version 2); to anything but a regular file, its IPC stream.
-    Arrow,
-    /// Arrow's IPC stream, in files too.
-    Arrows,
-    /// `NumPy`'s array file, with its rows described in a file beside it.
-    Npy,
-    /// One JSON object per line.
-    Jsonl(Compression),
-    /// What PostgreSQL's `COPY … WITH (FORMAT binary)` reads, with vectors in pgvector's types.
-    Pgcopy,
-    /// Rows and width as u32, then float32 values: DiskANN's, cuVS' and usearch's.
-    Fbin,
-    /// The same with int8 values.
-    I8bin,
-    /// The same with uint8 values.
-    U8bin,
-}
-
-/// How a line format is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip.
-    Gzip,
-    /// Zstandard.
-    Zstd,
-}
-
-/// Every format, with the endings that mean it; the first is its name.
-const FORMATS: [(OutputFormat, &str); 11] = [
-    (OutputFormat::Parquet, "parquet"),
-    (OutputFormat::Arrow, "arrow ipc feather"),
-    (OutputFormat::Arrows, "arrows"),
-    (OutputFormat::Npy, "npy"),
-    (OutputFormat::Jsonl(Compression::None), "jsonl ndjson"),
-    (OutputFormat::Jsonl(Compression::Gzip), "jsonl.gz ndjson.gz"),
-    (
-        OutputFormat::Jsonl(Compression::Zstd),
-        "jsonl.zst ndjson.zst",
-    ),
-    (OutputFormat::Pgcopy, "pgcopy"),
-    (OutputFormat::Fbin, "fbin"),
-    (OutputFormat::I8bin, "i8bin"),
-    (OutputFormat::U8bin, "u8bin"),
-];
-
-impl OutputFormat {
-    /// All of them, in the order in which they are listed to people.
-    pub fn all() -> impl Iterator<Item = Self> {
-        FORMATS.into_iter().map(|(format, _)| format)
-    }
-
-    /// The format that a path's ending names.
-    #[must_use]
-    pub fn from_path(path: &Path) -> Option<Self> {
-        let name = path.file_name().and_then(OsStr::to_str)?;
-        let name = name.to_ascii_lowercase();
-        let ends = |ending: &str| {
-            let stem = name.strip_suffix(ending);
-            stem.is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
-        };
-        let mut formats = FORMATS.iter();
-        formats
-            .find(|(_, endings)| words(endings).any(ends))
-            .map(|(format, _)| *format)
-    }
-
-    /// The format that is called `name`.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::all().find(|format| format.name() == name)
-    }
-
-    /// Its name, which is also the usual ending of its files, without the dot.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        let known = FORMATS.into_iter().find(|(format, _)| *format == self);
-        known
-            .and_then(|(_, endings)| words(endings).next())
-            .unwrap_or_default()
-    }
-
-    /// Endings of the files that stand beside a file of this format.
-    #[must_use]
-    pub const fn sidecars(self) -> &'static [&'static str] {
-        match self {
-            Self::Parquet | Self::Arrow => &[],
-            Self::Npy | Self::Fbin | Self::I8bin | Self::U8bin => &[ROWS, PROVENANCE],
-            Self::Arrows | Self::Jsonl(_) | Self::Pgcopy => &[PROVENANCE],
-        }
-    }
-
-    /// Whether its vectors are lists of Arrow's types.
-    pub(super) const fn has_lists(self) -> bool {
-        matches!(self, Self::Parquet | Self::Arrow | Self::Arrows)
-    }
-
-    /// Whether it is one matrix, which has neither names nor nulls.
-    #[must_use]
-    pub const fn is_matrix(self) -> bool {
-        matches!(self, Self::Npy | Self::Fbin | Self::I8bin | Self::U8bin)
-    }
-
-    /// Whether nobody could read it on a screen.
-    pub(super) const fn is_binary(self) -> bool {
-        !matches!(self, Self::Jsonl(Compression::None))
-    }
-}
-
-impl fmt::Display for OutputFormat {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
 }
 
 named! {
@@ -217,13 +94,7 @@ impl OutputOptions {
     /// If the format is not known, or does not hold that type.
     pub fn resolved_dtype(&self) -> Result<Dtype> {
         let format = self.resolved_format()?;
-        let held: &[Dtype] = match format {
-            OutputFormat::Fbin => &[Dtype::F32],
-            OutputFormat::I8bin => &[Dtype::Int8, Dtype::Binary],
-            OutputFormat::U8bin => &[Dtype::Uint8, Dtype::Ubinary],
-            OutputFormat::Pgcopy => &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
-            _ => &Dtype::ALL,
-        };
+        let held = format.facts().dtypes;
         let dtype = self.dtype.unwrap_or(held[0]);
         if !held.contains(&dtype) {
             let held: Vec<&str> = held.iter().map(|it| it.name()).collect();
@@ -254,11 +125,4 @@ impl OutputOptions {
             several => several.iter().map(|it| format!("{name}_{it}")).collect(),
         }
     }
-}
-
-/// The usual ending of every format, for messages.
-pub(super) fn endings() -> String {
-    let names = FORMATS.map(|(format, _)| format!(".{format}"));
-    let (last, others) = names.split_last().expect("there are formats");
-    format!("{} or {last}", others.join(", "))
 }

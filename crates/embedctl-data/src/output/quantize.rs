@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::json::push;
-use crate::arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
-use crate::arrow::buffer::Buffer;
-use crate::arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
+use arrow::buffer::Buffer;
+use arrow::datatypes::DataType;
 use embedctl_common::named::named;
 
 named! {
@@ -49,7 +49,7 @@ impl Dtype {
     }
 
     /// Arrow's type of an element.
-    pub(super) const fn element(self) -> DataType {
+    pub(crate) const fn element(self) -> DataType {
         match self {
             Self::F32 => DataType::Float32,
             Self::F16 => DataType::Float16,
@@ -59,7 +59,7 @@ impl Dtype {
     }
 
     /// Bytes of an element.
-    pub(super) const fn bytes(self) -> usize {
+    pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F16 => 2,
@@ -99,7 +99,7 @@ impl Ranges {
 
 /// Vectors of one column, row-major, in the type they are written in.
 #[derive(Debug)]
-pub(super) enum Elements {
+pub(crate) enum Elements {
     F32(Vec<f32>),
     F16(Vec<f16>),
     I8(Vec<i8>),

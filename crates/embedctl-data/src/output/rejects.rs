@@ -144,9 +144,9 @@ fn without_cut_character(raw: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::datatypes::Schema;
     use crate::output::{Compression, Finish, OutputFormat, OutputOptions, create};
     use crate::record::Origin;
+    use arrow::datatypes::Schema;
     use serde_json::{Value, json};
     use std::fs;
 

@@ -21,14 +21,14 @@ pub fn sidecar_path(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// Sidecars that an earlier run has written beside `main`, whatever its format.
-pub(super) fn former_sidecars(main: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn former_sidecars(main: &Path) -> impl Iterator<Item = PathBuf> {
     let paths = [PROVENANCE, ROWS].map(|ending| sidecar_path(main, ending));
     paths.into_iter().filter(|path| is_sidecar(path))
 }
 
 /// Whether a file beside a replaced output was written by an earlier run, by its beginning: somebody's
 /// own `data.parquet.json` is none of ours.
-pub(super) fn is_sidecar(path: &Path) -> bool {
+pub(crate) fn is_sidecar(path: &Path) -> bool {
     let plain = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     let Some(file) = plain.then(|| File::open(path).ok()).flatten() else {
         return false;

@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::encoding::Encoding;
+use super::encoding::VectorEncoding;
 use super::made::KEY;
-use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::record::Rows;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 
 /// Makes record batches of one schema.
 #[derive(Debug)]
-pub(super) struct Table {
-    encoding: Encoding,
+pub(crate) struct BatchBuilder {
+    encoding: VectorEncoding,
     /// Known with the first row.
     schema: Option<SchemaRef>,
     /// What made it, where that stands in the schema.
     made: Option<String>,
 }
 
-impl Table {
-    pub fn new(encoding: Encoding) -> Self {
+impl BatchBuilder {
+    pub fn new(encoding: VectorEncoding) -> Self {
         Self {
             encoding,
             schema: None,
@@ -41,7 +41,7 @@ impl Table {
         Ok(())
     }
 
-    pub fn encoding(&self) -> &Encoding {
+    pub fn encoding(&self) -> &VectorEncoding {
         &self.encoding
     }
 

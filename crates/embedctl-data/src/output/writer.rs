@@ -1,10 +1,10 @@
 //! What every format's writer is, and what it is told at the end.
 
-use super::encoding::Encoding;
+use super::encoding::VectorEncoding;
 use super::rejects::RejectsWriter;
 use super::target::Target;
-use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::record::Rows;
+use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 
@@ -21,15 +21,15 @@ pub struct Finish<'a> {
 
 impl Finish<'_> {
     /// What holds the rejected records, to be published with the output.
-    pub(super) fn into_rejects(self) -> Option<Target> {
+    pub(crate) fn into_rejects(self) -> Option<Target> {
         self.rejects.map(RejectsWriter::into_target)
     }
 
     /// The provenance with the hashes of what was written with it, under `sha256`: they are what says that
     /// files beside each other are of one run.
-    pub(super) fn provenance(
+    pub(crate) fn provenance(
         &self,
-        encoding: &Encoding,
+        encoding: &VectorEncoding,
         written: &[(&str, &Hash)],
     ) -> serde_json::Value {
         let rejects = self

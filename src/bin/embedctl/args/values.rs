@@ -55,58 +55,46 @@ pub fn providers() -> impl Iterator<Item = &'static str> {
         .chain(Provider::ALL.map(Provider::name))
 }
 
-/// A parser of names that each stand for a value, given as `name: its line of --help`.
-fn choice<T, const N: usize>(
-    choices: [&'static str; N],
+/// A parser of names that each stand for a value, with the line of each in --help.
+fn choice<T>(
+    choices: impl IntoIterator<Item = (&'static str, &'static str)>,
     of_name: fn(&str) -> Option<T>,
 ) -> impl TypedValueParser<Value = T>
 where
     T: Clone + Send + Sync + 'static,
 {
-    let choices = choices.map(|choice| {
-        let (name, help) = choice.split_once(": ").expect("a name and what it is");
-        PossibleValue::new(name).help(help)
-    });
+    let choices = choices.into_iter();
+    let choices = choices.map(|(name, help)| PossibleValue::new(name).help(help));
     PossibleValuesParser::new(choices)
         .map(move |name| of_name(&name).expect("names of values alone"))
 }
 
 /// `--input-format`.
 pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
-    let choices = [
-        "text: A line is a record",
-        "jsonl: A line is a JSON object",
-        "csv: Fields parted by commas, with a header",
-        "tsv: Fields parted by tabs, with a header",
-        "parquet: Apache Parquet",
-        "arrow: Apache Arrow: a file, or a stream",
-    ];
-    choice(choices, InputFormat::of_name)
+    let formats = InputFormat::ALL.into_iter();
+    choice(
+        formats.map(|it| (it.name(), it.about())),
+        InputFormat::of_name,
+    )
 }
 
 /// `--output-format`.
 pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
-    let choices = [
-        "parquet: Columns id, kept fields and embedding, compressed with zstd",
-        "arrow: The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
-        "arrows: The same columns as Arrow's IPC stream",
-        "npy: A matrix, with its rows' ids in a file beside it",
-        "jsonl: A JSON object for each row",
-        "jsonl.gz: The same, compressed with gzip",
-        "jsonl.zst: The same, compressed with zstd",
-        "pgcopy: Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
-        "fbin: A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it",
-        "i8bin: The same with int8",
-        "u8bin: The same with uint8",
-    ];
-    choice(choices, OutputFormat::of_name)
+    let formats = OutputFormat::all();
+    choice(
+        formats.map(|it| (it.name(), it.about())),
+        OutputFormat::of_name,
+    )
 }
 
 /// `--vector-type`.
 pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
     let choices = [
-        "fixed: Lists of fixed size, which is what vectors are",
-        "list: Lists of variable length, for readers that know no others (Spark)",
+        ("fixed", "Lists of fixed size, which is what vectors are"),
+        (
+            "list",
+            "Lists of variable length, for readers that know no others (Spark)",
+        ),
     ];
     choice(choices, VectorType::of_name)
 }
@@ -114,8 +102,8 @@ pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
 /// `--id-type`.
 pub fn id_type() -> impl TypedValueParser<Value = IdType> {
     let choices = [
-        "string: Strings; integers as their digits",
-        "int: 64-bit integers",
+        ("string", "Strings; integers as their digits"),
+        ("int", "64-bit integers"),
     ];
     choice(choices, IdType::of_name)
 }
@@ -123,9 +111,12 @@ pub fn id_type() -> impl TypedValueParser<Value = IdType> {
 /// `--on-error`.
 pub fn on_error() -> impl TypedValueParser<Value = OnError> {
     let choices = [
-        "fail: Stop the run",
-        "skip: Leave the record out, count it, and go on",
-        "null: Write a row without a vector, with the reason in the column embedding_error, count it, and go on",
+        ("fail", "Stop the run"),
+        ("skip", "Leave the record out, count it, and go on"),
+        (
+            "null",
+            "Write a row without a vector, with the reason in the column embedding_error, count it, and go on",
+        ),
     ];
     choice(choices, OnError::of_name)
 }
@@ -133,8 +124,14 @@ pub fn on_error() -> impl TypedValueParser<Value = OnError> {
 /// `--chunk`.
 pub fn chunk_by() -> impl TypedValueParser<Value = ChunkBy> {
     let choices = [
-        "tokens: At starts of words: as many tokens in a chunk as fit",
-        "sentences: At starts of sentences: as many whole sentences in a chunk as fit",
+        (
+            "tokens",
+            "At starts of words: as many tokens in a chunk as fit",
+        ),
+        (
+            "sentences",
+            "At starts of sentences: as many whole sentences in a chunk as fit",
+        ),
     ];
     choice(choices, ChunkBy::of_name)
 }

@@ -5,35 +5,27 @@
 //!  arrow: batch by batch ───────────┴─► batch ──► the asked columns ──► pieces of windows
 //! ```
 
-mod arrow;
-mod footer;
-mod open;
-mod pages;
-mod parquet;
+pub(crate) mod open;
 mod select;
-mod table;
-
-pub use footer::{check as check_arrow_file, next_batch as next_arrow_batch};
-pub use open::{open, stretches};
-pub use pages::Chunks;
+pub(crate) mod table;
 
 use std::sync::Arc;
 
-use self::table::{Prepared, Table};
-use super::columns::Columns;
+use self::table::{AskedColumns, Prepared};
+use super::columns::InputColumns;
 use super::pace::Pace;
 use super::parse::Parser;
 use super::reader::{Filled, Reader};
 use super::source::Planned;
 use super::window::{Filling, Piece};
-use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::SchemaRef;
 use crate::position::Seek;
 use crate::record::Origin;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
 
 /// Record batches of one source, in order.
-trait Batches: Send {
+pub(crate) trait Batches: Send {
     /// Every column that there is, whether it is read or not.
     fn schema(&self) -> SchemaRef;
 
@@ -56,10 +48,10 @@ trait Batches: Send {
 }
 
 /// Reads a table.
-struct TableReader {
+pub(crate) struct TableReader {
     source: Arc<Planned>,
     batches: Box<dyn Batches>,
-    table: Table,
+    table: AskedColumns,
     /// A batch of which not all rows are in a window.
     pending: Option<(Prepared, usize, Seek)>,
     /// Rows that are in windows.
@@ -135,7 +127,7 @@ impl Reader for TableReader {
 }
 
 /// In which of `stretches` of rows row `row` lies, and which of its rows it is; behind the last: that.
-fn entered(stretches: impl Iterator<Item = u64>, mut row: u64) -> (usize, u64) {
+pub(crate) fn entered(stretches: impl Iterator<Item = u64>, mut row: u64) -> (usize, u64) {
     let mut number = 0;
     for rows in stretches {
         if row < rows {
@@ -148,7 +140,7 @@ fn entered(stretches: impl Iterator<Item = u64>, mut row: u64) -> (usize, u64) {
 }
 
 /// No more than the first `rows` of a batch.
-fn at_most(batch: RecordBatch, rows: u64) -> RecordBatch {
+pub(crate) fn at_most(batch: RecordBatch, rows: u64) -> RecordBatch {
     match usize::try_from(rows) {
         Ok(rows) if rows < batch.num_rows() => batch.slice(0, rows),
         _ => batch,
@@ -159,7 +151,7 @@ fn at_most(batch: RecordBatch, rows: u64) -> RecordBatch {
 fn piece<'a>(
     source: &Planned,
     batch: &'a Prepared,
-    columns: &Columns,
+    columns: &InputColumns,
     first: usize,
     count: usize,
     before: u64,

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::{DataType, FieldRef, Fields, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema};
 use embedctl_common::error::{Error, Result};
 
 /// A column of a table, or a field of one that holds structs.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
+pub(crate) struct TableColumn {
     /// Its names from the top.
     pub path: Vec<String>,
     pub field: FieldRef,
 }
 
 /// The column called `name`: the one of that whole name where there is one, else by its path.
-pub(super) fn find(schema: &Schema, name: &str) -> Option<Column> {
+pub(crate) fn find(schema: &Schema, name: &str) -> Option<TableColumn> {
     let named = |fields: &Fields, name: &str| {
         let mut found = fields.iter().filter(|field| field.name() == name);
         found.next().cloned()
     };
     let fields = schema.fields();
     if let Some(field) = named(fields, name) {
-        return Some(Column {
+        return Some(TableColumn {
             path: vec![name.to_owned()],
             field,
         });
@@ -41,21 +41,21 @@ pub(super) fn find(schema: &Schema, name: &str) -> Option<Column> {
         last = Some(within.iter().find(|field| field.name() == key)?);
         path.push(key.to_owned());
     }
-    last.map(|field| Column {
+    last.map(|field| TableColumn {
         path,
         field: Arc::clone(field),
     })
 }
 
 /// Whether two columns bear this name, so that nobody can tell which is meant.
-pub(super) fn is_ambiguous(schema: &Schema, name: &str) -> bool {
+pub(crate) fn is_ambiguous(schema: &Schema, name: &str) -> bool {
     let named = schema.fields().iter().filter(|field| field.name() == name);
     named.count() > 1
 }
 
-impl Column {
+impl TableColumn {
     /// Its values in `batch`; null where a struct on the way is.
-    pub(super) fn of(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+    pub(crate) fn of(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let missing = || Error::internal(format!("the column {:?} was not read", self.path));
         let (first, rest) = self.path.split_first().ok_or_else(missing)?;
         let mut array = Arc::clone(batch.column_by_name(first).ok_or_else(missing)?);

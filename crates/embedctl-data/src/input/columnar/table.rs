@@ -4,35 +4,35 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::select::{Column, find, is_ambiguous};
-use crate::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
-use crate::arrow::datatypes::{DataType, SchemaRef};
-use crate::input::columns::{Columns, is_json, unsound};
+use super::select::{TableColumn, find, is_ambiguous};
+use crate::input::columns::{InputColumns, is_json, unsound};
 use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, rounded, takes};
 use crate::input::json;
 use crate::input::options::InputOptions;
 use crate::input::parse::too_long;
 use crate::input::source::Planned;
-use crate::input::texts::{Strings, is_text};
+use crate::input::texts::{is_text, string, strings};
 use crate::record::Origin;
+use arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
 /// The asked columns of one table.
-pub(super) struct Table {
+pub(crate) struct AskedColumns {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
     /// One, or those of the template.
-    texts: Vec<Column>,
+    texts: Vec<TableColumn>,
     /// `None`: there is none, and ids are null.
-    id: Option<Column>,
-    kept: Vec<Option<Column>>,
+    id: Option<TableColumn>,
+    kept: Vec<Option<TableColumn>>,
 }
 
 /// A batch, ready to be cut into pieces of windows.
-pub(super) struct Prepared {
-    texts: Vec<Strings>,
+pub(crate) struct Prepared {
+    texts: Vec<StringViewArray>,
     options: Arc<InputOptions>,
     /// Rows that cannot be embedded for their other columns' sake, and why.
     causes: BTreeMap<usize, Cause>,
@@ -43,16 +43,16 @@ pub(super) struct Prepared {
     pub kept_bytes: usize,
 }
 
-impl Table {
+impl AskedColumns {
     /// Finds the asked columns in a table of that schema, and gives the window's columns their types.
     ///
     /// # Errors
     /// If one is missing, is there twice, or has a type that cannot stand there.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         schema: &SchemaRef,
-        columns: &mut Columns,
+        columns: &mut InputColumns,
         warnings: &mut Vec<String>,
     ) -> Result<Self> {
         let mut table = Self {
@@ -66,14 +66,14 @@ impl Table {
         Ok(table)
     }
 
-    /// As [`Table::new`], for another stream of the same source.
+    /// As [`AskedColumns::new`], for another stream of the same source.
     ///
     /// # Errors
-    /// As [`Table::new`].
-    pub(super) fn begin(
+    /// As [`AskedColumns::new`].
+    pub(crate) fn begin(
         &mut self,
         schema: &SchemaRef,
-        columns: &mut Columns,
+        columns: &mut InputColumns,
         warnings: &mut Vec<String>,
     ) -> Result<()> {
         let (source, options) = (&self.source, &self.options);
@@ -111,20 +111,21 @@ impl Table {
             check_once(source, schema, name)?;
             self.kept.push(found);
         }
-        let field = |column: &Option<Column>| column.as_ref().map(|found| Arc::clone(&found.field));
+        let field =
+            |column: &Option<TableColumn>| column.as_ref().map(|found| Arc::clone(&found.field));
         let fields: Vec<_> = self.kept.iter().map(field).collect();
         columns.adopt(&fields).map_err(|cause| source.usage(cause))
     }
 
     /// The columns to be read, by their paths.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &[String]> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &[String]> {
         let kept = self.kept.iter().flatten();
         let asked = self.texts.iter().chain(&self.id).chain(kept);
         asked.map(|column| column.path.as_slice())
     }
 
     /// The name of the text's column at the top, where nothing else is made of it.
-    pub(super) fn text_alone(&self) -> Option<&str> {
+    pub(crate) fn text_alone(&self) -> Option<&str> {
         let [text] = self.texts.as_slice() else {
             return None;
         };
@@ -139,7 +140,7 @@ impl Table {
     ///
     /// # Errors
     /// Only of a kind that a defect of ours has.
-    pub(super) fn prepare(&self, batch: &RecordBatch, columns: &Columns) -> Result<Prepared> {
+    pub(crate) fn prepare(&self, batch: &RecordBatch, columns: &InputColumns) -> Result<Prepared> {
         let rows = batch.num_rows();
         let schema = columns.schema();
         let mut causes = BTreeMap::new();
@@ -162,7 +163,7 @@ impl Table {
                 true => Vec::new(),
                 false => rounded(&found, &array)?,
             };
-            for row in misfits(&found, &array).chain(rounded) {
+            for row in misfits(&found, &array)?.into_iter().chain(rounded) {
                 let cause = || self.misfit(column, field.name(), to, &found, row);
                 causes.entry(row).or_insert_with(cause);
             }
@@ -179,10 +180,7 @@ impl Table {
         let bytes: usize = arrays.iter().map(size).sum();
         let texts = self.texts.iter().map(|column| {
             let array = column.of(batch)?;
-            match is_text(array.data_type()) {
-                true => Strings::new(&array),
-                false => Strings::new(&fit(&array, &DataType::Utf8View)?),
-            }
+            strings(&array)
         });
         Ok(Prepared {
             texts: texts.collect::<Result<_>>()?,
@@ -196,18 +194,15 @@ impl Table {
 
     fn misfit(
         &self,
-        column: &Column,
+        column: &TableColumn,
         name: &str,
         to: &DataType,
         found: &ArrayRef,
         row: usize,
     ) -> Cause {
-        let value = fit(found, &DataType::Utf8View).and_then(|text| Strings::new(&text));
-        let value = value.ok().and_then(|text| {
-            text.get(row)
-                .map(|text| format!(" ({})", json::excerpt(text)))
-        });
-        let value = value.unwrap_or_default();
+        let texts = strings(&found.slice(row, 1)).ok();
+        let text = texts.as_ref().and_then(|texts| string(texts, 0));
+        let value = text.map_or_else(String::new, |text| format!(" ({})", json::excerpt(text)));
         if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {
             let name = &self.options.id_field;
             return Cause::of(format!("the id `{name}` is beyond 64 bits{value}"))
@@ -222,14 +217,14 @@ impl Table {
 
 impl Prepared {
     /// How many rows there are.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// `count` rows from `first` on, of which `origin` is the first's, as the window's columns.
-    pub(super) fn columns(
+    pub(crate) fn columns(
         &self,
-        columns: &Columns,
+        columns: &InputColumns,
         first: usize,
         count: usize,
         origin: Origin,
@@ -240,16 +235,16 @@ impl Prepared {
     }
 
     /// Bytes of a row: its text and its columns, about.
-    pub(super) fn size(&self, row: usize) -> usize {
+    pub(crate) fn size(&self, row: usize) -> usize {
         let texts = self
             .texts
             .iter()
-            .map(|text| text.get(row).map_or(0, str::len));
+            .map(|text| string(text, row).map_or(0, str::len));
         texts.sum::<usize>() + self.kept_bytes
     }
 
     /// The text of a row, or why there is none to embed.
-    pub(super) fn text(&self, row: usize) -> Result<Cow<'_, str>, Cause> {
+    pub(crate) fn text(&self, row: usize) -> Result<Cow<'_, str>, Cause> {
         if let Some(cause) = self.causes.get(&row) {
             return Err(cause.clone());
         }
@@ -259,10 +254,10 @@ impl Prepared {
                 let values = self
                     .texts
                     .iter()
-                    .map(|text| text.get(row).map(Cow::Borrowed));
+                    .map(|text| string(text, row).map(Cow::Borrowed));
                 Cow::Owned(template.text(values)?)
             }
-            None => Cow::Borrowed(self.texts[0].get(row).ok_or_else(|| {
+            None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
                 Cause::of(format!(
                     "the column `{}` is null, not a string",
                     self.options.text_field
@@ -292,7 +287,7 @@ fn text_column(
     option: Setting,
     name: &str,
     schema: &SchemaRef,
-) -> Result<Column> {
+) -> Result<TableColumn> {
     check_once(source, schema, name)?;
     let Some(column) = find(schema, name) else {
         return Err(missing(source, schema, option, name));
@@ -312,7 +307,7 @@ fn text_column(
         ))
         .with_remedy(format!(
             "name the column that holds the text with `{option}`{}",
-            strings(schema)
+            text_columns(schema)
         )))
 }
 
@@ -320,7 +315,7 @@ fn check_id(
     source: &Planned,
     options: &InputOptions,
     schema: &SchemaRef,
-    id: &Column,
+    id: &TableColumn,
 ) -> Result<()> {
     let name = &options.id_field;
     check_once(source, schema, name)?;
@@ -365,7 +360,7 @@ fn missing(source: &Planned, schema: &SchemaRef, option: Setting, name: &str) ->
 }
 
 /// The columns that could hold texts, for messages.
-fn strings(schema: &SchemaRef) -> String {
+fn text_columns(schema: &SchemaRef) -> String {
     let fields = schema.fields().iter();
     let texts = fields.filter(|field| is_text(field.data_type()));
     let names: Vec<_> = texts.map(|field| format!("`{}`", field.name())).collect();

@@ -2,12 +2,12 @@
 
 use std::io::{self, ErrorKind};
 
-use super::Encoding;
+use super::SourceCompression;
 use embedctl_common::error::Cause;
 
 /// What `error` means for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.
-pub fn explain(encoding: Encoding, error: &io::Error) -> Option<Cause> {
+pub fn explain(encoding: SourceCompression, error: &io::Error) -> Option<Cause> {
     if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
         return Some(Cause::of(short.to_string()).with("run again when it is complete"));
     }
@@ -22,11 +22,11 @@ pub fn explain(encoding: Encoding, error: &io::Error) -> Option<Cause> {
             "fetch it or compress it again",
         ),
         // The first member's header was seen to be right, so this is what follows a member.
-        _ if encoding == Encoding::Gzip && message.contains("header") => (
+        _ if encoding == SourceCompression::Gzip && message.contains("header") => (
             format!("bytes that are not gzip follow the gzip stream ({message})"),
             "remove them or compress the file again",
         ),
-        _ if encoding == Encoding::Xz && message.contains("memory") => (
+        _ if encoding == SourceCompression::Xz && message.contains("memory") => (
             format!("the xz stream needs more than 256 MiB to be read ({message})"),
             "compress it again with `xz -9` or less, or pipe it in with `xz -dc`",
         ),
@@ -43,7 +43,7 @@ pub fn explain(encoding: Encoding, error: &io::Error) -> Option<Cause> {
 }
 
 /// What a source is whose name promises a compression that its first bytes deny.
-pub fn explain_start(named: Encoding, error: &io::Error) -> Option<Cause> {
+pub fn explain_start(named: SourceCompression, error: &io::Error) -> Option<Cause> {
     let denies = error.kind() == ErrorKind::InvalidInput && error.raw_os_error().is_none();
     match named.names() {
         Some((name, ending)) if denies => Some(
@@ -62,7 +62,7 @@ pub fn explain_start(named: Encoding, error: &io::Error) -> Option<Cause> {
     "it had {size} bytes when the run began, and ends after {read} now: somebody has cut or replaced it \
      meanwhile"
 )]
-pub(super) struct CutShort {
+pub(crate) struct CutShort {
     pub read: u64,
     pub size: u64,
 }

@@ -30,7 +30,7 @@ const XZ_MEMORY: u64 = 256 << 20;
 
 /// How a source is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum SourceCompression {
     Plain,
     Gzip,
     Zstd,
@@ -38,7 +38,7 @@ pub(super) enum Encoding {
     Xz,
 }
 
-impl Encoding {
+impl SourceCompression {
     /// Its name and the ending of files, where it is one.
     fn names(self) -> Option<(&'static str, &'static str)> {
         match self {
@@ -52,9 +52,9 @@ impl Encoding {
 }
 
 /// A stream, decompressed.
-pub(super) struct Decoded {
+pub(crate) struct Decoded {
     pub reader: Box<dyn Read + Send>,
-    pub encoding: Encoding,
+    pub encoding: SourceCompression,
     /// Bytes read from the source so far.
     pub consumed: Arc<AtomicU64>,
 }
@@ -62,9 +62,9 @@ pub(super) struct Decoded {
 /// Decompresses `source`; `named` is what its name promises. Reads the first bytes.
 ///
 /// `size` is what it held when the run began, where that is known: one that ends before was cut short.
-pub(super) fn decode(
+pub(crate) fn decode(
     source: Box<dyn Read + Send>,
-    named: Option<Encoding>,
+    named: Option<SourceCompression>,
     size: Option<u64>,
 ) -> io::Result<Decoded> {
     let mut source = Counted::new(source, size);
@@ -82,11 +82,13 @@ pub(super) fn decode(
     let all = io::Cursor::new(start).chain(source);
     let buffered = |all| BufReader::with_capacity(CHUNK, all);
     let reader: Box<dyn Read + Send> = match found {
-        Encoding::Plain => Box::new(all),
-        Encoding::Gzip => Box::new(Members::new(GzDecoder::new(buffered(all)))),
-        Encoding::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered(all))?),
-        Encoding::Bzip2 => Box::new(MultiBzDecoder::new(buffered(all))),
-        Encoding::Xz => {
+        SourceCompression::Plain => Box::new(all),
+        SourceCompression::Gzip => Box::new(Members::new(GzDecoder::new(buffered(all)))),
+        SourceCompression::Zstd => {
+            Box::new(zstd::stream::read::Decoder::with_buffer(buffered(all))?)
+        }
+        SourceCompression::Bzip2 => Box::new(MultiBzDecoder::new(buffered(all))),
+        SourceCompression::Xz => {
             let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
             Box::new(XzDecoder::new_stream(buffered(all), stream))
         }
@@ -99,7 +101,7 @@ pub(super) fn decode(
 }
 
 /// Counts what is read, and finds that there is less than there was.
-pub(super) struct Counted {
+pub(crate) struct Counted {
     source: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
     /// How much there must be at least.
@@ -107,7 +109,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    pub(super) fn new(source: Box<dyn Read + Send>, size: Option<u64>) -> Self {
+    pub(crate) fn new(source: Box<dyn Read + Send>, size: Option<u64>) -> Self {
         Self {
             source,
             count: Arc::new(AtomicU64::new(0)),
@@ -116,7 +118,7 @@ impl Counted {
     }
 
     /// Bytes read so far.
-    pub(super) fn count(&self) -> Arc<AtomicU64> {
+    pub(crate) fn count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.count)
     }
 }
@@ -138,7 +140,7 @@ impl Read for Counted {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::io::Write;
 
     use super::*;
@@ -167,10 +169,13 @@ pub(super) mod tests {
     }
 
     /// What is decoded, or the explanation of the error.
-    fn read(data: &[u8], named: Option<Encoding>) -> Result<(String, Encoding), String> {
+    fn read(
+        data: &[u8],
+        named: Option<SourceCompression>,
+    ) -> Result<(String, SourceCompression), String> {
         let mut decoded =
             decode(Box::new(io::Cursor::new(data.to_vec())), named, None).map_err(|error| {
-                let why = explain_start(named.unwrap_or(Encoding::Plain), &error);
+                let why = explain_start(named.unwrap_or(SourceCompression::Plain), &error);
                 why.map(|cause| cause.to_string()).unwrap_or_default()
             })?;
         let mut text = String::new();
@@ -190,10 +195,10 @@ pub(super) mod tests {
         let bzipped = [bzip2(b"one\n"), bzip2(b""), bzip2(b"two\n")].concat();
         let xzed = [xz(b"one\n"), xz(b""), xz(b"two\n")].concat();
         for (data, encoding) in [
-            (gzipped, Encoding::Gzip),
-            (zstandard, Encoding::Zstd),
-            (bzipped, Encoding::Bzip2),
-            (xzed, Encoding::Xz),
+            (gzipped, SourceCompression::Gzip),
+            (zstandard, SourceCompression::Zstd),
+            (bzipped, SourceCompression::Bzip2),
+            (xzed, SourceCompression::Xz),
         ] {
             for named in [Some(encoding), None] {
                 assert_eq!(read(&data, named), Ok(("one\ntwo\n".to_owned(), encoding)));
@@ -207,7 +212,7 @@ pub(super) mod tests {
             let padded = [gzip(b"one\n"), gzip(b"two\n"), vec![0; zeros]].concat();
             assert_eq!(
                 read(&padded, None),
-                Ok(("one\ntwo\n".to_owned(), Encoding::Gzip))
+                Ok(("one\ntwo\n".to_owned(), SourceCompression::Gzip))
             );
             let followed = [padded, gzip(b"three\n")].concat();
             let reason = read(&followed, None).unwrap_err();
@@ -233,7 +238,7 @@ pub(super) mod tests {
             // One that has grown is read to its end.
             assert!(read(size).is_ok() && read(size.saturating_sub(1)).is_ok());
             let error = read(size + 1).unwrap_err();
-            let Cause { reason, remedy } = explain(Encoding::Plain, &error).unwrap();
+            let Cause { reason, remedy } = explain(SourceCompression::Plain, &error).unwrap();
             assert!(reason.contains("bytes when the run began"), "{reason}");
             assert_eq!(remedy.as_deref(), Some("run again when it is complete"));
         }
@@ -243,8 +248,8 @@ pub(super) mod tests {
     fn a_skippable_frame_may_come_first_where_the_name_says_zstd() {
         let data = [&b"\x50\x2a\x4d\x18\x02\0\0\0ab"[..], &zstd(b"text")].concat();
         assert_eq!(
-            read(&data, Some(Encoding::Zstd)),
-            Ok(("text".to_owned(), Encoding::Zstd))
+            read(&data, Some(SourceCompression::Zstd)),
+            Ok(("text".to_owned(), SourceCompression::Zstd))
         );
     }
 
@@ -264,7 +269,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(
                 read(text.as_bytes(), None),
-                Ok((text.to_owned(), Encoding::Plain))
+                Ok((text.to_owned(), SourceCompression::Plain))
             );
         }
     }
@@ -273,10 +278,10 @@ pub(super) mod tests {
     fn every_truncation_is_found() {
         let text = "some words, some more words, and some words again\n".repeat(20);
         for (data, encoding) in [
-            (gzip(text.as_bytes()), Encoding::Gzip),
-            (zstd(text.as_bytes()), Encoding::Zstd),
-            (bzip2(text.as_bytes()), Encoding::Bzip2),
-            (xz(text.as_bytes()), Encoding::Xz),
+            (gzip(text.as_bytes()), SourceCompression::Gzip),
+            (zstd(text.as_bytes()), SourceCompression::Zstd),
+            (bzip2(text.as_bytes()), SourceCompression::Bzip2),
+            (xz(text.as_bytes()), SourceCompression::Xz),
         ] {
             for length in 0..data.len() {
                 let reason = read(&data[..length], Some(encoding)).unwrap_err();
@@ -305,11 +310,11 @@ pub(super) mod tests {
     #[test]
     fn a_name_is_a_promise() {
         for (named, other) in [
-            (Encoding::Gzip, zstd(b"text")),
-            (Encoding::Zstd, gzip(b"text")),
-            (Encoding::Gzip, b"plain text".to_vec()),
-            (Encoding::Bzip2, b"BZhplain text".to_vec()),
-            (Encoding::Xz, gzip(b"text")),
+            (SourceCompression::Gzip, zstd(b"text")),
+            (SourceCompression::Zstd, gzip(b"text")),
+            (SourceCompression::Gzip, b"plain text".to_vec()),
+            (SourceCompression::Bzip2, b"BZhplain text".to_vec()),
+            (SourceCompression::Xz, gzip(b"text")),
         ] {
             let reason = read(&other, Some(named)).unwrap_err();
             assert!(reason.contains("its name ends in"), "{reason}");

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use super::Encoding;
+use super::SourceCompression;
 
 const GZIP_START: &[u8] = &[0x1f, 0x8b, 8];
 const ZSTD_START: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -12,16 +12,18 @@ const BZIP2_START: &[u8] = b"BZh";
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17rE8P\x90"];
 
 /// What `start` is the start of; `named` is what the source's name promises.
-pub(super) fn encoding(start: &[u8], named: Option<Encoding>) -> Encoding {
+pub(crate) fn encoding(start: &[u8], named: Option<SourceCompression>) -> SourceCompression {
     match start {
-        _ if start.starts_with(GZIP_START) => Encoding::Gzip,
-        _ if start.starts_with(ZSTD_START) => Encoding::Zstd,
-        _ if start.starts_with(XZ_START) => Encoding::Xz,
-        _ if is_bzip2(start) => Encoding::Bzip2,
+        _ if start.starts_with(GZIP_START) => SourceCompression::Gzip,
+        _ if start.starts_with(ZSTD_START) => SourceCompression::Zstd,
+        _ if start.starts_with(XZ_START) => SourceCompression::Xz,
+        _ if is_bzip2(start) => SourceCompression::Bzip2,
         // What zstd calls a skippable frame; parallel compressors begin with one. It is ASCII, so the
         // name has to say that this is zstd.
-        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if named == Some(Encoding::Zstd) => Encoding::Zstd,
-        _ => Encoding::Plain,
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if named == Some(SourceCompression::Zstd) => {
+            SourceCompression::Zstd
+        }
+        _ => SourceCompression::Plain,
     }
 }
 
@@ -34,7 +36,10 @@ fn is_bzip2(start: &[u8]) -> bool {
 }
 
 /// The first bytes, no more of them than it takes to decide: a pipe may be slow to give the next.
-pub(super) fn read(source: &mut impl Read, named: Option<Encoding>) -> io::Result<Vec<u8>> {
+pub(crate) fn read(
+    source: &mut impl Read,
+    named: Option<SourceCompression>,
+) -> io::Result<Vec<u8>> {
     let mut start = [0; LONGEST_START];
     let mut length = 0;
     while length < start.len() && may_become(&start[..length], named) {
@@ -49,14 +54,14 @@ pub(super) fn read(source: &mut impl Read, named: Option<Encoding>) -> io::Resul
 }
 
 /// Whether more bytes could make `start` that of a compressed stream.
-fn may_become(start: &[u8], named: Option<Encoding>) -> bool {
+fn may_become(start: &[u8], named: Option<SourceCompression>) -> bool {
     let kinds = [
-        Encoding::Gzip,
-        Encoding::Zstd,
-        Encoding::Bzip2,
-        Encoding::Xz,
+        SourceCompression::Gzip,
+        SourceCompression::Zstd,
+        SourceCompression::Bzip2,
+        SourceCompression::Xz,
     ];
-    let skippable = named == Some(Encoding::Zstd) && start.len() < ZSTD_START.len();
+    let skippable = named == Some(SourceCompression::Zstd) && start.len() < ZSTD_START.len();
     skippable || kinds.iter().any(|&kind| is_cut(start, kind))
 }
 
@@ -65,18 +70,18 @@ fn is_less(start: &[u8], whole: &[u8]) -> bool {
 }
 
 /// Whether `start` is less than the start of a stream of this kind.
-pub(super) fn is_cut(start: &[u8], kind: Encoding) -> bool {
+pub(crate) fn is_cut(start: &[u8], kind: SourceCompression) -> bool {
     match kind {
-        Encoding::Gzip => is_less(start, GZIP_START),
-        Encoding::Zstd => is_less(start, ZSTD_START),
-        Encoding::Xz => is_less(start, XZ_START),
-        Encoding::Bzip2 => match start.split_at_checked(BZIP2_START.len() + 1) {
+        SourceCompression::Gzip => is_less(start, GZIP_START),
+        SourceCompression::Zstd => is_less(start, ZSTD_START),
+        SourceCompression::Xz => is_less(start, XZ_START),
+        SourceCompression::Bzip2 => match start.split_at_checked(BZIP2_START.len() + 1) {
             None => BZIP2_START.starts_with(start) || start.starts_with(BZIP2_START),
             Some((head, block)) => {
                 let known = |known: &&[u8]| known.len() > block.len() && known.starts_with(block);
                 head.starts_with(BZIP2_START) && BZIP2_BLOCKS.iter().any(known)
             }
         },
-        Encoding::Plain => false,
+        SourceCompression::Plain => false,
     }
 }

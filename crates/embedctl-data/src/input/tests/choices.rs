@@ -3,9 +3,9 @@
 use super::columns::{read, table};
 use super::tables::arrow_file;
 use super::*;
-use crate::arrow::array::{AsArray, Int16Array, RecordBatch, StringArray};
-use crate::arrow::datatypes::Int64Type;
 use crate::input::compression::tests::xz;
+use arrow::array::{AsArray, Int16Array, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
 
 /// The same records in every format that has fields.
 fn files(rows: usize) -> Vec<Files> {
@@ -30,7 +30,7 @@ fn files(rows: usize) -> Vec<Files> {
         .map(|row| format!("{row},{},{}\n", title(row), body(row)))
         .collect();
     let strings =
-        |values: Vec<String>| Arc::new(StringArray::from(values)) as crate::arrow::array::ArrayRef;
+        |values: Vec<String>| Arc::new(StringArray::from(values)) as arrow::array::ArrayRef;
     let table = RecordBatch::try_from_iter([
         (
             "id",
@@ -40,8 +40,7 @@ fn files(rows: usize) -> Vec<Files> {
         ("text", strings((0..rows).map(body).collect())),
     ])
     .unwrap();
-    let mut arrow =
-        crate::arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut arrow = arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
     arrow.write(&table).unwrap();
     let mut parquet = Vec::new();
     let mut writer =

@@ -2,14 +2,14 @@
 
 use super::tables::{arrow_file, arrow_stream};
 use super::*;
-use crate::arrow::array::{
+use crate::input::texts::strings as texts_of;
+use crate::record::JSON_COLUMN;
+use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int8Array, Int16Array,
     Int64Array, NullArray, RecordBatch, StringArray, StructArray,
 };
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema};
-use crate::input::texts::Strings;
-use crate::record::JSON_COLUMN;
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema};
 
 fn strings<'a>(columns: &'a RecordBatch, name: &str) -> Vec<Option<&'a str>> {
     columns[name].as_string::<i32>().iter().collect()
@@ -240,7 +240,7 @@ pub fn table(k: ArrayRef) -> RecordBatch {
 pub fn read(files: &Files, name: &str, options: InputOptions) -> (Vec<String>, Vec<(u64, String)>) {
     let (mut values, mut rejects) = (Vec::new(), Vec::new());
     for window in files.read(options) {
-        let column = Strings::new(&window.columns[name]).unwrap();
+        let column = texts_of(&window.columns[name]).unwrap();
         values.extend(
             column
                 .iter()
@@ -318,7 +318,7 @@ fn dictionaries_of_several_tables_come_together() {
         ..keeping(&["k"])
     });
     let inside = struct_of.columns["k"].as_struct().column(0);
-    let inside = Strings::new(inside).unwrap();
+    let inside = texts_of(inside).unwrap();
     assert!(inside.iter().flatten().eq(expected.iter()));
     let files = Files::new().with("a.arrow", arrow_file(&[table(Arc::new(nothing))]));
     assert_eq!(read(&files, "k", keeping(&["k"])).0, ["null"]);

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::arrow::array::{Array, AsArray, Int64Array};
 use crate::position::Seek;
+use arrow::array::{Array, AsArray, Int64Array};
 use embedctl_common::error::ErrorKind;
 
 fn kept<'a>(window: &'a Window, name: &str) -> Vec<Option<&'a str>> {

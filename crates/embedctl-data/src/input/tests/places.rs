@@ -7,10 +7,10 @@ use parquet::basic::Compression;
 
 use super::tables::{arrow_file, arrow_stream, batch, containers, parquet, windows_of};
 use super::*;
-use crate::arrow::array::RecordBatch;
-use crate::arrow::array::{ArrayRef, StringArray};
 use crate::input::compression::tests::gzip;
 use crate::position::{Position, Seek};
+use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, StringArray};
 use embedctl_storage::{Bytes, Readable};
 
 #[test]

@@ -1,9 +1,9 @@
 //! What a record is, and what becomes of bad ones.
 
 use super::*;
-use crate::arrow::array::Array;
 use crate::input::compression::tests::gzip;
 use crate::record::Reject;
+use arrow::array::Array;
 
 #[test]
 fn blank_lines_are_records_of_text_alone() {

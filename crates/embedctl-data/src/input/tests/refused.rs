@@ -2,13 +2,12 @@
 
 use parquet::basic::Compression;
 
+use super::columns::read;
 use super::tables::{arrow_file, arrow_stream, batch, parquet, windows_of};
 use super::*;
-use crate::arrow::array::RecordBatch;
-use crate::arrow::array::{
-    Array, ArrayRef, Float64Array, Int32Array, Int64Array, NullArray, StringArray,
-};
 use crate::record::Reject;
+use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, NullArray, StringArray};
 use embedctl_common::error::ErrorKind;
 
 #[test]
@@ -82,6 +81,37 @@ fn declared_types_are_cast_and_misfits_rejected() {
     let floats = Files::new().with("a.arrow", arrow_file(&[floats]));
     assert_eq!(floats.window(keeping(&["k:float"])).rejects.len(), 1);
     assert_eq!(window.columns.schema().field(1).metadata().len(), 1);
+}
+
+#[test]
+fn a_text_in_a_table_is_a_number_or_a_truth_value_only_as_it_stands() {
+    for (kind, values, expected) in [
+        (
+            "int",
+            [
+                "-7",
+                "9223372036854775807",
+                "9223372036854775808",
+                " 5",
+                "1.0",
+            ],
+            ["-7", "9223372036854775807"].as_slice(),
+        ),
+        (
+            "float",
+            ["1e-5", "inf", "nan", " 5", ".5"],
+            &["1e-5", "0.5"],
+        ),
+        ("bool", ["Yes", "0", "tru", "of", ""], &["true", "false"]),
+    ] {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"; 5]));
+        let values: ArrayRef = Arc::new(StringArray::from(values.to_vec()));
+        let batch = RecordBatch::try_from_iter([("text", texts), ("k", values)]).unwrap();
+        let files = Files::new().with("a.arrow", arrow_file(&[batch]));
+        let (found, rejects) = read(&files, "k", keeping(&[&format!("k:{kind}")]));
+        assert_eq!(found, expected, "{kind}");
+        assert_eq!(rejects.len(), 5 - expected.len(), "{kind}");
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::tables::{arrow_stream, batch};
 use super::*;
-use crate::arrow::array::AsArray;
 use crate::input::compression::tests::{gzip, zstd};
+use arrow::array::AsArray;
 use embedctl_common::error::ErrorKind;
 
 #[test]

@@ -5,15 +5,15 @@ use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::arrow::array::RecordBatch;
-use crate::arrow::array::{
+use crate::input::texts::unpacked;
+use arrow::array::RecordBatch;
+use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, DictionaryArray, Int32Array, Int64Array,
     LargeStringArray, ListArray, NullArray, StringArray, StringViewArray, StructArray,
     TimestampMicrosecondArray,
 };
-use crate::arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, TimeUnit};
-use crate::arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use crate::input::texts::unpacked;
+use arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, TimeUnit};
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 
 /// `rows` rows from number `first` on, of every type that is to come through unchanged.
 pub fn batch(first: i64, rows: i64) -> RecordBatch {
@@ -123,7 +123,7 @@ pub fn joined(windows: &[Window]) -> RecordBatch {
         .iter()
         .map(|window| window.columns.clone())
         .collect();
-    crate::arrow::compute::concat_batches(&columns[0].schema(), &columns).unwrap()
+    arrow::compute::concat_batches(&columns[0].schema(), &columns).unwrap()
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn every_codec_is_read() {
         assert_eq!(texts(&files.read(options())).len(), 50, "{codec}");
     }
     for codec in [
-        crate::arrow::ipc::CompressionType::LZ4_FRAME,
-        crate::arrow::ipc::CompressionType::ZSTD,
+        arrow::ipc::CompressionType::LZ4_FRAME,
+        arrow::ipc::CompressionType::ZSTD,
     ] {
         let options = IpcWriteOptions::default()
             .try_with_compression(Some(codec))

@@ -1,98 +1,15 @@
-//! Lists of numbers in the columns of Parquet and Arrow.
+//! Lists of numbers in columns of Arrow's.
 
-use std::io::BufRead;
-use std::sync::Arc;
-
-use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
-use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use half::f16;
 
-use super::{CUT, Said, StoredVector, TakeVector, failed, guarded, in_order, unreadable};
-use crate::arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
-use crate::arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
-use crate::arrow::ipc::reader::{FileReader, StreamReader};
-use crate::input::{Chunks, check_arrow_file, next_arrow_batch};
+use super::{Said, StoredVector, TakeVector};
 use crate::output::quantize::Dtype;
+use arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
+use arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
 use embedctl_common::error::Result;
-use embedctl_storage::Readable;
-
-/// Rows that are decoded at a time.
-const BATCH_ROWS: usize = 1024;
-
-/// Numbers that room is made for at a time: a list's width counts for each row, be it null.
-const BATCH_NUMBERS: usize = 4 << 20;
-
-/// A width up to this is believed, however little the file holds: its rows may all be null.
-const WIDE: usize = 1 << 16;
-
-pub(super) fn parquet(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    let chunks = Chunks::new(Arc::clone(&file.bytes));
-    let options = ArrowReaderOptions::new();
-    let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
-    let columns = vectors_in(metadata.schema(), said);
-    let groups = metadata.metadata().row_groups();
-    let values = groups.iter().flat_map(RowGroupMetaData::columns);
-    let held = values.map(ColumnChunkMetaData::num_values).max();
-    let widest = (columns.iter())
-        .filter_map(
-            |&column| match metadata.schema().field(column).data_type() {
-                DataType::FixedSizeList(_, width) => usize::try_from(*width).ok(),
-                _ => None,
-            },
-        )
-        .max();
-    let widest = widest.unwrap_or(1).max(1);
-    let held = held.and_then(|held| usize::try_from(held).ok());
-    if widest > held.unwrap_or(0).max(WIDE) {
-        let why = format!("it says that its vectors are of {widest} numbers, and it holds fewer");
-        return Err(unreadable(file.path(), why).with_remedy(CUT));
-    }
-    let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
-    let chunks = chunks.of_groups(groups.iter());
-    let mut reader = guarded(file, || {
-        ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
-            .with_projection(mask)
-            .with_batch_size((BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS))
-            .build()
-    })?;
-    while let Some(batch) = guarded(file, || reader.next().transpose())? {
-        of_batch(&batch, said, take)?;
-    }
-    Ok(())
-}
-
-pub(super) fn arrow_file(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    let schema = guarded(file, || check_arrow_file(file.bytes.as_ref()))?;
-    let columns = Some(vectors_in(&schema, said));
-    let mut reader = guarded(file, || FileReader::try_new(file.seeking(), columns))?;
-    let mut read = 0;
-    while let Some(batch) = guarded(file, || next_arrow_batch(&mut reader, &mut read))? {
-        of_batch(&batch, said, take)?;
-    }
-    Ok(())
-}
-
-/// A stream, or several one after another.
-pub(super) fn arrow_stream(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    let mut bytes = in_order(file)?;
-    loop {
-        let mut reader = guarded(file, || StreamReader::try_new(&mut bytes, None))?;
-        while let Some(batch) = guarded(file, || reader.next().transpose())? {
-            of_batch(&batch, said, take)?;
-        }
-        drop(reader);
-        let rest = bytes.fill_buf().map_err(|error| failed(file, error))?;
-        if rest.is_empty() {
-            return Ok(());
-        }
-    }
-}
 
 /// The columns of vectors.
-fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
+pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
     let lists =
         || (schema.fields().iter().enumerate()).filter(|(_, it)| element(it.data_type()).is_some());
     let names = || lists().map(|(_, field)| field.name().as_str());
@@ -101,7 +18,7 @@ fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
 }
 
 /// What the elements of a list of numbers are.
-pub(super) fn element(list: &DataType) -> Option<Dtype> {
+pub(crate) fn element(list: &DataType) -> Option<Dtype> {
     let (DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item)) =
         list
     else {
@@ -116,7 +33,8 @@ pub(super) fn element(list: &DataType) -> Option<Dtype> {
     }
 }
 
-fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+/// Hands the vectors of a batch to `take`.
+pub(crate) fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
     for index in vectors_in(batch.schema_ref(), said) {
         let (field, column) = (batch.schema_ref().field(index), batch.column(index));
         let Some(dtype) = element(column.data_type()) else {
@@ -135,14 +53,14 @@ fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'_>) -> Resu
 }
 
 /// A column of lists of numbers, these as float32.
-pub(super) struct Vectors<'a> {
+pub(crate) struct Vectors<'a> {
     lists: &'a ArrayRef,
     values: Float32Array,
 }
 
 impl<'a> Vectors<'a> {
     /// Those of a column of which [`element`] knows what is in it.
-    pub(super) fn of(lists: &'a ArrayRef) -> Self {
+    pub(crate) fn of(lists: &'a ArrayRef) -> Self {
         let values = match lists.data_type() {
             DataType::FixedSizeList(..) => lists.as_fixed_size_list().values(),
             DataType::List(_) => lists.as_list::<i32>().values(),
@@ -159,7 +77,7 @@ impl<'a> Vectors<'a> {
     }
 
     /// The numbers of a row; `None` where it is null.
-    pub(super) fn get(&self, row: usize) -> Option<&[f32]> {
+    pub(crate) fn get(&self, row: usize) -> Option<&[f32]> {
         if self.lists.is_null(row) {
             return None;
         }

@@ -1,23 +1,22 @@
 //! Vectors read back from the files that embedctl writes, whoever wrote them: one after another, widened to
 //! float32.
 
-mod binary;
 mod chosen;
-mod lines;
-mod lists;
+pub(crate) mod lists;
 
 use std::error::Error as StdError;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 pub use chosen::{Aside, ChosenVectors};
+pub(crate) use chosen::{ChosenRows, no_such_vectors, runs};
 
 use serde_json::Value;
 
 use super::encoding::VECTOR_COLUMNS;
 use super::made;
-use super::options::{Compression, OutputFormat};
 use super::quantize::Dtype;
+use crate::formats::output::{OutputFormat, endings};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::caught;
 use embedctl_storage::{Readable, no_fault_of_data};
@@ -48,24 +47,23 @@ pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
             file.path(),
             "its ending names no format that vectors are read from",
         )
-        .with_remedy(format!("end it in {}", super::options::endings()))
+        .with_remedy(format!("end it in {}", endings()))
     })?;
-    // Of a matrix nothing else is there, and PostgreSQL's format names its fields by itself.
-    let made = match format.is_matrix() || format == OutputFormat::Pgcopy {
-        true => None,
-        false => made::provenance(file, format)?,
+    let made = match format.facts().names_vectors {
+        true => made::provenance(file, format)?,
+        false => None,
     };
     let said = made.as_ref().map_or_else(Said::default, Said::of);
-    read_as(file, format, &said, take)
+    format.spec().read_vectors(file, &said, take)
 }
 
 /// What a provenance says of vectors.
 #[derive(Debug, Clone, Default)]
-struct Said {
+pub(crate) struct Said {
     /// Names of their columns.
-    columns: Vec<String>,
+    pub columns: Vec<String>,
     /// What their elements are, where a format does not say so itself.
-    dtype: Option<Dtype>,
+    pub dtype: Option<Dtype>,
 }
 
 impl Said {
@@ -84,91 +82,33 @@ impl Said {
     }
 
     /// Whether a column of `all` is to be read.
-    fn takes<'n>(&self, name: &str, mut all: impl Iterator<Item = &'n str>) -> bool {
+    pub fn takes<'n>(&self, name: &str, mut all: impl Iterator<Item = &'n str>) -> bool {
         let named = |name: &str| self.columns.iter().any(|column| column == name);
         named(name) || !all.any(named)
     }
 }
 
-/// As [`read_vectors`], of a file whose format is known.
-fn read_as(
-    file: &Readable,
-    format: OutputFormat,
-    said: &Said,
-    take: &mut TakeVector<'_>,
-) -> Result<()> {
-    match format {
-        OutputFormat::Parquet => lists::parquet(file, said, take),
-        OutputFormat::Arrow => lists::arrow_file(file, said, take),
-        OutputFormat::Arrows => lists::arrow_stream(file, said, take),
-        OutputFormat::Jsonl(compression) => lines::jsonl(file, compression, said, take),
-        OutputFormat::Npy => binary::npy(file, in_order(file)?, take),
-        OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
-            binary::bin(file, in_order(file)?, format, take)
-        }
-        OutputFormat::Pgcopy => binary::pgcopy(file, in_order(file)?, take),
-    }
-}
-
-/// What the hash of that name in a file's provenance is over: of a matrix its header or the values behind it, of lines
-/// what they were before they were compressed, of all else its bytes.
+/// What the hash of that name in a file's provenance is over.
 ///
 /// # Errors
 /// If the file cannot be read, or begins otherwise.
 pub(crate) fn hashed(file: &Readable, format: OutputFormat, name: &str) -> Result<Box<dyn Read>> {
-    let mut bytes = in_order(file)?;
-    match (name, format) {
-        ("lines", OutputFormat::Jsonl(compression)) => {
-            return decompressed(bytes, compression).map_err(|error| failed(file, error));
-        }
-        ("header", _) => {
-            let all = file.bytes.len();
-            let (rows, width, dtype) = match format {
-                OutputFormat::Npy => binary::npy_shape(file, &mut bytes)?,
-                _ => binary::bin_shape(file, &mut bytes, format)?,
-            };
-            let values = (dtype.bytes() as u64).checked_mul(width);
-            let values = values.and_then(|row| row.checked_mul(rows));
-            let header = values
-                .and_then(|values| all.checked_sub(values))
-                .unwrap_or(0);
-            return Ok(Box::new(in_order(file)?.take(header)));
-        }
-        ("values", OutputFormat::Npy) => {
-            binary::npy_shape(file, &mut bytes)?;
-        }
-        ("values", _) => {
-            binary::bin_shape(file, &mut bytes, format)?;
-        }
-        _ => {}
-    }
-    Ok(Box::new(bytes))
-}
-
-fn decompressed(
-    bytes: impl BufRead + 'static,
-    compression: Compression,
-) -> io::Result<Box<dyn Read>> {
-    Ok(match compression {
-        Compression::None => Box::new(bytes),
-        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
-        Compression::Zstd => Box::new(zstd::Decoder::with_buffer(bytes)?),
-    })
+    format.spec().hashed(file, name)
 }
 
 /// Its bytes from the first to the last.
-fn in_order(file: &Readable) -> Result<impl BufRead + use<>> {
+pub(crate) fn in_order(file: &Readable) -> Result<impl BufRead + use<>> {
     let bytes = (file.bytes.reader_from(0)).map_err(|error| failed(file, error))?;
     Ok(BufReader::with_capacity(1 << 18, bytes))
 }
 
 /// The error for a file that is not what its ending says.
-pub(super) fn unreadable(path: &Path, reason: impl Into<String>) -> Error {
+pub(crate) fn unreadable(path: &Path, reason: impl Into<String>) -> Error {
     Error::input(Place::file(path.display().to_string()), reason)
 }
 
 /// What a decoder makes of the file. Some panic over damage, which is the file's fault.
-fn guarded<T, E: StdError + Send + Sync + 'static>(
+pub(crate) fn guarded<T, E: StdError + Send + Sync + 'static>(
     file: &Readable,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
@@ -183,7 +123,7 @@ fn damaged(file: &Readable, error: impl StdError + Send + Sync + 'static) -> Err
 }
 
 /// A file that ends too early is damaged; all else is the system's refusal, or the store's.
-fn failed(file: &Readable, error: io::Error) -> Error {
+pub(crate) fn failed(file: &Readable, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             unreadable(file.path(), "it ends in the middle of a vector").with_remedy(CUT)
@@ -193,4 +133,29 @@ fn failed(file: &Readable, error: io::Error) -> Error {
 }
 
 /// What helps where a file is cut short.
-const CUT: &str = "copy or make it again";
+pub(crate) const CUT: &str = "copy or make it again";
+
+/// Makes sure that nothing follows, which nobody would see.
+pub(crate) fn ended(file: &Readable, mut bytes: impl Read) -> Result<()> {
+    match bytes.read(&mut [0]) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(unreadable(
+            file.path(),
+            "it goes on behind its last row, so its beginning or its end is damaged",
+        )
+        .with_remedy(CUT)),
+        Err(error) => Err(failed(file, error)),
+    }
+}
+
+/// The next bytes.
+pub(crate) fn array<const N: usize>(bytes: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut array = [0; N];
+    bytes.read_exact(&mut array).map(|()| array)
+}
+
+/// Numbers, as `read` makes them of bytes.
+pub(crate) fn floats<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    let (numbers, _) = bytes.as_chunks::<N>();
+    numbers.iter().map(|number| read(*number)).collect()
+}

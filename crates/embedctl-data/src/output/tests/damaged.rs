@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
 
-use super::super::testing::*;
 use super::super::{OutputFormat, provenance as made, read_vectors};
-use crate::arrow::array::{RecordBatch, new_null_array};
-use crate::arrow::datatypes::{DataType, Field, Schema};
+use super::support::*;
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::{ErrorKind, Result};
 use embedctl_storage::Readable;
 use embedctl_testing::assert_no_bug;

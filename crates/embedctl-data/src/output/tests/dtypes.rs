@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::arrow::buffer::NullBuffer;
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{
     Calibration, Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles,
     VectorType, create, read_vectors,
 };
 use crate::record::Rows;
+use arrow::buffer::NullBuffer;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;

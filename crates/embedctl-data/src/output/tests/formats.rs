@@ -6,12 +6,17 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::parquet::read_parquet;
-use crate::arrow::array::Array;
-use crate::arrow::datatypes::{DataType, Field, Schema};
-use crate::output::testing::*;
-use crate::output::{Compression, Destination, OutputFormat, OutputOptions, RunFiles, create};
+use crate::output::proof::{Proof, prove};
+use crate::output::tests::support::*;
+use crate::output::{
+    Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles, create,
+    provenance as provenance_of, read_vectors,
+};
 use crate::record::Rows;
+use arrow::array::Array;
+use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
+use embedctl_storage::Readable;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
 
@@ -33,6 +38,57 @@ pub(super) fn write_kept(path: &Path, first: usize) {
         .write(rows(kept_batch().slice(1, 2), first + 3, 2))
         .unwrap();
     finish(writer, schema).unwrap();
+}
+
+/// A format that is added is tested here without another word.
+#[test]
+fn every_format_is_complete_and_reads_back_what_it_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut endings: Vec<&str> = Vec::new();
+    for format in OutputFormat::all() {
+        let facts = format.facts();
+        endings.extend(facts.endings);
+        assert!(
+            !facts.about.is_empty() && !facts.hashes.is_empty(),
+            "{format}"
+        );
+        let path = at(&folder, &format!("out.{format}"));
+        // Without a calibration.
+        let dtype = facts.dtypes.iter().find(|dtype| !dtype.needs_ranges());
+        let options = OutputOptions {
+            dtype: dtype.copied(),
+            ..options(&path)
+        };
+        let mut writer = create(&options, &[8], names(), &id_schema(), &RunFiles::new()).unwrap();
+        writer.write(id_rows(0, 5, 8)).unwrap();
+        finish(writer, id_schema()).unwrap();
+        let file = Readable::file(&path).unwrap();
+        let mut found = Vec::new();
+        read_vectors(&file, &mut |vector| {
+            found.extend_from_slice(vector.values);
+            Ok(())
+        })
+        .unwrap();
+        match dtype {
+            Some(Dtype::F32) => {
+                let expected: Vec<f32> = (0..5).flat_map(|row| vector(row, 8)).collect();
+                assert_eq!(found, expected, "{format}");
+            }
+            _ => assert_eq!(found.len(), 5, "{format}: a byte for eight signs"),
+        }
+        let made = provenance_of(&file, format).unwrap().unwrap();
+        let proof = prove(&file, format, &made).unwrap();
+        assert_eq!(proof, Proof::Whole, "{format}");
+        let hashes = made["sha256"].as_object().unwrap().keys();
+        let mut hashes: Vec<&str> = hashes.map(String::as_str).collect();
+        let mut named = facts.hashes.to_vec();
+        (hashes.sort_unstable(), named.sort_unstable());
+        assert_eq!(hashes, named, "{format}");
+    }
+    let all = endings.len();
+    endings.sort_unstable();
+    endings.dedup();
+    assert_eq!(endings.len(), all, "an ending names two formats");
 }
 
 #[test]

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::formats::write_kept;
-use crate::arrow::array::{
+use crate::output::tests::support::*;
+use crate::output::{Destination, OutputOptions, RunFiles, VectorType, create};
+use crate::record::Rows;
+use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int64Array, ListArray, RecordBatch, StringArray,
     StructArray, TimestampMicrosecondArray,
 };
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema};
-use crate::arrow::ipc::reader::{FileReader, StreamReader};
-use crate::output::testing::*;
-use crate::output::{Destination, OutputOptions, RunFiles, VectorType, create};
-use crate::record::Rows;
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema};
+use arrow::ipc::reader::{FileReader, StreamReader};
 
 fn read_file(path: &Path) -> (Vec<RecordBatch>, Option<Value>) {
     let reader = FileReader::try_new(File::open(path).unwrap(), None).unwrap();
@@ -71,13 +71,13 @@ fn a_file_keeps_every_type_and_null_and_its_provenance() {
 /// `id` and columns of types that no JSON has; every batch with a dictionary of its own.
 fn nested(first: i64) -> RecordBatch {
     let words = StringArray::from(vec![Some(format!("word {first}")), None]);
-    let keys = crate::arrow::array::Int32Array::from(vec![0, 0]);
+    let keys = arrow::array::Int32Array::from(vec![0, 0]);
     let dictionary: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(
         keys,
         Arc::new(words.clone()),
     ));
     let times = TimestampMicrosecondArray::from(vec![first, first + 1]).with_timezone("UTC");
-    let lists = ListArray::from_iter_primitive::<crate::arrow::datatypes::Int64Type, _, _>([
+    let lists = ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>([
         Some(vec![Some(first), None]),
         None,
     ]);

@@ -12,3 +12,4 @@ mod publishing;
 mod stopped;
 #[cfg(unix)]
 mod streams;
+pub(super) mod support;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::output::rejects::RejectsWriter;
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{OutputFormat, RunFiles, refuse_overlap};
 use embedctl_common::error::ErrorKind;
 use embedctl_common::setting::REJECTS;

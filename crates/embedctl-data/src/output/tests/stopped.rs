@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::publishing::NAMES;
 use crate::output::publish::step::faults::{self, Fault};
 use crate::output::rejects::RejectsWriter;
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{OutputOptions, RunFiles};
 use embedctl_common::error::ErrorKind;
 

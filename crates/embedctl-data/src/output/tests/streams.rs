@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use crate::output::testing::*;
+use crate::output::tests::support::*;
 use crate::output::{Compression, OutputFormat, OutputOptions};
 use embedctl_common::error::ErrorKind;
 

@@ -1,0 +1,131 @@
+//! Arrow's own files and streams (IPC).
+
+mod answers;
+mod footer;
+mod open;
+mod read;
+mod vectors;
+mod write;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use footer::{check as check_arrow_file, next_batch as next_arrow_batch};
+
+use super::input::{InputFacts, InputFormat, InputSpec};
+use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
+use crate::input::options::InputOptions;
+use crate::input::reader::Reader;
+use crate::input::source::{From, Planned};
+use crate::input::window::Filling;
+use crate::output::encoding::VectorEncoding;
+use crate::output::made;
+use crate::output::proof::FILE;
+use crate::output::read::{Said, TakeVector};
+use crate::output::target::Target;
+use crate::output::writer::VectorWriter;
+use embedctl_common::error::Result;
+use embedctl_storage::Readable;
+
+/// The format of records: a file or a stream, told apart by the first bytes.
+pub(super) struct ArrowInput;
+
+impl InputSpec for ArrowInput {
+    fn facts(&self) -> InputFacts {
+        InputFacts {
+            endings: &["arrow", "arrows", "ipc", "feather"],
+            about: "Apache Arrow: a file, or a stream",
+            starts: &[open::MAGIC, &[0xff; 4]],
+            is_table: true,
+            ..InputFacts::DEFAULT
+        }
+    }
+
+    fn open(
+        &self,
+        source: &Arc<Planned>,
+        options: &Arc<InputOptions>,
+        from: &mut From<'_>,
+        filling: &mut Filling,
+    ) -> Result<Option<Box<dyn Reader>>> {
+        open::open(source, options, from, filling)
+    }
+
+    fn stretches(&self, source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
+        open::batches(source)
+    }
+}
+
+/// A file of vectors.
+pub(super) struct ArrowFileOutput;
+
+impl OutputSpec for ArrowFileOutput {
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: &["arrow", "ipc", "feather"],
+            about: "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
+            shape: VectorShape::Lists,
+            sidecars: &[],
+            hashes: &[FILE],
+            row_texts: RowTexts::In(InputFormat::Arrow),
+            ..OutputFacts::DEFAULT
+        }
+    }
+
+    fn create(
+        &self,
+        target: Target,
+        encoding: VectorEncoding,
+        _: Beginning,
+    ) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(write::IpcWriter::new(target, encoding, true)))
+    }
+
+    fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
+        Ok(made::parsed(vectors::provenance_of_file(file)?))
+    }
+
+    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        vectors::of_file(file, said, take)
+    }
+}
+
+/// A stream of vectors.
+pub(super) struct ArrowStreamOutput;
+
+impl OutputSpec for ArrowStreamOutput {
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: &["arrows"],
+            about: "The same columns as Arrow's IPC stream",
+            shape: VectorShape::Lists,
+            hashes: &["stream", SIDECAR_HASH],
+            row_texts: RowTexts::In(InputFormat::Arrow),
+            ..OutputFacts::DEFAULT
+        }
+    }
+
+    fn create(
+        &self,
+        target: Target,
+        encoding: VectorEncoding,
+        beginning: Beginning,
+    ) -> Result<Box<dyn VectorWriter>> {
+        Ok(match beginning.streams {
+            true => Box::new(answers::BatchWriter::new(target, encoding)),
+            false => Box::new(write::IpcWriter::new(target, encoding, false)),
+        })
+    }
+
+    fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
+        match made::beside(file)? {
+            Some(made) => Ok(Some(made)),
+            None => Ok(made::parsed(vectors::provenance_of_stream(file)?)),
+        }
+    }
+
+    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        vectors::of_stream(file, said, take)
+    }
+}

@@ -1,0 +1,235 @@
+//! Putting records together from lines, by their quotes.
+
+use std::collections::VecDeque;
+
+use crate::input::parse::too_long;
+use crate::input::source::{OpenSource, Planned};
+use crate::position::Seek;
+use crate::record::Origin;
+use embedctl_common::error::{Cause, Result};
+use embedctl_common::setting::MAX_RECORD_BYTES;
+
+/// What the next record is; its lines are in [`Records::record`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NextRecord {
+    Record,
+    Bad(Cause),
+    /// More has to be read first.
+    Waits,
+    /// There is none.
+    End,
+}
+
+/// Puts records together from lines.
+pub(super) struct Records {
+    pub opened: OpenSource,
+    delimiter: u8,
+    limit: usize,
+    /// The lines of the record in hand, without the last one's end.
+    pub record: Vec<u8>,
+    /// Where it begins.
+    pub origin: Origin,
+    /// The lines so far of a record that goes on, where its quotes stand, and how long it is.
+    lines: Vec<Kept>,
+    quotes: Quotes,
+    size: usize,
+    /// Lines that were read in vain, as a part of a record that was none.
+    again: VecDeque<Kept>,
+}
+
+/// A line, kept.
+struct Kept {
+    /// With its end.
+    bytes: Vec<u8>,
+    /// How much of that is the end.
+    end: usize,
+    number: u64,
+    offset: u64,
+    length: u64,
+}
+
+impl Records {
+    pub(super) fn new(opened: OpenSource, delimiter: u8, limit: usize) -> Self {
+        Self {
+            opened,
+            delimiter,
+            limit,
+            record: Vec::new(),
+            origin: Origin {
+                source: 0,
+                line: 0,
+                offset: 0,
+            },
+            lines: Vec::new(),
+            quotes: Quotes::Start,
+            size: 0,
+            again: VecDeque::new(),
+        }
+    }
+
+    /// Whether a line can be had without a read.
+    fn has_line(&mut self) -> bool {
+        !self.again.is_empty() || self.opened.lines.has_line()
+    }
+
+    /// Reads once, for a line that is not all here yet.
+    pub(super) fn read_on(&mut self, source: &Planned) -> Result<()> {
+        let read = self.opened.lines.read_on();
+        read.map_err(|error| source.failed(&self.opened, error))
+    }
+
+    /// Where the next record stands.
+    pub(super) fn place(&self) -> (u64, Seek) {
+        let (lines, seek) = self.opened.place();
+        match (self.lines.first().or(self.again.front()), seek) {
+            (None, seek) => (lines, seek),
+            (Some(line), Seek::Byte { .. }) => (line.number - 1, Seek::Byte { byte: line.offset }),
+            (Some(line), seek) => (line.number - 1, seek),
+        }
+    }
+
+    /// Passes over the lines before number `lines`, and that one.
+    pub(super) fn skip(&mut self, source: &Planned, lines: u64) -> Result<()> {
+        while self.place().0 < lines {
+            if self.line(source)?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, source: &Planned) -> Result<Option<Kept>> {
+        if let Some(line) = self.again.pop_front() {
+            return Ok(Some(line));
+        }
+        let (number, offset, length, bytes) = match self.opened.lines.next() {
+            Ok(None) => return Ok(None),
+            Ok(Some(line)) => (line.number, line.offset, line.length, line.bytes.to_vec()),
+            Err(error) => return Err(source.failed(&self.opened, error)),
+        };
+        // The line's end is not told, but how long it is.
+        let end = self.opened.lines.offset() - offset - length;
+        let end = usize::try_from(end).expect("an end of line is two bytes at most");
+        let mut bytes = bytes;
+        bytes.extend_from_slice(match end {
+            0 => b"",
+            1 => b"\n",
+            _ => b"\r\n",
+        });
+        Ok(Some(Kept {
+            bytes,
+            end,
+            number,
+            offset,
+            length,
+        }))
+    }
+
+    /// The next record, blank lines passed over. Unless `wait` says so, nothing is read for it: of a record that is
+    /// not all here yet the lines are kept until the next call.
+    pub(super) fn next(&mut self, source: &Planned, wait: bool) -> Result<NextRecord> {
+        loop {
+            if !wait && !self.has_line() {
+                return Ok(NextRecord::Waits);
+            }
+            let Some(line) = self.line(source)? else {
+                if self.lines.is_empty() {
+                    return Ok(NextRecord::End);
+                }
+                let reason =
+                    "its quoting is wrong: a quoted field that begins here is never closed";
+                let remedy = "close it, or double the quotes inside of a field (`\"\"`)";
+                return Ok(self.give_up(Cause::of(reason).with(remedy)));
+            };
+            let content = &line.bytes[..line.bytes.len() - line.end];
+            if self.lines.is_empty() {
+                if line.length == 0 {
+                    continue;
+                }
+                self.origin.line = line.number;
+                self.origin.offset = line.offset;
+                self.record.clear();
+                self.record.extend_from_slice(content);
+                if line.length > self.limit as u64 {
+                    return Ok(NextRecord::Bad(too_long("record", line.length, self.limit)));
+                }
+                if memchr::memchr(b'"', content).is_none() {
+                    return Ok(NextRecord::Record);
+                }
+                self.quotes = Quotes::Start;
+                self.size = line.bytes.len();
+            } else {
+                let length = usize::try_from(line.length).unwrap_or(usize::MAX);
+                self.size = self.size.saturating_add(length);
+                if self.size > self.limit {
+                    self.lines.push(line);
+                    let reason = format!(
+                        "a quoted field that begins here is not closed within {} bytes",
+                        self.limit
+                    );
+                    let remedy = format!("close it, or raise the limit with `{MAX_RECORD_BYTES}`");
+                    return Ok(self.give_up(Cause::of(reason).with(remedy)));
+                }
+            }
+            let right = self.quotes.over(content, self.delimiter);
+            let (number, end) = (line.number, line.end);
+            self.lines.push(line);
+            if right.is_err() {
+                let reason = format!(
+                    "its quoting is wrong: on line {number} a quoted field goes on behind its closing quote"
+                );
+                let remedy = "double the quotes inside of a field (`\"\"`)";
+                return Ok(self.give_up(Cause::of(reason).with(remedy)));
+            }
+            if self.quotes != Quotes::Inside {
+                self.record.clear();
+                for line in self.lines.drain(..) {
+                    self.record.extend_from_slice(&line.bytes);
+                }
+                self.record.truncate(self.record.len() - end);
+                return Ok(NextRecord::Record);
+            }
+        }
+    }
+
+    /// Rejects the first line alone of those that were read as one record.
+    fn give_up(&mut self, cause: Cause) -> NextRecord {
+        for line in self.lines.drain(1..).rev() {
+            self.again.push_front(line);
+        }
+        self.lines.clear();
+        NextRecord::Bad(cause)
+    }
+}
+
+/// Where a record's quotes stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    /// At the start of a field.
+    Start,
+    /// In a field that does not begin with a quote; others mean nothing there.
+    Plain,
+    /// In a quoted field.
+    Inside,
+    /// Behind a quote in a quoted field: its end, or the first of two.
+    Closed,
+}
+
+impl Quotes {
+    /// Goes over a line of the record; an error where something follows a closing quote.
+    fn over(&mut self, line: &[u8], delimiter: u8) -> Result<(), ()> {
+        if *self != Self::Inside {
+            *self = Self::Start;
+        }
+        for &byte in line {
+            *self = match (*self, byte) {
+                (Self::Inside, b'"') => Self::Closed,
+                (Self::Inside, _) | (Self::Start | Self::Closed, b'"') => Self::Inside,
+                (_, byte) if byte == delimiter => Self::Start,
+                (Self::Closed, _) => return Err(()),
+                (Self::Start | Self::Plain, _) => Self::Plain,
+            };
+        }
+        Ok(())
+    }
+}

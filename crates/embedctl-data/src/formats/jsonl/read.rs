@@ -1,0 +1,383 @@
+//! JSONL: a line is a JSON object; blank lines are ignored.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+
+use crate::input::cells::Cell;
+use crate::input::columns::InputColumns;
+use crate::input::fields::IdType;
+use crate::input::json::{self, JsonType};
+use crate::input::options::InputOptions;
+use crate::input::paths::{self, PathValues, Paths};
+use crate::input::window::{Known, Record};
+use embedctl_common::error::Cause;
+use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
+
+/// How many of a record's fields are listed where the text is missing.
+const LISTED_FIELDS: usize = 5;
+
+/// Reads objects.
+pub(crate) struct Jsonl {
+    paths: Paths,
+    options: Arc<InputOptions>,
+    /// Fields of which the text is made, and the number of the first that is kept.
+    texts: usize,
+    kept: usize,
+    /// Fields that `--keep '*'` has met.
+    met: HashSet<String>,
+    /// Named fields that no record has had so far, by their numbers in `paths`.
+    unseen: Vec<(usize, Setting, String)>,
+    /// The source and the fields of the first record.
+    first: Option<(u32, Vec<String>)>,
+}
+
+/// A named field that no record of the first window has had.
+pub(crate) struct Unseen {
+    pub option: Setting,
+    pub name: String,
+    /// The first record's source, and its fields.
+    pub source: u32,
+    pub fields: Vec<String>,
+}
+
+const ID: usize = 0;
+const TEXT: usize = 1;
+
+impl Jsonl {
+    pub(crate) fn new(options: &Arc<InputOptions>) -> Self {
+        let (option, texts) = options.texts();
+        let texts_count = texts.len();
+        let mut names = vec![options.id_field.as_str()];
+        names.extend(texts.iter().map(String::as_str));
+        names.extend(options.kept().map(|keep| keep.name.as_str()));
+        let named = names.iter().enumerate().filter_map(|(index, name)| {
+            let option = match index {
+                ID if !options.names_id() => return None,
+                ID => ID_FIELD,
+                index if index < TEXT + texts_count => option,
+                _ => KEEP,
+            };
+            Some((index, option, (*name).to_owned()))
+        });
+        // The text is what is missed first.
+        let mut unseen: Vec<_> = named.collect();
+        unseen.sort_by_key(|(index, ..)| *index == ID);
+        Self {
+            unseen,
+            first: None,
+            paths: Paths::new(names.iter().copied()),
+            options: Arc::clone(options),
+            texts: texts_count,
+            kept: TEXT + texts_count,
+            met: HashSet::new(),
+        }
+    }
+
+    /// Under `--keep '*'`: gives every field of the object that `line` holds a column.
+    ///
+    /// # Errors
+    /// If a field is called as a column of the output's own.
+    pub(crate) fn expand(
+        &mut self,
+        line: &str,
+        columns: &mut InputColumns,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Cause> {
+        if !columns.keeps_all() {
+            return Ok(());
+        }
+        let mut new = names(line);
+        new.retain(|name| !self.met.contains(name));
+        if !new.is_empty() {
+            columns.expand(
+                new.iter().map(String::as_str),
+                &self.options.id_field,
+                warnings,
+            )?;
+            self.met.extend(new);
+        }
+        // Those of other formats, too.
+        for name in columns.names().skip(self.paths.len() - self.kept) {
+            self.paths.add(name);
+        }
+        Ok(())
+    }
+
+    /// Whether `line` is an object, and if so, whether it holds the text field.
+    pub(crate) fn recognises(&self, line: &str) -> Option<bool> {
+        let values = self.paths.find(line).ok()?;
+        Some((0..self.texts).all(|index| values.get(TEXT + index).is_some()))
+    }
+
+    /// The record that `line` holds.
+    ///
+    /// # Errors
+    /// The reason for which it holds none.
+    pub(crate) fn record<'a>(
+        &mut self,
+        line: &'a str,
+        source: u32,
+        columns: &InputColumns,
+    ) -> Result<Record<'a>, Cause> {
+        let values = self
+            .paths
+            .find(line)
+            .map_err(|error| not_an_object(line, &error))?;
+        if !self.unseen.is_empty() {
+            self.unseen
+                .retain(|(index, ..)| values.get(*index).is_none());
+            self.first.get_or_insert_with(|| (source, names(line)));
+        }
+        Ok(Record {
+            text: self.text(line, &values)?,
+            id: self.id(&values)?,
+            kept: (0..columns.kept())
+                .map(|index| columns.cell(index, values.get(self.kept + index)))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What a line holds that is no record; `None`: it is no object.
+    pub(crate) fn known<'a>(&self, line: &'a str, columns: &InputColumns) -> Option<Known<'a>> {
+        let values = self.paths.find(line).ok()?;
+        let kept = (0..columns.kept()).map(|index| {
+            let cell = columns.cell(index, values.get(self.kept + index));
+            cell.unwrap_or(Cell::Null)
+        });
+        Some(Known {
+            id: self.id(&values).unwrap_or(Cell::Null),
+            kept: kept.collect(),
+        })
+    }
+
+    /// Whether there is a record, and a named field that none has had so far.
+    pub(crate) fn has_unseen(&self) -> bool {
+        self.first.is_some() && !self.unseen.is_empty()
+    }
+
+    /// At the end of a window: the first named field that no record has had so far. Only the first window
+    /// with a record is asked.
+    pub(crate) fn unseen(&mut self) -> Option<Unseen> {
+        let (source, fields) = self.first.take()?;
+        let (_, option, name) = std::mem::take(&mut self.unseen).into_iter().next()?;
+        Some(Unseen {
+            option,
+            name,
+            source,
+            fields,
+        })
+    }
+
+    fn text<'a>(&self, line: &str, values: &PathValues<'a>) -> Result<Cow<'a, str>, Cause> {
+        if let Some(template) = &self.options.text_template {
+            let fields = template.fields().iter().zip(TEXT..);
+            let found = fields.map(|(name, index)| match values.get(index) {
+                Some(raw) => plain(name, raw),
+                None => Ok(None),
+            });
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            return template.text(found).map(Cow::Owned);
+        }
+        let name = &self.options.text_field;
+        let wrong = match values.get(TEXT).map(|raw| (raw, json::kind(raw))) {
+            Some((raw, JsonType::String)) => {
+                return plain(name, raw).map(Option::unwrap_or_default);
+            }
+            Some((_, kind)) => format!("the field `{name}` is {kind}, not a string"),
+            None => format!("the record has no field `{name}`{}", fields(line)),
+        };
+        Err(Cause::of(wrong).with(format!(
+            "name the field that holds the text with `{TEXT_FIELD}`"
+        )))
+    }
+
+    fn id<'a>(&self, values: &PathValues<'a>) -> Result<Cell<'a>, Cause> {
+        let Some(raw) = values.get(ID) else {
+            return Ok(Cell::Null);
+        };
+        let name = &self.options.id_field;
+        let kind = json::kind(raw);
+        let (takes, remedy) = match (self.options.id_type, kind) {
+            (_, JsonType::Null) => return Ok(Cell::Null),
+            (IdType::String, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
+            (IdType::String, JsonType::String) => {
+                let text = json::string(raw).map_err(|error| no_character("id", name, &error));
+                return Ok(Cell::String(text?));
+            }
+            (IdType::String, _) => ("ids are strings or integers".to_owned(), another_id()),
+            (IdType::Int, JsonType::Integer) => {
+                return raw.parse().map(Cell::Int).map_err(|_| {
+                    let excerpt = json::excerpt(raw);
+                    Cause::of(format!("the id `{name}` is beyond 64 bits ({excerpt})"))
+                        .with(string_ids())
+                });
+            }
+            (IdType::Int, kind) => (
+                format!("`{ID_TYPE} int` takes integers alone"),
+                match kind {
+                    JsonType::String => string_ids(),
+                    _ => another_id(),
+                },
+            ),
+        };
+        let excerpt = json::excerpt(raw);
+        Err(Cause::of(format!(
+            "the id `{name}` is {kind} ({excerpt}), but {takes}"
+        ))
+        .with(remedy))
+    }
+}
+
+/// What helps where ids are not of the type that they should have.
+fn string_ids() -> String {
+    format!("use `{ID_TYPE} string`")
+}
+
+/// The same, where strings would be of no use.
+fn another_id() -> String {
+    format!("name another field with `{ID_FIELD}`")
+}
+
+fn no_character(what: &str, name: &str, error: &impl std::fmt::Display) -> Cause {
+    Cause::of(format!(
+        "the {what} `{name}` holds an escape that is no character ({error})"
+    ))
+    .with("mend it")
+}
+
+/// A value as text: strings without quotes and escapes, null as nothing, all else as it is written.
+fn plain<'a>(name: &str, raw: &'a str) -> Result<Option<Cow<'a, str>>, Cause> {
+    match json::kind(raw) {
+        JsonType::Null => Ok(None),
+        JsonType::String => {
+            let text = json::string(raw);
+            text.map(Some)
+                .map_err(|error| no_character("field", name, &error))
+        }
+        _ => Ok(Some(Cow::Borrowed(raw))),
+    }
+}
+
+/// Whether there is nothing but space on a line.
+pub(crate) fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+}
+
+/// Why `line` is not one JSON object, and what to do about it.
+fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
+    let start = line.trim_start().chars().next();
+    if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
+        let kind = json::kind(line.trim_start());
+        let remedy = match kind {
+            JsonType::Array => "write its elements one a line (`jq -c '.[]'`)",
+            _ => "use `-i text` where lines are plain text",
+        };
+        return Cause::of(format!("the line is {kind}, not a JSON object")).with(remedy);
+    }
+    let remedy = match start {
+        Some('{') if error.is_eof() => "write every object on one line (`jq -c .`)",
+        Some('{') => "mend it",
+        Some('\u{feff}') => "remove the byte-order mark before it",
+        Some('[') => "write the array's elements one a line (`jq -c '.[]'`)",
+        _ => "use `-i text` where lines are plain text",
+    };
+    // An error about the whole value, such as its type, names no column.
+    let place = match error.column() {
+        0 => String::new(),
+        column => format!(" at column {column}"),
+    };
+    let message = json::message(error);
+    Cause::of(format!("the line is not valid JSON ({message}{place})")).with(remedy)
+}
+
+/// The first fields of an object, for messages: ` (it has …)`.
+pub(crate) fn fields(line: &str) -> String {
+    let fields = names(line);
+    let mut names: Vec<String> = fields
+        .iter()
+        .take(LISTED_FIELDS)
+        .map(|name| format!("`{}`", json::excerpt(name)))
+        .collect();
+    if names.is_empty() {
+        return " (it is empty)".to_owned();
+    }
+    if fields.len() > LISTED_FIELDS {
+        names.push("…".to_owned());
+    }
+    format!(" (it has {})", names.join(", "))
+}
+
+/// The names of an object's fields, each once; none of what is no object.
+fn names(object: &str) -> Vec<String> {
+    paths::keys(object).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::tests::options;
+
+    fn reason(line: &str) -> String {
+        let options = Arc::new(options());
+        let columns = InputColumns::new(&options, &[].into());
+        let reason = Jsonl::new(&options).record(line, 0, &columns);
+        reason.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn faults_are_explained() {
+        for (line, message, remedy) in [
+            (
+                r#"{"text":"a"#,
+                "EOF while parsing a string at column 10",
+                "jq -c .",
+            ),
+            (r#"{"text" "a"}"#, "expected `:` at column 9", "mend it"),
+            (
+                r#"{"text":"a"} x"#,
+                "trailing characters at column 14",
+                "mend it",
+            ),
+            ("{", "EOF while parsing an object", "jq -c ."),
+            ("[", "not valid JSON (", "jq -c '.[]'"),
+            (r#"[{"text":"a"}]"#, "the line is an array", "jq -c '.[]'"),
+            ("\u{feff}{}", "not valid JSON (", "byte-order mark"),
+            ("plain words", "not valid JSON (", "-i text"),
+            ("12", "the line is an integer", "-i text"),
+            (r#""words""#, "the line is a string", "-i text"),
+            ("null", "the line is null", "-i text"),
+            ("{}", "no field `text` (it is empty)", "text_field"),
+            (
+                r#"{"body":"x","t":1}"#,
+                "(it has `body`, `t`)",
+                "text_field",
+            ),
+            (
+                r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#,
+                "`e`, …)",
+                "text_field",
+            ),
+            (r#"{"text":null}"#, "`text` is null", "text_field"),
+            (r#"{"text":1}"#, "`text` is an integer", "text_field"),
+            (r#"{"text":["a"]}"#, "`text` is an array", "text_field"),
+            (r#"{"text":"\ud800"}"#, "no character", "mend it"),
+            (r#"{"text":"a","id":1.5}"#, "(1.5)", "id_field"),
+            (r#"{"text":"a","id":true}"#, "a boolean", "id_field"),
+            (r#"{"text":"a","id":{}}"#, "an object", "id_field"),
+        ] {
+            let reason = reason(line);
+            assert!(reason.contains(message), "{line}: {reason}");
+            assert!(reason.contains(remedy), "{line}: {reason}");
+            assert!(!reason.contains("line 1"), "{line}: {reason}");
+        }
+    }
+
+    #[test]
+    fn blank_lines() {
+        assert!(is_blank(b"") && is_blank(b" \t\r "));
+        assert!(!is_blank(b"\0") && !is_blank("\u{a0}".as_bytes()));
+    }
+}

@@ -1,0 +1,79 @@
+//! Arrays of numbers in lines of JSON.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::formats::output::Compression;
+use crate::output::quantize::Dtype;
+use crate::output::read::{CUT, Said, StoredVector, TakeVector, failed, in_order};
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_storage::Readable;
+
+/// A line that is longer holds no vector of any model.
+const MAX_LINE: u64 = 64 << 20;
+
+/// A name; borrowed from its line where it holds no escape.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
+
+pub(super) fn read(
+    file: &Readable,
+    compression: Compression,
+    said: &Said,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
+    let failed = |error| failed(file, error);
+    let mut lines = BufReader::new(lines(file, compression)?);
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        let length = (&mut lines).take(MAX_LINE).read_until(b'\n', &mut line);
+        if length.map_err(failed)? == 0 {
+            return Ok(());
+        }
+        // Values that were kept may be beyond what a number holds here.
+        let object: BTreeMap<FieldName<'_>, &RawValue> =
+            serde_json::from_slice(&line).map_err(|error| {
+                let reason = format!("line {number} is no JSON object: {error}");
+                Error::input(Place::file(&file.name), reason).with_remedy(CUT)
+            })?;
+        let names = || object.keys().map(|key| key.0.as_ref());
+        for (FieldName(column), value) in &object {
+            if !said.takes(column, names()) {
+                continue;
+            }
+            let Ok(values) = serde_json::from_str::<Vec<f32>>(value.get()) else {
+                continue;
+            };
+            take(StoredVector {
+                column,
+                dtype: said.dtype.unwrap_or(Dtype::F32),
+                values: &values,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The lines of a file, decompressed.
+///
+/// # Errors
+/// If it cannot be read, or is not compressed so.
+pub(super) fn lines(file: &Readable, compression: Compression) -> Result<Box<dyn Read>> {
+    decompressed(in_order(file)?, compression).map_err(|error| failed(file, error))
+}
+
+fn decompressed(
+    bytes: impl BufRead + 'static,
+    compression: Compression,
+) -> io::Result<Box<dyn Read>> {
+    Ok(match compression {
+        Compression::None => Box::new(bytes),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
+        Compression::Zstd => Box::new(zstd::Decoder::with_buffer(bytes)?),
+    })
+}

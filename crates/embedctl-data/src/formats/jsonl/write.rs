@@ -1,0 +1,156 @@
+//! JSONL: one object per row, `id` first, the vectors last.
+
+use std::io::{self, Write};
+
+use flate2::write::GzEncoder;
+
+use crate::formats::output::Compression;
+use crate::output::columns::JsonColumns;
+use crate::output::encoding::VectorEncoding;
+use crate::output::json;
+use crate::output::target::Target;
+use crate::output::writer::{Finish, VectorWriter};
+use crate::record::Rows;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
+
+/// Encoded rows are handed on once this many bytes have gathered.
+const BUFFER: usize = 1 << 20;
+
+/// Levels of compression: zstd's own default, and gzip's.
+const ZSTD_LEVEL: i32 = 3;
+const GZIP_LEVEL: u32 = 6;
+
+pub(super) struct JsonlWriter {
+    sink: LineSink,
+    encoding: VectorEncoding,
+    buffer: Vec<u8>,
+    hash: Hash,
+}
+
+/// The target, behind a compressor or not.
+enum LineSink {
+    Plain(Target),
+    Gzip(GzEncoder<Target>),
+    Zstd(zstd::Encoder<'static, Target>),
+}
+
+impl JsonlWriter {
+    pub fn new(target: Target, encoding: VectorEncoding, compression: Compression) -> Result<Self> {
+        let sink = match compression {
+            Compression::None => LineSink::Plain(target),
+            Compression::Gzip => {
+                LineSink::Gzip(GzEncoder::new(target, flate2::Compression::new(GZIP_LEVEL)))
+            }
+            Compression::Zstd => {
+                let encoder = zstd::Encoder::new(target, ZSTD_LEVEL);
+                LineSink::Zstd(encoder.map_err(|error| Error::internal(format!("zstd: {error}")))?)
+            }
+        };
+        Ok(Self {
+            sink,
+            encoding,
+            buffer: Vec::new(),
+            hash: Hash::default(),
+        })
+    }
+
+    fn append(&mut self) -> Result<()> {
+        if self.sink.target().has_sidecars() {
+            self.hash.add(&self.buffer);
+        }
+        let written = self.sink.write_all(&self.buffer);
+        self.buffer.clear();
+        written.map_err(|error| self.sink.target().error(error))
+    }
+}
+
+impl VectorWriter for JsonlWriter {
+    fn write(&mut self, mut rows: Rows) -> Result<()> {
+        self.encoding.check_shape(&rows)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let vectors = self.encoding.encode(&mut rows)?;
+        let keys = self.encoding.columns().iter().map(|column| {
+            let mut key = vec![b','];
+            key.extend(json::key(&column.name));
+            (key, column.width)
+        });
+        let vectors: Vec<_> = keys.zip(vectors).collect();
+        let mut columns = JsonColumns::new(&rows.columns)?;
+        for row in 0..rows.len() {
+            for column in 0..columns.len() {
+                self.buffer.push(if column == 0 { b'{' } else { b',' });
+                columns.write(column, row, &mut self.buffer);
+            }
+            for ((key, width), elements) in &vectors {
+                self.buffer.extend_from_slice(key);
+                match rows.is_missing(row) {
+                    true => self.buffer.extend_from_slice(b"null"),
+                    false => elements.push_json(row, *width, &mut self.buffer),
+                }
+            }
+            self.buffer.extend_from_slice(b"}\n");
+            if self.buffer.len() >= BUFFER {
+                self.append()?;
+            }
+        }
+        self.append()?;
+        // Whoever reads a stream gets whole windows at once.
+        let flushed = self.sink.flush();
+        flushed.map_err(|error| self.sink.target().error(error))
+    }
+
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        let ended = self.sink.end();
+        let target = self.sink.target();
+        ended.map_err(|error| target.error(error))?;
+        target.provenance(&finish.provenance(&self.encoding, &[("lines", &self.hash)]))?;
+        target.publish(finish.into_rejects())
+    }
+}
+
+impl Drop for JsonlWriter {
+    fn drop(&mut self) {
+        // A compressor writes its end when it is dropped; nobody wants it.
+        self.sink.target().abandon();
+    }
+}
+
+impl LineSink {
+    fn target(&mut self) -> &mut Target {
+        match self {
+            Self::Plain(target) => target,
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+        }
+    }
+
+    /// Writes what ends a compressed stream.
+    fn end(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Gzip(encoder) => encoder.try_finish(),
+            Self::Zstd(encoder) => encoder.do_finish(),
+        }
+    }
+}
+
+impl Write for LineSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(target) => target.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+            Self::Zstd(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(target) => target.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+            Self::Zstd(encoder) => encoder.flush(),
+        }
+    }
+}

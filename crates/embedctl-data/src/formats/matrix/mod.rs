@@ -1,0 +1,100 @@
+//! One matrix, and beside it a file that describes its rows: NPY, `fbin`, `i8bin` and `u8bin`.
+
+mod rows;
+mod vectors;
+mod write;
+
+use std::io::Read;
+
+pub(crate) use rows::MatrixRows;
+
+use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
+use crate::output::encoding::VectorEncoding;
+use crate::output::quantize::Dtype;
+use crate::output::read::{ChosenRows, Said, TakeVector, in_order};
+use crate::output::sidecar::{PROVENANCE, ROWS};
+use crate::output::target::Target;
+use crate::output::writer::VectorWriter;
+use embedctl_common::error::Result;
+use embedctl_storage::Readable;
+
+/// The formats, which differ in their headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MatrixOutput {
+    Npy,
+    Fbin,
+    I8bin,
+    U8bin,
+}
+
+impl OutputSpec for MatrixOutput {
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: match self {
+                Self::Npy => &["npy"],
+                Self::Fbin => &["fbin"],
+                Self::I8bin => &["i8bin"],
+                Self::U8bin => &["u8bin"],
+            },
+            about: match self {
+                Self::Npy => "A matrix, with its rows' ids in a file beside it",
+                Self::Fbin => {
+                    "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it"
+                }
+                Self::I8bin => "The same with int8",
+                Self::U8bin => "The same with uint8",
+            },
+            shape: VectorShape::Matrix,
+            dtypes: match self {
+                Self::Npy => &Dtype::ALL,
+                Self::Fbin => &[Dtype::F32],
+                Self::I8bin => &[Dtype::Int8, Dtype::Binary],
+                Self::U8bin => &[Dtype::Uint8, Dtype::Ubinary],
+            },
+            sidecars: &[ROWS, PROVENANCE],
+            hashes: &["values", "header", "rows", SIDECAR_HASH],
+            row_texts: RowTexts::Beside,
+            names_vectors: false,
+            ..OutputFacts::DEFAULT
+        }
+    }
+
+    fn create(
+        &self,
+        target: Target,
+        encoding: VectorEncoding,
+        beginning: Beginning,
+    ) -> Result<Box<dyn VectorWriter>> {
+        let is_npy = *self == Self::Npy;
+        let writer = write::MatrixWriter::new(target, is_npy, encoding, beginning.names)?;
+        Ok(Box::new(writer))
+    }
+
+    fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        vectors::read(file, *self, take)
+    }
+
+    fn choose_rows(
+        &self,
+        file: &Readable,
+        columns: &[(String, usize)],
+    ) -> Result<Option<Box<dyn ChosenRows>>> {
+        rows::open(file, *self, columns)
+    }
+
+    /// The header, or the values behind it.
+    fn hashed(&self, file: &Readable, name: &str) -> Result<Box<dyn Read>> {
+        let mut bytes = in_order(file)?;
+        if !["header", "values"].contains(&name) {
+            return Ok(Box::new(bytes));
+        }
+        let (rows, width, dtype) = vectors::shape(file, &mut bytes, *self)?;
+        if name == "values" {
+            return Ok(Box::new(bytes));
+        }
+        let values = (dtype.bytes() as u64).checked_mul(width);
+        let values = values.and_then(|row| row.checked_mul(rows));
+        let header = values.and_then(|values| file.bytes.len().checked_sub(values));
+        Ok(Box::new(in_order(file)?.take(header.unwrap_or(0))))
+    }
+}

@@ -1,0 +1,198 @@
+//! One matrix, and beside it a file that says which record each of its rows came from: NPY, and `fbin`, `i8bin`,
+//! `u8bin` as DiskANN, cuVS and usearch read them (rows and width as u32, then the values).
+
+use std::io::Write;
+
+use crate::output::columns::JsonColumns;
+use crate::output::encoding::VectorEncoding;
+use crate::output::json::push;
+
+use crate::output::quantize::Dtype;
+use crate::output::sidecar;
+use crate::output::target::{Sidecar, Target};
+use crate::output::writer::{Finish, VectorWriter};
+use crate::record::{Origin, Rows, SourceNames};
+use embedctl_common::error::{Error, ErrorKind, Result};
+use embedctl_common::hash::Hash;
+
+/// Length of NPY's whole header: a multiple of 64, so that the values are aligned when the file is mapped,
+/// and enough for any number of rows, which is known at the end only.
+const HEADER: usize = 128;
+
+/// Bytes of rows' descriptions that gather before they are handed to the system.
+const BUFFER: usize = 1 << 20;
+
+pub(super) struct MatrixWriter {
+    target: Target,
+    is_npy: bool,
+    encoding: VectorEncoding,
+    names: SourceNames,
+    rows: u64,
+    sidecar: Sidecar,
+    buffer: Vec<u8>,
+    /// Of the values, without the header: of the array's bytes as a reader has them.
+    values: Hash,
+    described: Hash,
+}
+
+impl MatrixWriter {
+    /// Begins a matrix on a target that can be rewritten.
+    pub fn new(
+        mut target: Target,
+        is_npy: bool,
+        encoding: VectorEncoding,
+        names: SourceNames,
+    ) -> Result<Self> {
+        let sidecar = target
+            .sidecar(sidecar::ROWS)?
+            .ok_or_else(|| Error::internal("a matrix was begun on a stream"))?;
+        let mut writer = Self {
+            target,
+            is_npy,
+            encoding,
+            names,
+            rows: 0,
+            sidecar,
+            buffer: Vec::new(),
+            values: Hash::default(),
+            described: Hash::default(),
+        };
+        writer.append(&writer.header()?)?;
+        Ok(writer)
+    }
+
+    /// What comes before the values: as long for any number of rows.
+    fn header(&self) -> Result<Vec<u8>> {
+        let width = self.encoding.columns()[0].width;
+        if self.is_npy {
+            return Ok(npy_header(self.encoding.dtype(), self.rows, width).into());
+        }
+        let rows = u32::try_from(self.rows).map_err(|_| {
+            let reason = format!("{} rows are more than its header can say", self.rows);
+            Error::new(ErrorKind::Usage, self.target.shown().display(), reason)
+                .with_remedy("choose -f npy or -f parquet, or cut the input")
+        })?;
+        let width = u32::try_from(width).expect("no model has vectors of so many components");
+        Ok([rows.to_le_bytes(), width.to_le_bytes()].concat())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.target
+            .write_all(bytes)
+            .map_err(|error| self.target.error(error))
+    }
+
+    /// Appends `{"row":…,"id":…,"line":…}` and the kept fields.
+    fn describe(
+        &mut self,
+        columns: &mut JsonColumns<'_>,
+        row: usize,
+        origin: Origin,
+    ) -> Result<()> {
+        self.buffer.extend_from_slice(b"{\"row\":");
+        push(&mut self.buffer, &(self.rows + row as u64));
+        for column in 0..columns.len() {
+            self.buffer.push(b',');
+            columns.write(column, row, &mut self.buffer);
+            if column == 0 {
+                self.buffer.extend_from_slice(b",\"line\":");
+                push(&mut self.buffer, &origin.line);
+                if self.names.len() > 1 {
+                    let name = self.names.get(origin.source as usize).ok_or_else(|| {
+                        Error::internal(format!("a row came from source {}", origin.source))
+                    })?;
+                    self.buffer.extend_from_slice(b",\"file\":");
+                    push(&mut self.buffer, name);
+                }
+            }
+        }
+        self.buffer.extend_from_slice(b"}\n");
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.described.add(&self.buffer);
+        let written = self.sidecar.write_all(&self.buffer);
+        self.buffer.clear();
+        written
+    }
+}
+
+impl VectorWriter for MatrixWriter {
+    fn write(&mut self, mut rows: Rows) -> Result<()> {
+        self.encoding.check_shape(&rows)?;
+        let encoded = self.encoding.encode(&mut rows)?;
+        let mut columns = JsonColumns::new(&rows.columns)?;
+        for (row, origin) in rows.origins.iter().enumerate() {
+            self.describe(&mut columns, row, *origin)?;
+            if self.buffer.len() >= BUFFER {
+                self.flush()?;
+            }
+        }
+        self.flush()?;
+        self.rows += rows.len() as u64;
+        for elements in encoded {
+            let values = elements.into_little_endian();
+            self.values.add(&values);
+            self.append(&values)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        let header = self.header()?;
+        self.target.overwrite(0, &header)?;
+        let mut first = Hash::default();
+        first.add(&header);
+        let hashes = [
+            ("header", &first),
+            ("values", &self.values),
+            ("rows", &self.described),
+        ];
+        self.target
+            .provenance(&finish.provenance(&self.encoding, &hashes))?;
+        self.target.publish(finish.into_rejects())
+    }
+}
+
+/// The header of version 1.0 for `rows × width` values in C order.
+fn npy_header(dtype: Dtype, rows: u64, width: usize) -> [u8; HEADER] {
+    let descr = match dtype {
+        Dtype::F32 => "<f4",
+        Dtype::F16 => "<f2",
+        Dtype::Int8 | Dtype::Binary => "|i1",
+        Dtype::Uint8 | Dtype::Ubinary => "|u1",
+    };
+    let text =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
+    let mut header = [b' '; HEADER];
+    header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
+    let length = u16::try_from(HEADER - 10).expect("128 fits");
+    header[8..10].copy_from_slice(&length.to_le_bytes());
+    header[10..10 + text.len()].copy_from_slice(text.as_bytes());
+    header[HEADER - 1] = b'\n';
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_numpys() {
+        let header = npy_header(Dtype::F32, 3, 384);
+        assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
+        assert_eq!(
+            std::str::from_utf8(&header[10..]).unwrap().trim_end(),
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 384), }"
+        );
+        assert_eq!(header[HEADER - 1], b'\n');
+        assert_eq!(header.len() % 64, 0);
+    }
+
+    #[test]
+    fn the_header_has_room_for_any_shape() {
+        let header = npy_header(Dtype::F32, u64::MAX, usize::MAX / 4);
+        assert_eq!(&header[HEADER - 2..], b" \n");
+    }
+}

@@ -1,0 +1,99 @@
+//! Apache Parquet.
+
+mod pages;
+mod read;
+mod rows;
+mod vectors;
+mod write;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub(crate) use read::MAGIC;
+
+use super::input::{InputFacts, InputFormat, InputSpec};
+use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, VectorShape};
+use crate::input::options::InputOptions;
+use crate::input::reader::Reader;
+use crate::input::source::{From, Planned};
+use crate::input::window::Filling;
+use crate::output::encoding::VectorEncoding;
+use crate::output::made;
+use crate::output::proof::FILE;
+use crate::output::read::{ChosenRows, Said, TakeVector};
+use crate::output::target::Target;
+use crate::output::writer::VectorWriter;
+use embedctl_common::error::Result;
+use embedctl_storage::Readable;
+
+/// The format of records.
+pub(super) struct ParquetInput;
+
+impl InputSpec for ParquetInput {
+    fn facts(&self) -> InputFacts {
+        InputFacts {
+            endings: &["parquet"],
+            about: "Apache Parquet",
+            starts: &[MAGIC],
+            is_table: true,
+            ..InputFacts::DEFAULT
+        }
+    }
+
+    fn open(
+        &self,
+        source: &Arc<Planned>,
+        options: &Arc<InputOptions>,
+        from: &mut From<'_>,
+        filling: &mut Filling,
+    ) -> Result<Option<Box<dyn Reader>>> {
+        read::open(source, options, from, filling).map(Some)
+    }
+
+    fn stretches(&self, source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
+        read::row_groups(source)
+    }
+}
+
+/// The format of vectors.
+pub(super) struct ParquetOutput;
+
+impl OutputSpec for ParquetOutput {
+    fn facts(&self) -> OutputFacts {
+        OutputFacts {
+            endings: &["parquet"],
+            about: "Columns id, kept fields and embedding, compressed with zstd",
+            shape: VectorShape::Lists,
+            sidecars: &[],
+            hashes: &[FILE],
+            row_texts: RowTexts::In(InputFormat::Parquet),
+            ..OutputFacts::DEFAULT
+        }
+    }
+
+    fn create(
+        &self,
+        target: Target,
+        encoding: VectorEncoding,
+        _: Beginning,
+    ) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(write::ParquetWriter::new(target, encoding)))
+    }
+
+    fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
+        Ok(made::parsed(vectors::provenance(file)?))
+    }
+
+    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        vectors::read(file, said, take)
+    }
+
+    fn choose_rows(
+        &self,
+        file: &Readable,
+        columns: &[(String, usize)],
+    ) -> Result<Option<Box<dyn ChosenRows>>> {
+        rows::open(file, columns).map(Some)
+    }
+}

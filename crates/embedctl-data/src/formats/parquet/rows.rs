@@ -1,0 +1,114 @@
+//! Vectors of chosen rows of Parquet: pages are found by the index that the file has of them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use ::parquet::arrow::ProjectionMask;
+use ::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+};
+use ::parquet::file::metadata::PageIndexPolicy;
+use arrow::datatypes::DataType;
+
+use super::pages::Chunks;
+use crate::output::quantize::Dtype;
+use crate::output::read::lists::{Vectors, element};
+use crate::output::read::{ChosenRows, guarded, no_such_vectors, runs};
+use embedctl_common::error::Result;
+use embedctl_storage::Readable;
+
+struct ParquetRows {
+    file: Readable,
+    width: usize,
+    rows: u64,
+    columns: Vec<String>,
+    chunks: Chunks,
+    metadata: ArrowReaderMetadata,
+    mask: ProjectionMask,
+}
+
+/// Opens a file.
+///
+/// # Errors
+/// If it cannot be read, or holds no such vectors.
+pub(super) fn open(file: &Readable, columns: &[(String, usize)]) -> Result<Box<dyn ChosenRows>> {
+    let chunks = Chunks::new(Arc::clone(&file.bytes));
+    let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+    let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
+    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
+    let schema = metadata.schema();
+    let found: Option<Vec<usize>> = (columns.iter())
+        .map(|(name, width)| {
+            let (index, field) = schema.column_with_name(name)?;
+            let fits = match field.data_type() {
+                DataType::FixedSizeList(_, length) => usize::try_from(*length) == Ok(*width),
+                _ => true,
+            };
+            let is_float = matches!(element(field.data_type()), Some(Dtype::F32 | Dtype::F16));
+            (fits && is_float).then_some(index)
+        })
+        .collect();
+    let found = found.ok_or_else(|| no_such_vectors(file.path(), columns))?;
+    let mask = ProjectionMask::roots(metadata.parquet_schema(), found);
+    let rows = metadata.metadata().file_metadata().num_rows();
+    Ok(Box::new(ParquetRows {
+        file: file.clone(),
+        width: columns.iter().map(|(_, width)| width).sum(),
+        rows: rows.cast_unsigned(),
+        columns: columns.iter().map(|(name, _)| name.clone()).collect(),
+        chunks,
+        metadata,
+        mask,
+    }))
+}
+
+impl ChosenRows for ParquetRows {
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        let groups = self.metadata.metadata().row_groups().iter();
+        let lengths: Vec<u64> = groups
+            .map(|group| group.num_rows().cast_unsigned())
+            .collect();
+        let (mut before, mut done) = (0, 0);
+        for (group, length) in lengths.into_iter().enumerate() {
+            let inside = rows[done..].partition_point(|&row| row < before + length);
+            let wanted: Vec<u64> = rows[done..done + inside]
+                .iter()
+                .map(|row| row - before)
+                .collect();
+            before += length;
+            if wanted.is_empty() {
+                continue;
+            }
+            let index = |row: u64| usize::try_from(row).unwrap_or(usize::MAX);
+            let wanted = runs(&wanted).map(|run| index(run.start)..index(run.end));
+            let selection = RowSelection::from_consecutive_ranges(wanted, index(length));
+            let mut reader = guarded(&self.file, || {
+                let (chunks, metadata) = (self.chunks.clone(), self.metadata.clone());
+                ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
+                    .with_projection(self.mask.clone())
+                    .with_row_groups(vec![group])
+                    .with_row_selection(selection)
+                    .build()
+            })?;
+            while let Some(batch) = guarded(&self.file, || reader.next().transpose())? {
+                let lists = (self.columns.iter())
+                    .filter_map(|name| batch.column_by_name(name))
+                    .map(|column| guarded(&self.file, || Ok::<_, Infallible>(Vectors::of(column))))
+                    .collect::<Result<Vec<_>>>()?;
+                for row in 0..batch.num_rows() {
+                    let parts = lists.iter().filter_map(|column| column.get(row));
+                    let vector = parts.collect::<Vec<_>>().concat();
+                    if vector.len() == self.width {
+                        take(done, &vector);
+                    }
+                    done += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}

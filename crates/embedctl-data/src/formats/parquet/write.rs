@@ -1,0 +1,193 @@
+//! Parquet: `id`, the kept fields, and the vectors as a list of fixed size.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
+use ::parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::schema::types::ColumnPath;
+
+use crate::output::encoding::VectorEncoding;
+use crate::output::fault::encoding_error;
+use crate::output::made::KEY;
+use crate::output::proof::{self, SelfHashed};
+use crate::output::table::BatchBuilder;
+use crate::output::target::Target;
+use crate::output::writer::{Finish, VectorWriter};
+use crate::record::Rows;
+use crate::retype;
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{Field, Schema};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::KEEP;
+
+/// Bytes of a row group, which is held in memory until it is complete.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+
+/// Rows of a row group at most, for narrow vectors.
+const ROW_GROUP_ROWS: usize = 1 << 17;
+
+/// Compression level: vectors hardly compress (7 to 8 %), and higher levels gain nothing.
+const ZSTD_LEVEL: i32 = 1;
+
+pub(super) struct ParquetWriter {
+    target: Option<Target>,
+    /// Made with the first row, when the columns' types are known.
+    writer: Option<ArrowWriter<SelfHashed<Target>>>,
+    shown: PathBuf,
+    table: BatchBuilder,
+    row_group_bytes: usize,
+}
+
+impl ParquetWriter {
+    /// Begins a file.
+    pub fn new(target: Target, encoding: VectorEncoding) -> Self {
+        Self {
+            shown: target.shown().to_path_buf(),
+            target: Some(target),
+            writer: None,
+            table: BatchBuilder::new(encoding),
+            row_group_bytes: ROW_GROUP_BYTES,
+        }
+    }
+
+    /// The writer; the first call decides the columns' types.
+    fn open(&mut self, columns: &Schema) -> Result<&mut ArrowWriter<SelfHashed<Target>>> {
+        if let Some(target) = self.target.take() {
+            let schema = retype::schema(self.table.schema(columns), retype::parquet_times);
+            for field in schema.fields() {
+                check_type(field)?;
+            }
+            let properties = properties(&schema, self.table.encoding(), self.row_group_bytes);
+            // The Arrow schema is written at the end, when the provenance is known that belongs into it.
+            let options = ArrowWriterOptions::new()
+                .with_properties(properties)
+                .with_skip_arrow_metadata(true);
+            let proves = target.is_rewritable();
+            let target = SelfHashed::new(target, proves);
+            let writer = ArrowWriter::try_new_with_options(target, schema, options)
+                .map_err(|error| encoding_error(&self.shown, "Parquet", &error))?;
+            self.writer = Some(writer);
+        }
+        self.writer
+            .as_mut()
+            .ok_or_else(|| Error::internal("the Parquet file could not be begun"))
+    }
+}
+
+impl VectorWriter for ParquetWriter {
+    fn write(&mut self, rows: Rows) -> Result<()> {
+        self.table.encoding().check_shape(&rows)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let batch = self.table.batch(rows)?;
+        let batch = retype::batch(&batch, retype::parquet_times).map_err(|error| {
+            Error::usage(format!("{KEEP}: Parquet: {error}")).with_remedy("choose -f arrow")
+        })?;
+        let shown = self.shown.clone();
+        let writer = self.open(&Schema::empty())?;
+        writer
+            .write(&batch)
+            .map_err(|error| encoding_error(&shown, "Parquet", &error))
+    }
+
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        let shown = self.shown.clone();
+        let provenance = finish.provenance(self.table.encoding(), &[]);
+        let schema = self.table.schema(&finish.schema);
+        let schema = Schema::clone(&retype::schema(schema, retype::parquet_times));
+        // Twice: readers of Parquet look among the file's metadata, and those that find an Arrow schema there
+        // (pyarrow's and pandas' read functions) show the metadata of that one alone.
+        // The hash of the file stands among the file's metadata alone.
+        let metadata = HashMap::from([(KEY.to_owned(), provenance.to_string())]);
+        let schema = schema.with_metadata(metadata);
+        let writer = self.open(&finish.schema)?;
+        // The last rows, so that the footer alone is remembered for the hash.
+        writer
+            .flush()
+            .and_then(|()| Ok(writer.sync()?))
+            .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
+        writer.inner_mut().begin_footer();
+        let provenance = match writer.inner().proves() {
+            true => proof::with_place(&provenance),
+            false => provenance,
+        };
+        writer.append_key_value_metadata(KeyValue::new(KEY.to_owned(), provenance.to_string()));
+        writer.append_key_value_metadata(KeyValue::new(
+            ARROW_SCHEMA_META_KEY.to_owned(),
+            encode_arrow_schema(&schema),
+        ));
+        writer
+            .finish()
+            .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
+        let digits = writer.inner_mut().digits()?;
+        let target = writer.inner_mut().get_mut();
+        if let Some((at, digits)) = digits {
+            target.overwrite(at, digits.as_bytes())?;
+        }
+        target.publish(finish.into_rejects())
+    }
+}
+
+impl Drop for ParquetWriter {
+    fn drop(&mut self) {
+        // The encoder's buffer writes its rest when it is dropped; nobody wants it.
+        if let Some(writer) = &mut self.writer {
+            writer.inner_mut().get_mut().abandon();
+        }
+    }
+}
+
+/// Refuses a kept field of a type that Parquet lacks, by writing one such column to nowhere.
+fn check_type(field: &Field) -> Result<()> {
+    let one = Arc::new(field.clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(vec![one]));
+    let nothing = new_null_array(field.data_type(), 1);
+    let tried =
+        ArrowWriter::try_new(std::io::sink(), Arc::clone(&schema), None).and_then(|mut it| {
+            it.write(&RecordBatch::try_new(schema, vec![nothing])?)?;
+            it.close()
+        });
+    tried.map(|_| ()).map_err(|error| {
+        let (name, kind) = (field.name(), field.data_type());
+        Error::usage(format!("{KEEP} {name}: Parquet has no type for {kind}"))
+            .with_remedy("leave it out, or choose -f arrow")
+            .caused_by(error)
+    })
+}
+
+fn properties(
+    schema: &Schema,
+    encoding: &VectorEncoding,
+    row_group_bytes: usize,
+) -> WriterProperties {
+    let rows = row_group_bytes / encoding.row_bytes().max(1);
+    let level = ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has that level");
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("embedctl ", env!("CARGO_PKG_VERSION")).to_string())
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(Some(rows.clamp(1, ROW_GROUP_ROWS)))
+        .set_max_row_group_bytes(Some(row_group_bytes));
+    // Neither vectors nor ids repeat, and nobody asks for the smallest component. Plain values: splitting
+    // their bytes would save another 9 %, write 10 % slower, and shut out older readers. Single bytes do
+    // repeat, and a dictionary keeps them from becoming four each.
+    let small = encoding.dtype().bytes() == 1;
+    for column in encoding.columns() {
+        let path = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
+        let path = [column.name.clone()].into_iter().chain(path).collect();
+        let vectors = ColumnPath::new(path);
+        properties = properties
+            .set_column_dictionary_enabled(vectors.clone(), small)
+            .set_column_statistics_enabled(vectors, EnabledStatistics::None);
+    }
+    if let Some(id) = schema.fields().first() {
+        let id = ColumnPath::new(vec![id.name().clone()]);
+        properties = properties.set_column_dictionary_enabled(id, false);
+    }
+    properties.build()
+}

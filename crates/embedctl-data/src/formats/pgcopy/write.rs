@@ -1,0 +1,172 @@
+//! PostgreSQL's `COPY … FROM … WITH (FORMAT binary)`: `id`, the kept fields, and the vectors in pgvector's types.
+//!
+//! The layout is that of PostgreSQL's documentation ("Binary Format" under COPY) and of pgvector's `recv`
+//! functions: a `vector` is int16 components, int16 zero, float32 each; a `halfvec` the same with float16; a
+//! `bit` int32 bits, then bytes from the highest bit on. All big-endian.
+
+use std::io::Write;
+
+use super::fields::{Fields, sql_type};
+use crate::output::encoding::{VectorColumn, VectorEncoding};
+use crate::output::quantize::{Dtype, Elements};
+use crate::output::target::Target;
+use crate::output::writer::{Finish, VectorWriter};
+use crate::record::Rows;
+use arrow::datatypes::Schema;
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::hash::Hash;
+use embedctl_common::setting::{DIMENSIONS, KEEP};
+
+/// Signature, flags, length of an extension.
+const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
+/// Where a row would begin with its number of fields.
+const TRAILER: i16 = -1;
+
+/// pgvector's most components.
+const MOST_COMPONENTS: usize = 16_000;
+
+/// Encoded rows are handed to the system once this many bytes have gathered.
+const BUFFER: usize = 1 << 20;
+
+pub(super) struct PgcopyWriter {
+    target: Target,
+    encoding: VectorEncoding,
+    buffer: Vec<u8>,
+    hash: Hash,
+    /// The columns as a table would declare them, once their types are known.
+    columns: Option<String>,
+}
+
+impl PgcopyWriter {
+    /// Begins a copy.
+    ///
+    /// # Errors
+    /// If pgvector has no such vectors.
+    pub fn new(target: Target, encoding: VectorEncoding) -> Result<Self> {
+        for VectorColumn { dimensions, .. } in encoding.columns() {
+            if *dimensions > MOST_COMPONENTS {
+                return Err(Error::usage(format!(
+                    "pgvector's vectors have {MOST_COMPONENTS} components at most, and these {dimensions}"
+                ))
+                .with_remedy(format!("cut them with {DIMENSIONS}")));
+            }
+        }
+        Ok(Self {
+            target,
+            encoding,
+            buffer: HEADER.to_vec(),
+            hash: Hash::default(),
+            columns: None,
+        })
+    }
+
+    fn append(&mut self) -> Result<()> {
+        if self.target.has_sidecars() {
+            self.hash.add(&self.buffer);
+        }
+        let written = self.target.write_all(&self.buffer);
+        self.buffer.clear();
+        written.map_err(|error| self.target.error(error))
+    }
+
+    /// The columns with their types in SQL.
+    fn declare(&mut self, columns: &Schema) -> Result<()> {
+        if self.columns.is_none() {
+            let kept = columns.fields().iter();
+            let kept = kept.map(|field| Ok((field.name().clone(), sql_type(field)?.to_owned())));
+            let mut all: Vec<(String, String)> = kept.collect::<Result<_>>()?;
+            for column in self.encoding.columns() {
+                let kind = match self.encoding.dtype() {
+                    Dtype::F32 => "vector",
+                    Dtype::F16 => "halfvec",
+                    _ => "bit",
+                };
+                let kind = format!("{kind}({})", column.dimensions);
+                all.push((column.name.clone(), kind));
+            }
+            let declared = |(name, kind): &(String, String)| {
+                format!("\"{}\" {kind}", name.replace('"', "\"\""))
+            };
+            self.columns = Some(all.iter().map(declared).collect::<Vec<_>>().join(", "));
+        }
+        Ok(())
+    }
+}
+
+impl VectorWriter for PgcopyWriter {
+    fn write(&mut self, mut rows: Rows) -> Result<()> {
+        self.encoding.check_shape(&rows)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.declare(rows.columns.schema_ref())?;
+        let vectors = self.encoding.encode(&mut rows)?;
+        let mut fields = Fields::new(&rows.columns)?;
+        let count = rows.columns.num_columns() + vectors.len();
+        let count = i16::try_from(count)
+            .map_err(|_| Error::usage(format!("PostgreSQL's tables have no {count} columns")))?;
+        for row in 0..rows.len() {
+            self.buffer.extend(count.to_be_bytes());
+            let written = fields.write(row, &mut self.buffer);
+            written.map_err(|(field, reason)| {
+                let record = rows.refs[row].record + 1;
+                let place = Place::file(format!("record {record}, field {field}"));
+                let remedy =
+                    format!("leave the field out of {KEEP}, or choose another output format (-f)");
+                Error::input(place, reason).with_remedy(remedy)
+            })?;
+            for (column, elements) in self.encoding.columns().iter().zip(&vectors) {
+                match rows.is_missing(row) {
+                    true => self.buffer.extend((-1_i32).to_be_bytes()),
+                    false => push_vector(column, elements, row, &mut self.buffer),
+                }
+            }
+            if self.buffer.len() >= BUFFER {
+                self.append()?;
+            }
+        }
+        self.append()
+    }
+
+    fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
+        self.declare(&finish.schema)?;
+        self.buffer.extend(TRAILER.to_be_bytes());
+        self.append()?;
+        let mut provenance = finish.provenance(&self.encoding, &[("stream", &self.hash)]);
+        provenance["columns"] = self.columns.as_deref().into();
+        self.target.provenance(&provenance)?;
+        self.target.publish(finish.into_rejects())
+    }
+}
+
+/// Appends row `row` of a column as a field: its length, then the value.
+fn push_vector(column: &VectorColumn, elements: &Elements, row: usize, out: &mut Vec<u8>) {
+    let part = row * column.width..(row + 1) * column.width;
+    let short = |count: usize| i16::try_from(count).expect("16,000 at most were let in");
+    let long = |count: usize| i32::try_from(count).expect("16,000 at most were let in");
+    let size = match elements {
+        Elements::F32(_) => 4,
+        Elements::F16(_) => 2,
+        Elements::U8(_) | Elements::I8(_) => 1,
+    };
+    out.extend(long(4 + size * column.width).to_be_bytes());
+    match elements {
+        // Bits, eight to a byte.
+        Elements::U8(_) | Elements::I8(_) => out.extend(long(column.dimensions).to_be_bytes()),
+        Elements::F32(_) | Elements::F16(_) => {
+            out.extend(short(column.dimensions).to_be_bytes());
+            out.extend(0_i16.to_be_bytes());
+        }
+    }
+    match elements {
+        Elements::F32(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
+        Elements::F16(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
+        Elements::U8(bytes) => out.extend_from_slice(&bytes[part]),
+        // What `binary` took away comes back.
+        Elements::I8(bytes) => {
+            let bytes = bytes[part].iter().map(|it| it.cast_unsigned());
+            out.extend(bytes.map(|it| it.wrapping_add(128)));
+        }
+    }
+}

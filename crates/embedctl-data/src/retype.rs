@@ -1,0 +1,113 @@
+//! Columns in other types than they came in, where theirs would not do: through lists, structs and maps.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::*;
+use arrow::error::ArrowError;
+use arrow::util::display::FormatOptions;
+
+/// Says what takes a type's place; `None` for those that stay.
+pub(crate) type Replace = fn(&DataType) -> Option<DataType>;
+
+/// A dictionary's values in its place.
+pub(crate) fn without_dictionary(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Dictionary(_, values) => Some(DataType::clone(values)),
+        _ => None,
+    }
+}
+
+/// A dictionary with keys of 32 bits in place of one with fewer: of several such, all values have room in one.
+pub(crate) fn wide_keys(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Dictionary(keys, values) if keys.primitive_width() < Some(4) => Some(
+            DataType::Dictionary(Box::new(DataType::Int32), values.clone()),
+        ),
+        _ => None,
+    }
+}
+
+/// Of times that Parquet has no type for, and that other readers would take for numbers, the nearest that it has:
+/// milliseconds for seconds, days for milliseconds that stand for days.
+pub(crate) fn parquet_times(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
+        }
+        DataType::Time32(TimeUnit::Second) => Some(DataType::Time32(TimeUnit::Millisecond)),
+        DataType::Date64 => Some(DataType::Date32),
+        DataType::Dictionary(_, values) => parquet_times(values),
+        _ => None,
+    }
+}
+
+/// The rows in the types of [`schema`].
+pub(crate) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch, ArrowError> {
+    let schema = schema(batch.schema_ref(), replace);
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(array, field)| {
+        let of_column = |error| ArrowError::CastError(format!("{}: {error}", field.name()));
+        exact_cast(array, field.data_type()).map_err(of_column)
+    });
+    let columns = columns.collect::<Result<_, _>>()?;
+    RecordBatch::try_new(schema, columns)
+}
+
+/// The same values in another type.
+///
+/// # Errors
+/// If that type has no room for one of them: none becomes null.
+pub(crate) fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    const EXACT: CastOptions<'static> = CastOptions {
+        safe: false,
+        format_options: FormatOptions::new(),
+    };
+    if array.data_type() == to {
+        return Ok(Arc::clone(array));
+    }
+    // Dates go by way of timestamps, whose days begin at midnight: arrow rounds a `Date64` towards 1970.
+    let dates = |kind: &DataType| match kind {
+        DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Millisecond, None)),
+        _ => None,
+    };
+    let array = cast_with_options(array, &of_type(array.data_type(), dates), &EXACT)?;
+    cast_with_options(&array, to, &EXACT)
+}
+
+/// The schema with some types replaced; itself where there are none such.
+pub(crate) fn schema(schema: &SchemaRef, replace: Replace) -> SchemaRef {
+    let fields: Vec<FieldRef> = (schema.fields().iter())
+        .map(|field| of_field(field, replace))
+        .collect();
+    if schema.fields()[..] == fields[..] {
+        return Arc::clone(schema);
+    }
+    let metadata = schema.metadata().clone();
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+fn of_field(field: &FieldRef, replace: Replace) -> FieldRef {
+    let kind = of_type(field.data_type(), replace);
+    Arc::new(Field::clone(field).with_data_type(kind))
+}
+
+/// The type that takes the place of `kind`, outside and inside.
+pub(crate) fn of_type(kind: &DataType, replace: Replace) -> DataType {
+    if let Some(other) = replace(kind) {
+        return of_type(&other, replace);
+    }
+    match kind {
+        DataType::List(item) => DataType::List(of_field(item, replace)),
+        DataType::LargeList(item) => DataType::LargeList(of_field(item, replace)),
+        DataType::FixedSizeList(item, size) => {
+            DataType::FixedSizeList(of_field(item, replace), *size)
+        }
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|it| of_field(it, replace)).collect())
+        }
+        DataType::Map(entries, sorted) => DataType::Map(of_field(entries, replace), *sorted),
+        other => other.clone(),
+    }
+}
