@@ -28,7 +28,7 @@ pub use arrow;
 pub use availability::info;
 pub use embedctl_common::threads::{locked, usable_cores};
 pub use embedctl_common::{
-    Error, ErrorKind, Result, cancel, error, safe_text, setting, size, stage,
+    Error, ErrorKind, Result, cancel, error, safe_text, secrets, setting, size, stage,
 };
 pub use embedctl_data::output::rejects;
 pub use embedctl_data::{input, output, position, record};

@@ -49,7 +49,7 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// Whether an engine has something to run: the engine inside a checkpoint, all others a graph.
+    /// Whether an engine has something to run: the native engine a checkpoint, all others a graph.
     fn is_for(&self, engine: &Engine) -> bool {
         let model = self.folder.join("model");
         if engine.provider == "native" {

@@ -181,7 +181,7 @@ fn a_survey_can_be_called_off() {
     assert!(start.elapsed() < Duration::from_secs(30));
     assert_eq!(
         reports[0].unusable.as_deref(),
-        Some("it was not asked to the end")
+        Some("its probe was interrupted")
     );
 }
 
@@ -193,12 +193,12 @@ fn what_is_no_onnx_runtime_and_what_is_too_old_says_so() {
         (
             "other",
             fakes::OTHER,
-            "it is no ONNX Runtime (OrtGetApiBase is missing)",
+            "it is not an ONNX Runtime library (OrtGetApiBase is missing)",
         ),
         (
             "null",
             fakes::NULL,
-            "it is no ONNX Runtime (OrtGetApiBase is missing)",
+            "it is not an ONNX Runtime library (OrtGetApiBase is missing)",
         ),
         (
             "old",
@@ -223,7 +223,7 @@ fn files_that_are_no_libraries_are_not_even_opened() {
     let folder = TempDir::new().unwrap();
     let library = folder.path().join("libonnxruntime.so");
     fs::write(&library, "#!/bin/sh\n").unwrap();
-    assert_eq!(reason(&library), "it is no shared library");
+    assert_eq!(reason(&library), "it is not a shared library");
     fs::write(&library, "").unwrap();
     assert_eq!(reason(&library), "the file is empty");
 }
@@ -289,5 +289,5 @@ fn a_program_that_cannot_be_started_is_a_finding() {
     let command = ProbeCommand::new("/nowhere/embedctl".into(), Vec::new());
     let reports = survey(&command, Some(&library), &CancelToken::new());
     let reason = reports[0].unusable.as_deref().unwrap_or_default();
-    assert!(reason.starts_with("it could not be asked: "), "{reason}");
+    assert!(reason.starts_with("it could not be probed: "), "{reason}");
 }

@@ -1,4 +1,4 @@
-//! What a model is and what would run it here: all that `embedctl info` tells.
+//! A model's description and the providers that would run it here, as `embedctl info` shows them.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::model::{Card, Model, ModelOptions, WeightsKind};
 use crate::runtime::RuntimeOptions;
 use crate::runtime::probe::ProbeCommand;
 
-/// What a model is and what would run it here. As JSON an object of these members; members may be added, and
-/// `schema` counts up when one goes or changes its meaning.
+/// A model's description and the providers that would run it here. In JSON an object with these members; members may be
+/// added, and `schema` counts up when one is removed or changes its meaning.
 #[derive(Debug, Clone, Serialize)]
 pub struct ModelInfo {
     /// 1.
@@ -21,11 +21,11 @@ pub struct ModelInfo {
     /// The model.
     #[serde(flatten)]
     pub model: Card,
-    /// What `--provider auto` would take here; `None`: nothing here runs it.
+    /// The provider that `auto` would take here; `None`: no provider here runs it.
     pub provider: Option<Provider>,
-    /// Every provider, in the order in which they are listed to people.
+    /// Every provider, in the order of listings.
     pub providers: Vec<Fit>,
-    /// Things a user should be told once.
+    /// Notes to show once.
     pub notes: Vec<String>,
 }
 
@@ -36,19 +36,19 @@ pub struct Fit {
     pub provider: Provider,
     /// Whether it works here and the model has weights for it.
     pub runs: bool,
-    /// If not, why.
+    /// The reason, if not.
     pub reason: Option<String>,
-    /// What mends that, where something does.
+    /// The remedy, if there is one.
     pub remedy: Option<String>,
     /// The main file of the weights that it would take.
     pub weights: Option<String>,
 }
 
-/// Looks at a model that is here, and at what is here to run it; no weights are loaded. Libraries are asked
-/// by processes that `command` starts.
+/// Describes a downloaded model and the providers that would run it, without loading weights. Libraries are probed in
+/// processes that `command` starts.
 ///
 /// # Errors
-/// If the model is not here or not understood; if `cancel` asks for an end.
+/// If the model is not here or not supported, or `cancel` is cancelled.
 pub fn info(
     options: &ModelOptions,
     command: &ProbeCommand,
@@ -71,7 +71,7 @@ pub fn info(
         .map(|provider| fit(provider, &model, &report))
         .collect();
     let runs = |provider: &Provider| {
-        // A device that the processor emulates is for who asks for it by name.
+        // A device that the processor emulates is used only if the user names the provider.
         let emulated = report.status(*provider).is_some_and(|one| one.software);
         (providers.iter()).any(|fit| fit.provider == *provider && fit.runs && !emulated)
     };

@@ -1,5 +1,5 @@
-//! What works here: the hardware, the libraries, and what each provider is good for; if it does not work,
-//! why, and what mends that. All that `embedctl devices` tells.
+//! The hardware, the libraries, and the status of each provider with reason and remedy, as `embedctl devices` shows
+//! them.
 
 pub mod info;
 
@@ -16,13 +16,13 @@ use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::Plugin;
 use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
-use crate::runtime::unusable::{package, pointless, unusable_reason};
+use crate::runtime::unusable::{package, reason_without_package, unusable_reason};
 use crate::threads::spawn_scoped;
 
-/// What is here, what works, and what is missing for the rest.
+/// The hardware, the libraries and the status of each provider.
 ///
-/// As JSON an object of these members. What is not known is `null`; members may be added, and `schema`
-/// counts up when one goes or changes its meaning.
+/// In JSON an object with these members. Unknown values are `null`; members may be added, and `schema` counts up when
+/// one is removed or changes its meaning.
 ///
 /// | member | |
 /// |---|---|
@@ -34,7 +34,7 @@ use crate::threads::spawn_scoped;
 /// | `providers` | [`ProviderStatus`] by name: `.providers.cuda.status` |
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceReport {
-    /// Counts up when a member of the JSON form goes or changes its meaning.
+    /// Counts up when a member of the JSON form is removed or changes its meaning.
     pub schema: u32,
     /// The version of embedctl.
     pub version: &'static str,
@@ -46,12 +46,12 @@ pub struct DeviceReport {
     pub hardware: Hardware,
     /// The ONNX Runtime libraries that were found, in the order in which they are tried.
     pub libraries: Vec<LibraryReport>,
-    /// Every provider, in the order in which they are listed to people.
+    /// Every provider, in the order of listings.
     #[serde(serialize_with = "by_name")]
     pub providers: Vec<ProviderStatus>,
 }
 
-/// What a provider is good for here.
+/// The status of a provider on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProviderStatus {
     /// The provider.
@@ -59,13 +59,13 @@ pub struct ProviderStatus {
     pub provider: Provider,
     /// Whether it works.
     pub status: AvailabilityState,
-    /// If not, why.
+    /// The reason, if not.
     pub reason: Option<String>,
-    /// The library's own words, where the hardware gives a better reason.
+    /// The library's message, if the hardware gives a better reason.
     pub detail: Option<String>,
-    /// What mends that: a command, or a step in words; `None` where nothing does.
+    /// The remedy: a command, or a step in words; `None` if there is none.
     pub remedy: Option<String>,
-    /// The library that has it; `None` for the embedded engine.
+    /// The library that has it; `None` for a built-in engine.
     pub library: Option<PathBuf>,
     /// The version of that library or of the embedded engine.
     pub version: Option<String>,
@@ -75,9 +75,9 @@ pub struct ProviderStatus {
     pub placement: Option<String>,
     /// How long a run of the small graph took, in milliseconds.
     pub milliseconds: Option<f64>,
-    /// What it ran on, where that is known.
+    /// The device that it ran on, if known.
     pub device: Option<String>,
-    /// Whether that is the processor, playing a graphics card: slow.
+    /// Whether that device is emulated by the processor, which is slow.
     pub software: bool,
 }
 
@@ -94,24 +94,24 @@ pub enum AvailabilityState {
 }
 
 impl DeviceReport {
-    /// What `provider` is good for.
+    /// The status of `provider`.
     #[must_use]
     pub fn status(&self, provider: Provider) -> Option<&ProviderStatus> {
         self.providers.iter().find(|one| one.provider == provider)
     }
 }
 
-/// Looks at the hardware, and tries every provider of every library that is found (or of the one that is
-/// named), each library in a process of its own that `command` starts.
+/// Detects the hardware, and tries every provider of every library found (or of the one that the user named), each
+/// library in a process of its own that `command` starts.
 ///
 /// # Errors
-/// If `cancel` asks for an end. A library that crashes is a finding and no error.
+/// If `cancel` is cancelled. A library that crashes is a result, not an error.
 pub fn report(
     command: &ProbeCommand,
     ort_library: Option<&Path>,
     cancel: &CancelToken,
 ) -> Result<DeviceReport> {
-    let panicked = |_| Error::internal("looking at the hardware panicked");
+    let panicked = |_| Error::internal("detecting the hardware panicked");
     let (hardware, inside, libraries) = thread::scope(|scope| {
         let hardware = spawn_scoped(scope, "hardware", Hardware::detect)?;
         let inside = spawn_scoped(scope, "engines", || [native::check(), rten::check()])?;
@@ -126,8 +126,8 @@ pub fn report(
     let providers = Provider::ALL
         .into_iter()
         .map(|provider| match provider {
-            Provider::Native => of_inside(&native, env!("CARGO_PKG_VERSION")),
-            Provider::Rten => of_inside(&rten, rten::VERSION),
+            Provider::Native => built_in_status(&native, env!("CARGO_PKG_VERSION")),
+            Provider::Rten => built_in_status(&rten, rten::VERSION),
             other => status(other, &hardware, &libraries, Platform::HERE),
         })
         .collect();
@@ -142,7 +142,7 @@ pub fn report(
     })
 }
 
-fn of_inside(report: &ProviderReport, version: &str) -> ProviderStatus {
+fn built_in_status(report: &ProviderReport, version: &str) -> ProviderStatus {
     let state = if report.works {
         AvailabilityState::Works
     } else {
@@ -173,8 +173,8 @@ fn tried(
     }
 }
 
-/// What a provider of ONNX Runtime is good for: that of the first library in which it works (on a real
-/// device, if there is one), else of the first that has it.
+/// The status of a provider of ONNX Runtime: in the first library in which it works (on a real device, if possible),
+/// else in the first that has it.
 fn status(
     provider: Provider,
     hardware: &Hardware,
@@ -251,7 +251,7 @@ fn absent(
             reason.unwrap_or_default(),
             remedy.or_else(|| package(provider, hardware, platform)),
         )
-    } else if let Some(reason) = pointless(provider, hardware) {
+    } else if let Some(reason) = reason_without_package(provider, hardware) {
         (reason.to_owned(), None)
     } else {
         let remedy = package(provider, hardware, platform);

@@ -1,4 +1,4 @@
-//! From what libraries report and what hardware there is to what is told.
+//! From libraries' reports and hardware to the statuses of providers.
 
 use super::*;
 use crate::device::{Gpu, NvidiaDriver, Vendor};
@@ -110,7 +110,7 @@ fn a_missing_provider_is_told_with_its_package() {
 }
 
 #[test]
-fn a_broken_library_is_the_cpus_reason_and_nobody_elses() {
+fn a_broken_library_is_the_reason_for_the_cpu_provider_alone() {
     let libraries = [broken("it is cut short")];
     let of = |provider| status(provider, &with_card(), &libraries, LINUX);
     let cpu = of(Provider::Cpu);

@@ -1,4 +1,4 @@
-//! A worker process seen from outside: started, asked, and ended, whatever happens to it.
+//! A worker process, seen by its parent: started, sent requests, and always ended.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -24,16 +24,16 @@ pub(super) struct WorkerProcess {
     requests: Option<ChildStdin>,
     replies: Receiver<Reply>,
     last_words: Arc<Mutex<VecDeque<String>>>,
-    /// Ends when standard error has been read to its end.
+    /// Disconnected when standard error has been read to its end.
     heard: Receiver<()>,
 }
 
 /// Why a worker did not answer.
 #[derive(Debug)]
 pub(super) enum NoReply {
-    /// We were asked to stop.
+    /// The run was cancelled.
     Interrupted,
-    /// It said why it could not, or died; in words.
+    /// It reported an error, or died; with the message.
     Failed(String),
 }
 
@@ -58,7 +58,7 @@ impl WorkerProcess {
         let (sender, replies) = bounded(1);
         spawn("worker-replies", move || {
             for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-                // Whatever else a library prints there is none of ours.
+                // Other lines are printed by libraries.
                 if let Ok(reply) = serde_json::from_slice(&line)
                     && sender.send(reply).is_err()
                 {
@@ -119,16 +119,16 @@ impl WorkerProcess {
         }
     }
 
-    /// What is known of a worker that has ended, or is made to.
+    /// Ends the worker if necessary and describes how it ended.
     fn cause_of_death(&mut self) -> String {
         self.requests = None;
         // It has closed its output: it is ending by itself, or stuck in doing so.
         let status = self.wait_for(Duration::from_secs(5));
-        // What it said last may still be on its way; who inherited the pipe is not waited for.
+        // Its last output may still be on its way; processes that inherited the pipe are not waited for.
         let _ = self.heard.recv_timeout(Duration::from_millis(500));
         let how = match status {
             Some(status) => describe(status),
-            None => "closed its output and went on running".to_owned(),
+            None => "closed its output and kept running".to_owned(),
         };
         let words = locked(&self.last_words);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -157,7 +157,7 @@ impl WorkerProcess {
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.requests = None;
-        // It may have ended by itself; there is nothing else that could fail and be told.
+        // It may have ended by itself; other failures are not possible.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -191,7 +191,7 @@ mod tests {
     fn reason(no_reply: NoReply) -> String {
         match no_reply {
             NoReply::Failed(reason) => reason,
-            NoReply::Interrupted => panic!("nobody interrupted"),
+            NoReply::Interrupted => panic!("the run was not cancelled"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! This report against an earlier one: which configurations got slower, and by how much beyond noise. Pure.
+//! This report against an earlier one: configurations that got slower by more than noise. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct BaselineComparison {
 pub struct Compared {
     /// Its name in the newer report, where it is there.
     pub name: String,
-    /// What became of it.
+    /// The result of the comparison.
     pub verdict: Verdict,
     /// Rows a second in the baseline, median.
     pub before: Option<f64>,
@@ -39,7 +39,7 @@ pub struct Compared {
     pub interval: Option<(f64, f64)>,
 }
 
-/// What became of a configuration.
+/// The result of a configuration's comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

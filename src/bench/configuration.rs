@@ -1,5 +1,4 @@
-//! One configuration: a model, what runs it, and with which settings, as it travels to a worker process
-//! and stands in a report.
+//! One configuration: a model, its engine and their settings, as sent to a worker process and written to a report.
 
 use std::path::PathBuf;
 
@@ -14,7 +13,7 @@ use crate::runtime::process::NO_TF32;
 use crate::runtime::{RuntimeOptions, wants_no_tf32};
 use crate::word_list::words;
 
-/// What is measured. Everything that is left out is left to the defaults.
+/// A configuration to measure. Missing settings have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Configuration {
@@ -34,7 +33,7 @@ pub struct Configuration {
     /// Device numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<u32>,
-    /// All of them, whatever their numbers.
+    /// Whether to use all devices.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all_devices: bool,
     /// Options of the provider: `openvino.precision=bf16`.
@@ -70,7 +69,7 @@ impl Configuration {
     /// The model's part.
     ///
     /// # Errors
-    /// If a name is none that is known.
+    /// If a name is unknown.
     pub fn model_options(&self) -> Result<ModelOptions> {
         let pooling = self.pooling.as_ref().map(|modes| {
             let modes = modes.iter().map(|mode| mode.parse());
@@ -91,7 +90,7 @@ impl Configuration {
     /// The engine's part, for `workers` threads.
     ///
     /// # Errors
-    /// If the name of the provider or of an option is none that is known.
+    /// If the name of the provider or of an option is unknown.
     pub fn engine_options(&self, workers: usize, cancel: &CancelToken) -> Result<EngineOptions> {
         Ok(EngineOptions {
             providers: self.provider.parse().map_err(Error::usage)?,
@@ -120,8 +119,7 @@ impl Configuration {
         no_tf32.then_some(NO_TF32).into_iter().collect()
     }
 
-    /// Every setting that tells configurations apart, with its name as an option; what is left to the
-    /// defaults is left out.
+    /// The settings that are not left to the defaults, with their names as options.
     #[must_use]
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let text = |value: Option<usize>| value.map(|value| value.to_string());

@@ -105,8 +105,8 @@ fn first(index: usize, words: f64) -> String {
     sentence
 }
 
-/// The place of text `index` in the distribution, 0 to 1: multiples of the golden ratio, of which every
-/// stretch is spread evenly.
+/// The place of text `index` in the distribution, 0 to 1: multiples of the golden ratio, since any run of them is
+/// spread evenly.
 fn spread(index: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_8;
     (0.5 + index as f64 * GOLDEN).fract()
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn no_two_texts_are_equal() {
         for corpus in Corpus::ALL {
-            // Where texts begin differently, what follows cannot make them equal.
+            // Texts with different beginnings are different.
             let count = if corpus == Corpus::Short { TEXTS } else { 4096 };
             let texts: HashSet<String> = (0..count).map(|index| corpus.text(index)).collect();
             assert_eq!(texts.len(), count, "{corpus}");
@@ -235,7 +235,7 @@ mod tests {
         lengths.iter().sum::<usize>() as f64 / lengths.len() as f64
     }
 
-    /// What `--help` and the README say.
+    /// The texts of the command's help and the README.
     #[test]
     fn lengths_are_as_documented() {
         for (corpus, documented) in [

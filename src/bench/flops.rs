@@ -10,10 +10,10 @@
 //!                        product with V take 2·n²·d each
 //! ```
 //!
-//! Only operators that the wanted output depends on are counted. Padding is not work that anybody asked
-//! for, so it is left out: what remains is *useful* work. Layers are counted by their softmax or by their
-//! fused attention operator. Element-wise operators, normalization and look-ups are left out (a few
-//! percent), and so are convolutions, subgraphs, and the extra products of relative positions in DeBERTa.
+//! Only operators that the wanted output depends on are counted. Padding is left out, so the count is *useful* work.
+//! Layers are counted by their softmax or by their fused attention operator. Element-wise operators, normalization and
+//! look-ups are left out (a few percent), and so are convolutions, subgraphs, and the extra products of relative
+//! positions in DeBERTa.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -119,7 +119,7 @@ fn read(path: &Path) -> Result<GraphSkeleton> {
         .ok_or_else(|| Error::model(path.display(), "is not an ONNX model"))
 }
 
-/// What this count needs of a graph.
+/// The parts of a graph needed for the count.
 trait GraphWork {
     fn work(&self, output: &str, attention_width: usize) -> Work;
     fn needed(&self, output: &str) -> Vec<&Node>;
@@ -170,8 +170,8 @@ impl GraphWork for GraphSkeleton {
             .collect()
     }
 
-    /// Elements of every stored tensor, and of what is only unpacked or rearranged from such. Nodes of an
-    /// ONNX graph stand in an order in which inputs come first.
+    /// Elements of every stored tensor, and of tensors that are only unpacked or rearranged from these. An ONNX graph's
+    /// nodes are in topological order.
     fn constants(&self) -> HashMap<&str, u64> {
         let mut constants: HashMap<&str, u64> = self
             .initializer
@@ -206,7 +206,7 @@ impl GraphWork for GraphSkeleton {
     }
 }
 
-/// What this count needs of a node.
+/// The parts of a node needed for the count.
 trait NodeWork {
     fn weight(&self, constants: &HashMap<&str, u64>) -> Option<u64>;
     fn count(&self, name: &str) -> Option<u64>;
@@ -262,7 +262,7 @@ impl NodeWork for Node {
     }
 }
 
-/// What this count needs of a tensor.
+/// The parts of a tensor needed for the count.
 trait TensorWork {
     fn elements(&self) -> u64;
 }

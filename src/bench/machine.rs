@@ -1,10 +1,10 @@
-//! What was measured on: processor, cores, memory, operating system; and what this process has used.
+//! The machine of a measurement: processor, cores, memory, operating system; and the memory that this process has used.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{device, hash};
 
-/// A machine as far as it decides speed.
+/// The properties of a machine that decide speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// What two machines have in common that run at the same speed: processor and usable cores.
+    /// Whether two machines run at the same speed: the same processor and number of usable cores.
     #[must_use]
     pub fn signature(&self) -> String {
         let text = format!("{}\n{}\n{}", self.cpu, self.cores, self.arch);
@@ -99,7 +99,7 @@ mod system {
 
 #[cfg(all(unix, not(target_os = "linux")))]
 mod system {
-    /// What `sysctl -n NAME` prints.
+    /// The output of `sysctl -n NAME`.
     fn sysctl(name: &str) -> Option<String> {
         let output = std::process::Command::new("/usr/sbin/sysctl")
             .args(["-n", name])
@@ -124,7 +124,7 @@ mod system {
             }
             usage
         };
-        // macOS counts in bytes, everybody else in kilobytes.
+        // macOS counts in bytes, other systems in kilobytes.
         let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
         u64::try_from(usage.ru_maxrss).ok().map(|peak| peak * unit)
     }

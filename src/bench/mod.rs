@@ -1,4 +1,4 @@
-//! Measuring: how fast a configuration is here, what limits it, and which settings are best.
+//! Benchmarks: the speed of configurations on this machine, their bottlenecks, and the best settings.
 //!
 //! ```text
 //!  run ──► runner ──► child ═══ JSON lines ═══► worker ──► pipeline
@@ -7,10 +7,10 @@
 //!   └──► report ──► compare, plot          tune ──► profile
 //! ```
 //!
-//! Every configuration runs in a process of its own: ONNX Runtime allows one library a process, and peak
-//! memory must be its own. [`run()`] takes the command line of such a process as an argument and never
-//! runs anything else; the process calls [`serve`]. Samples of all configurations are taken in turn. A
-//! sample is a whole run of [`crate::pipeline`], from JSONL to Parquet, without the start-up.
+//! Every configuration runs in a process of its own: ONNX Runtime allows one library per process, and peak memory is
+//! measured per process. [`run()`] takes the command line of such a process as an argument and never runs anything
+//! else; the process calls [`serve`]. Samples of all configurations are taken in turn. A sample is a whole run of
+//! [`crate::pipeline`], from JSONL to Parquet, without the start-up.
 
 mod child;
 mod compare;

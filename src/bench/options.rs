@@ -1,4 +1,4 @@
-//! What to measure, how long, and who hears of it.
+//! The options of a benchmark: configurations, time, progress.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ pub(super) const TIGHT: f64 = 0.02;
 /// Samples without which an interval says nothing.
 pub(super) const LEAST_SAMPLES: usize = 6;
 
-/// What to measure.
+/// The options of a benchmark.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
     /// Each gets a row.
     pub configurations: Vec<Configuration>,
-    /// What is embedded.
+    /// The texts to embed.
     pub workload: WorkloadOptions,
     /// How long each is sampled at most, warm-up not counted.
     pub duration: Duration,
@@ -30,13 +30,13 @@ pub struct BenchOptions {
     pub tune: Option<TuneOptions>,
 }
 
-/// Hears what is going on.
-#[allow(unused_variables)] // nothing is heard by default
+/// Receives a benchmark's progress.
+#[allow(unused_variables)] // progress is ignored by default
 pub trait Watcher {
-    /// Something else is being done now: `cpu: warming up`.
+    /// A new step begins: `cpu: warming up`.
     fn state(&self, what: &str) {}
 
-    /// A sample was taken: what it is of, and its rows a second.
+    /// A sample was taken: its configuration, and its rows per second.
     fn sampled(&self, name: &str, rows_per_second: f64) {}
 }
 

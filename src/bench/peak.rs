@@ -1,9 +1,9 @@
-//! How many operations a second this processor can do: products and their sums in registers, on every
-//! usable core, with the best instructions that the engine inside has for them.
+//! This processor's peak in operations per second: products and their sums in registers, on every usable core, with the
+//! native engine's best instructions.
 //!
-//! It is a bound to compare with, measured rather than read off a data sheet: clock speeds under load,
-//! and the cores a container may use are all in it. Processor time is counted, so that a busy machine does
-//! not seem a slow one. Matrix units (AMX, SME) are not, and AVX-512 counts only where it has VNNI.
+//! It is a bound to compare with, measured rather than taken from a data sheet, so it includes clock speeds under load
+//! and a container's limit on cores. Processor time is counted, so that a busy machine does not seem a slow one. Matrix
+//! units (AMX, SME) are not, and AVX-512 counts only where it has VNNI.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use embedctl_native::kernels::{Isa, ProductPrecision, peak};
 /// Turns of the loop between looks at the clock.
 const TURNS: usize = 20_000;
 
-/// What was measured.
+/// A measured peak.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peak {
     /// 10⁹ operations a second, all cores together; a product and its addition are two.
@@ -49,7 +49,7 @@ fn run(isa: Isa, arithmetic: ProductPrecision, threads: usize, time: Duration) -
                         if passed < time {
                             continue;
                         }
-                        // What others took of this core in the meantime is not its limit.
+                        // Time that other processes took on this core does not count.
                         if let (Some(start), Some(end)) = (processor, thread_time()) {
                             passed = end.saturating_sub(start);
                         }

@@ -1,6 +1,6 @@
-//! A report as a picture: throughput of every configuration, throughput against the token budget, and where
-//! time goes. SVG by hand, legible on light and dark ground: plotters draws neither style sheets nor bars of
-//! shares, and what is left of a chart then is a few lines of text.
+//! A report as a picture: throughput of every configuration, throughput against the token budget, and where time goes.
+//! SVG by hand, legible on light and dark backgrounds: the crate `plotters` supports neither style sheets nor stacked
+//! bars, and the rest of a chart is a few lines of text.
 
 mod chart;
 #[cfg(test)]
@@ -32,7 +32,7 @@ pub fn svg(report: &BenchReport) -> String {
     canvas.finish()
 }
 
-/// The title, and what it was measured on.
+/// The title, and the machine.
 fn head(canvas: &mut Canvas, report: &BenchReport) {
     canvas.text(LEFT, 34.0, "title", "start", &title(report));
     for (place, line) in [machine(report), texts(report)].iter().enumerate() {
@@ -268,7 +268,7 @@ fn stages(canvas: &mut Canvas, rows: &[(&Row, &MeasuredConfiguration)]) {
     canvas.y += 26.0;
 }
 
-/// Configurations that gave nothing, those with the same reason together.
+/// Failed configurations, grouped by reason.
 fn failures(canvas: &mut Canvas, report: &BenchReport) {
     for (names, reason) in report.failures() {
         for line in wrapped(&format!("{}: {reason}", names.join(", ")), 118, 118) {

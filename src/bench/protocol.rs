@@ -1,5 +1,5 @@
-//! What a benchmark and its worker processes say to each other: one JSON object a line, a reply to each
-//! request, on the worker's standard input and output.
+//! The protocol between a benchmark and its worker processes: one JSON object per line, a reply to each request, on the
+//! worker's standard input and output.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::engine::{Cosine, Placed};
 use crate::size::per;
 use crate::stage::StageTimes;
 
-/// What a worker is asked for.
+/// A request to a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerRequest {
@@ -40,7 +40,7 @@ pub(super) enum WorkerRequest {
     Work,
 }
 
-/// What a worker answers.
+/// A worker's reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
@@ -52,11 +52,11 @@ pub(super) enum Reply {
     Latencies(Vec<f64>),
     /// To [`WorkerRequest::Work`].
     Work(Work),
-    /// The request could not be met; the worker ends.
+    /// The request failed; the worker ends.
     Failed(String),
 }
 
-/// What a configuration came down to, all defaults filled in.
+/// A configuration as it was opened, with all defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenedAs {
     /// Hub id or folder of the model.
@@ -65,7 +65,7 @@ pub struct OpenedAs {
     pub revision: Option<String>,
     /// Path of the weights' main file inside the model's folder.
     pub model_file: String,
-    /// What identifies the model for [`crate::profile::Profile`].
+    /// The model's identity for [`crate::profile::Profile`].
     pub fingerprint: String,
     /// Which engine: `native`, `onnxruntime` or `rten`.
     pub engine: String,
@@ -88,10 +88,10 @@ pub struct OpenedAs {
     /// The least cosine between a vector of a sample and the same one computed on the CPU, where measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
-    /// What the native engine computes in.
+    /// The native engine's number format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<String>,
-    /// How close its vectors of the built-in texts are to those in fp32, where that is another.
+    /// The cosines of its vectors of the built-in texts to those in fp32, for a reduced precision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cosine: Option<Cosine>,
     /// Worker threads.
@@ -108,7 +108,7 @@ pub struct OpenedAs {
     pub max_length: Option<usize>,
     /// Seconds from the worker's start until batches can run.
     pub load_seconds: f64,
-    /// Things that a user should be told once.
+    /// Warnings and notes to show once.
     pub notes: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ pub struct Stages {
     pub read: f64,
     /// Texts to tokens, windows to batches.
     pub tokenize: f64,
-    /// Workers without a batch; nobody is busy then.
+    /// Workers' waits for a batch; not busy time.
     pub wait: f64,
     /// The model.
     pub infer: f64,

@@ -1,4 +1,4 @@
-//! What a benchmark found, as it is shown, written as JSON, and read again as a baseline.
+//! The result of a benchmark, as it is shown, written as JSON, and read again as a baseline.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,24 +35,24 @@ pub struct BenchReport {
     pub tool: String,
     /// When it began, in UTC: `2026-11-21T12:00:00Z`.
     pub date: String,
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
-    /// What was embedded.
+    /// The texts.
     pub workload: WorkloadInfo,
     /// One for each configuration, in the order in which they were given.
     pub rows: Vec<Row>,
-    /// Things that a user should be told once.
+    /// Warnings and notes to show once.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Against an earlier report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<BaselineComparison>,
-    /// What tuning found.
+    /// The result of tuning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<Tuning>,
 }
 
-/// What tuning found.
+/// The result of tuning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
     /// Everything that was tried, in order.
@@ -88,7 +88,7 @@ pub struct TuneStep {
 }
 
 impl BenchReport {
-    /// The rows of which there are figures, with these.
+    /// The measured rows, with their figures.
     pub fn measured(&self) -> impl Iterator<Item = (&Row, &MeasuredConfiguration)> {
         let rows = self.rows.iter();
         rows.filter_map(|row| Some((row, row.measured.as_ref()?)))
@@ -111,17 +111,17 @@ impl BenchReport {
     }
 }
 
-/// A configuration and what became of it.
+/// A configuration and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What tells it apart from the other rows of its report.
+    /// Its label: the settings in which it differs from the other rows.
     pub name: String,
-    /// What was asked for.
+    /// The requested configuration.
     pub configuration: Configuration,
-    /// What was measured.
+    /// The figures, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredConfiguration>,
-    /// Why nothing was.
+    /// The reason, if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
@@ -129,7 +129,7 @@ pub struct Row {
 /// Measurements of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredConfiguration {
-    /// What it came down to: engine, provider as measured, all settings.
+    /// The configuration as opened: engine, provider, all settings.
     pub opened: OpenedAs,
     /// Rows in a sample.
     pub sample_rows: u64,
@@ -159,8 +159,8 @@ pub struct MeasuredConfiguration {
     pub limited_by: String,
     /// Useful work a second: 10⁹ floating-point operations of the model's matrix products.
     pub useful_gflops: Option<f64>,
-    /// The same as a share of the machine's measured peak in what is multiplied (single precision, or the
-    /// native engine's integers), on the processor.
+    /// The same as a share of the machine's measured peak in that arithmetic (single precision, or the native engine's
+    /// integers), on the processor.
     pub share_of_peak: Option<f64>,
 }
 
@@ -208,7 +208,7 @@ impl Row {
         measured.is_some_and(|measured| measured.rows_per_second.noise() > NOISY)
     }
 
-    /// What became of `runner`, one of `all`, on this machine, whose peaks are measured.
+    /// The result of `runner`, one of `all`, on this machine with its measured peaks.
     pub(super) fn of(runner: &Runner, all: &[Configuration], machine: &Machine) -> Self {
         let measured = match &runner.failed {
             Some(_) => None,
@@ -230,7 +230,7 @@ impl Row {
     }
 }
 
-/// The configuration's label; `auto` is called what it came down to, unless another one is called so.
+/// The configuration's label; `auto` is replaced by its actual provider, unless another row has that label.
 fn name(runner: &Runner, all: &[Configuration]) -> String {
     let own = &runner.configuration;
     let label = own.label(all);

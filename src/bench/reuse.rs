@@ -1,5 +1,5 @@
-//! An opened engine for many runs of the pipeline: its workers come back after each, and what they are
-//! given is counted.
+//! An opened engine for many runs of the pipeline: its workers come back after each run, and the work given to them is
+//! counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -108,7 +108,7 @@ impl Drop for ReusedWorker {
         let Some(worker) = self.worker.take() else {
             return;
         };
-        // What a panic may have left behind is not used again.
+        // A worker that panicked is not used again.
         if !std::thread::panicking() {
             locked(&self.shared.idle).push(worker);
         }

@@ -1,5 +1,5 @@
-//! A whole benchmark: workers are opened one after another, warmed up, and then sampled in turn, so that a
-//! machine that slows down meanwhile is as unfair to one as to the others.
+//! A whole benchmark: workers are opened one after another, warmed up, and then sampled in turn, so that a machine that
+//! slows down meanwhile affects all alike.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const SINGLE_TEXTS: usize = 16;
 /// How long the machine's peak is measured, each time.
 const PEAK_TIME: Duration = Duration::from_millis(200);
 
-/// Measures everything that `options` ask for. A configuration that fails is a row with its reason.
+/// Measures all configurations of `options`. A failed configuration is a row with its reason.
 ///
 /// # Errors
 /// If the workload cannot be read, worker processes cannot be started at all, or the run is cancelled;
@@ -35,7 +35,7 @@ pub fn run(
     cancel: &CancelToken,
 ) -> Result<BenchReport> {
     let date = now();
-    // For this user alone: the texts are nobody else's business.
+    // For this user alone: the texts are private.
     let base = std::env::temp_dir();
     let folder = private_folder::make("embedctl-bench-", &base)
         .map_err(|error| Error::io("create a folder in", &base, error))?;
@@ -143,7 +143,7 @@ fn rounds(
 ) -> Result<()> {
     let all = configurations(runners);
     let duration = options.duration.as_secs_f64();
-    // Tuning has sampled already, which uses up nobody's time.
+    // Tuning's samples do not count towards a runner's time.
     let begun: Vec<f64> = runners.iter().map(Runner::spent).collect();
     for round in 0.. {
         let is_open = |(runner, begun): (&Runner, &f64)| {
@@ -160,7 +160,7 @@ fn rounds(
         if options.samples.is_none() && round > 0 && alive.all(is_tight) {
             return Ok(());
         }
-        // Nobody always follows the same neighbour.
+        // The order changes, so that no runner always follows the same one.
         let count = runners.len();
         for place in 0..count {
             let number = (round + place) % count;
@@ -178,7 +178,7 @@ fn rounds(
     Ok(())
 }
 
-/// What is measured, in the order of the runners.
+/// The configurations in the order of the runners.
 pub(super) fn configurations(runners: &[Runner]) -> Vec<Configuration> {
     let all = runners.iter().map(|runner| runner.configuration.clone());
     all.collect()

@@ -1,4 +1,4 @@
-//! One configuration while it is measured: its worker process, the size of its samples, and what they gave.
+//! One configuration while it is measured: its worker process, the size of its samples, and their results.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const WINDOWS: usize = 4;
 /// Records from which single texts are taken.
 const SINGLE_ROWS: usize = 64;
 
-/// What all runners of a benchmark share.
+/// The parts shared by all runners of a benchmark.
 pub(super) struct RunnerShare<'a> {
     /// The texts.
     pub workload: Workload,
@@ -55,14 +55,14 @@ pub(super) struct Runner {
     /// Seconds, one for each single text.
     pub latencies: Vec<f64>,
     pub work: Option<Work>,
-    /// Why there is nothing more to come.
+    /// Why it has ended.
     pub failed: Option<String>,
-    /// Whether another runner came down to the same, so that this one need not be measured.
+    /// Whether another runner has the same actual configuration, so that this one need not be measured.
     pub redundant: bool,
 }
 
 impl Runner {
-    /// Starts a worker and lets it open the configuration. What goes wrong there is the runner's own.
+    /// Starts a worker and lets it open the configuration. A failure there ends only this runner.
     pub(super) fn start(
         configuration: Configuration,
         number: usize,
@@ -127,7 +127,7 @@ impl Runner {
             self.pace = per(self.rows as f64, sample.seconds);
             let wanted = (self.pace * target) as usize;
             if sample.seconds >= 0.5 * target || self.rows < rows || wanted <= self.rows {
-                self.rows = self.wish(wanted, &sample);
+                self.rows = self.wished_rows(wanted, &sample);
                 return Ok(());
             }
             // Growth is bounded: the first samples say more about caches than about speed.
@@ -137,7 +137,7 @@ impl Runner {
     }
 
     /// Rows that a sample should have: `wanted`, or more if these would be few batches or few windows.
-    fn wish(&self, wanted: usize, sample: &WorkloadSample) -> usize {
+    fn wished_rows(&self, wanted: usize, sample: &WorkloadSample) -> usize {
         let Some(opened) = &self.opened else {
             return wanted;
         };
@@ -223,7 +223,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Ends the worker; what was measured stays.
+    /// Ends the worker; its samples are kept.
     pub(super) fn end(&mut self) {
         self.worker = None;
     }

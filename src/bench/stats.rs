@@ -22,7 +22,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// What `values` say; `None` of none. Values must be finite.
+    /// The statistics of `values`, which must be finite; `None` if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();

@@ -1,7 +1,7 @@
-//! A worker process: opens one configuration, then measures it sample by sample as it is told.
+//! A worker process: opens one configuration, then measures samples on request.
 //!
-//! A sample is a whole run of the pipeline, from a file of records to a Parquet file, with a model, an
-//! engine and workers that are opened once. So what is timed is what `embed` does, without its start-up.
+//! A sample is a whole run of the pipeline, from a file of records to a Parquet file, with a model, an engine and
+//! workers that are opened once. So the measured work is that of `embed` without its start-up.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -35,8 +35,8 @@ use crate::runtime::ProbeCommand;
 use crate::threads::{spawn, usable_cores};
 use crate::tokenize::TextTokenizer;
 
-/// Serves requests, a line each, until `input` ends or one cannot be met. Whoever asks goes away by
-/// closing `input`; what is being done then is cancelled. `probe`: how libraries are asked what they can do.
+/// Serves requests, one per line, until `input` ends or a request fails. The parent closes `input` to cancel the work
+/// in progress. `probe`: the command that probes libraries.
 ///
 /// # Errors
 /// If `output` cannot be written to. A request that fails is a reply, not an error.
@@ -117,7 +117,7 @@ fn answer(
 struct Session {
     opened: Opened,
     engine: ReusedEngine,
-    /// All that a run needs but its input and output.
+    /// The parts of a run without its input and output.
     options: EmbedOptions,
     limits: BatchLimits,
     /// For single texts.
@@ -307,7 +307,7 @@ mod tests {
 
     const MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
 
-    fn talk(requests: &[WorkerRequest]) -> Vec<Reply> {
+    fn serve_all(requests: &[WorkerRequest]) -> Vec<Reply> {
         let mut lines = Vec::new();
         for request in requests {
             serde_json::to_writer(&mut lines, request).unwrap();
@@ -362,7 +362,7 @@ mod tests {
             skip: 3,
             seconds: 60.0,
         };
-        let replies = talk(&[open(), sample.clone(), latency, sample, WorkerRequest::Work]);
+        let replies = serve_all(&[open(), sample.clone(), latency, sample, WorkerRequest::Work]);
         let [opened, first, latencies, second, work] = &replies[..] else {
             panic!("{replies:?}");
         };
@@ -397,12 +397,12 @@ mod tests {
             provider: "rten".into(),
             ..Configuration::default()
         };
-        let replies = talk(&[WorkerRequest::Open(Box::new(missing)), WorkerRequest::Work]);
+        let replies = serve_all(&[WorkerRequest::Open(Box::new(missing)), WorkerRequest::Work]);
         let [Reply::Failed(reason)] = &replies[..] else {
             panic!("{replies:?}");
         };
         assert!(reason.contains("no-such-model"), "{reason}");
-        let replies = talk(&[WorkerRequest::Work]);
+        let replies = serve_all(&[WorkerRequest::Work]);
         assert!(matches!(&replies[..], [Reply::Failed(_)]), "{replies:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! What is embedded: a built-in corpus or the user's own records, in samples of any size, as files that
-//! every worker reads the same way.
+//! The texts to embed: a built-in corpus or the user's own records, in samples of any size, as files that every worker
+//! reads the same way.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -71,7 +71,7 @@ enum TextSource {
 }
 
 impl Workload {
-    /// Reads what is to be read; sample files go into `folder`.
+    /// Reads the corpus or the input; sample files go into `folder`.
     pub(super) fn open(
         options: &WorkloadOptions,
         folder: &Path,

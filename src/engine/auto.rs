@@ -1,4 +1,4 @@
-//! What `auto` tries, in which order, and what it does not even try.
+//! The providers that `auto` tries, in order, and those that it leaves out.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::Provider;
 use crate::setting::PROVIDER;
 
-/// Providers for `auto`, best first, where libraries can be probed and where not. TensorRT is not among them: it compiles for minutes before a first
-/// batch, which is for the user to want. CoreML is not either; see [`left_out`].
+/// Providers for `auto`, best first, with and without probing of libraries. TensorRT is not among them: it compiles for
+/// minutes before the first batch, which the user must choose. CoreML is not either; see [`left_out`].
 ///
-/// Without a way to probe, only what cannot take the program down with it is tried.
+/// Without probing, only providers that cannot crash the program are tried.
 #[must_use]
 pub fn order(probing: bool) -> &'static [Provider] {
     use Provider::{Cpu, Cuda, DirectMl, MiGraphX, Native, Rten, WebGpu};
@@ -38,7 +38,10 @@ pub(super) fn left_out(probing: bool) -> Option<(Provider, String)> {
 
 /// Why `provider` need not be tried here. `may_have` says whether a library here may have it; looking for
 /// libraries takes time, so it is asked last.
-pub(super) fn hopeless(provider: Provider, may_have: impl FnOnce() -> bool) -> Option<String> {
+pub(super) fn reason_to_skip(
+    provider: Provider,
+    may_have: impl FnOnce() -> bool,
+) -> Option<String> {
     let card = card(provider, Path::new("/dev"));
     let what = match provider {
         Provider::Cuda => "NVIDIA GPU with a driver",
@@ -59,8 +62,8 @@ pub(super) fn hopeless(provider: Provider, may_have: impl FnOnce() -> bool) -> O
     Some(reason)
 }
 
-/// Whether there is a card for `provider`, where device files tell. A Vulkan that the processor emulates is
-/// for who asks for it.
+/// Whether there is a graphics card for `provider`, if device files tell. Vulkan emulated by the processor does not
+/// count: it is used only if the user names it.
 fn card(provider: Provider, devices: &Path) -> Option<bool> {
     if !cfg!(target_os = "linux") {
         return None;
@@ -97,8 +100,8 @@ mod tests {
 
     #[test]
     fn what_no_library_has_is_not_tried() {
-        assert_eq!(hopeless(Provider::DirectMl, || true), None);
-        let reason = hopeless(Provider::DirectMl, || false).unwrap();
+        assert_eq!(reason_to_skip(Provider::DirectMl, || true), None);
+        let reason = reason_to_skip(Provider::DirectMl, || false).unwrap();
         assert!(reason.contains("no library here has it"), "{reason}");
     }
 

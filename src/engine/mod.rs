@@ -1,4 +1,4 @@
-//! Which engine runs a model: the native one, ONNX Runtime, or rten.
+//! The choice of the engine for a model: the native one, ONNX Runtime, or rten.
 
 mod auto;
 pub mod native;

@@ -10,11 +10,11 @@ use crate::provider::ProviderOption;
 use crate::runtime::selection::LibrarySelection;
 use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
 
-/// What the options of model and engine decide together: which weights are looked for, and what the native
-/// engine computes in. Both are to be opened with what comes back.
+/// Settles the options that model and engine decide together: the kinds of weights to look for, and the native engine's
+/// arithmetic. Open both with the returned options.
 ///
 /// # Errors
-/// If the model's options ask for what none of the providers can do.
+/// If none of the providers supports the model's options.
 pub fn settle(
     model: &ModelOptions,
     engine: &EngineOptions,
@@ -27,7 +27,7 @@ pub fn settle(
         && model.model_file.is_none()
         && let Some(options) = in_bfloat16(&engine)
     {
-        // Arithmetic on the usual file, and no other file.
+        // The precision means arithmetic on the usual file, not another file.
         engine.provider_options.splice(..0, options);
         model.precision = None;
     }
@@ -48,7 +48,7 @@ pub fn settle(
             }
             (false, true)
         }
-        // Of an ONNX file nothing says how far it is from fp32.
+        // The distance of an ONNX file's vectors from fp32 is unknown.
         Some(Precision::Int8) if engine.min_cosine.is_some() && native => (true, false),
         None | Some(Precision::Fp32 | Precision::Int8) => (native, onnx),
         Some(Precision::Int16) if native => (true, false),
@@ -74,7 +74,7 @@ pub fn settle(
     Ok((model, engine))
 }
 
-/// Notes on `model` for the user, where an engine runs its weights of this kind.
+/// Notes on `model` for the user, if an engine runs its weights of this kind.
 #[must_use]
 pub fn notes(model: &Model, weights: WeightsKind) -> Vec<String> {
     let mut notes = model.notes(weights);
@@ -101,7 +101,8 @@ fn native_comes_first(options: &EngineOptions) -> bool {
         return before.next().is_none();
     }
     let selection = LibrarySelection::new(&options.runtime, 0, false, &options.cancel);
-    before.all(|&provider| auto::hopeless(provider, || selection.may_have(provider)).is_some())
+    before
+        .all(|&provider| auto::reason_to_skip(provider, || selection.may_have(provider)).is_some())
 }
 
 /// The providers to try, and whether `auto` chose them.
@@ -120,11 +121,11 @@ fn in_order(options: &EngineOptions) -> (Vec<Provider>, bool) {
 
 /// Opens the first provider of the choice that works, remembering why others were passed over.
 ///
-/// `auto` goes through [`auto::order`], and falls back from a provider that does not work here or
-/// does not do the work. It does not fall back from the CPU because of the model: one that ONNX Runtime
-/// refuses there is an error, since falling back would hide it. A list falls back from each of its members
-/// to the next, and to nothing else. A library that the user named must work wherever it is needed. What is
-/// passed over for want of weights is no failure of its own, unless nothing else was tried.
+/// `auto` goes through [`auto::order`], and falls back from a provider that does not work here or does not do the work.
+/// It does not fall back from the CPU because of the model: one that ONNX Runtime refuses there is an error, since
+/// falling back would hide it. A list falls back from each of its members to the next, and to nothing else. A library
+/// that the user named must work wherever it is needed. A provider without weights is not reported as a failure, unless
+/// nothing else was tried.
 ///
 /// # Errors
 /// If none works; the message names each candidate's reason and the remedy.
@@ -132,7 +133,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let probing = options.runtime.probe.is_some();
     let (providers, auto) = in_order(options);
     let device = options.devices.first().copied().unwrap_or(0);
-    // A device that the processor emulates is for who asks for it by name.
+    // A device that the processor emulates is used only if the user names the provider.
     let selection = LibrarySelection::new(&options.runtime, device, !auto, &options.cancel);
     let mut passed_over: Vec<PassedOver> = Vec::new();
     let passed = |provider: Provider, reason: String| PassedOver {
@@ -147,7 +148,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     for provider in providers {
         if auto
             && !provider.is_on_worker()
-            && let Some(reason) = auto::hopeless(provider, || selection.may_have(provider))
+            && let Some(reason) = auto::reason_to_skip(provider, || selection.may_have(provider))
         {
             passed_over.push(passed(provider, reason));
             continue;
@@ -170,9 +171,9 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
                 let stop = match error.kind() {
                     ErrorKind::Interrupted | ErrorKind::NamedLibrary => true,
                     ErrorKind::NoLibrary | ErrorKind::Provider => false,
-                    // The environment, where the native engine says so.
+                    // A wrong environment variable, if the native engine reports it.
                     ErrorKind::Usage if provider == Provider::Native => true,
-                    // Main memory, of which no other engine takes less.
+                    // Main memory: no other engine takes less.
                     ErrorKind::OutOfMemory if provider == Provider::Native => true,
                     _ => auto && !provider.is_inside(),
                 };
@@ -185,7 +186,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         }
     }
     Err(match last {
-        // What is wrong with the model itself is wrong for every engine.
+        // A fault of the model itself concerns every engine.
         Some(error) if matches!(error.kind(), ErrorKind::Model | ErrorKind::Io) => error,
         Some(error) if passed_over.len() == 1 => error,
         _ => Error::new(ErrorKind::Provider, "embedctl", none_works(&passed_over)),
@@ -311,7 +312,7 @@ mod tests {
                 given(&["tensorrt.precision=bf16", "openvino.precision=bf16"])
             )
         );
-        // What is said of the provider itself stands last, and counts.
+        // The provider's own failure comes last and is reported.
         assert_eq!(
             settled("openvino", &["openvino.precision=fp32"]).1,
             given(&["openvino.precision=bf16", "openvino.precision=fp32"])

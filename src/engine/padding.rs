@@ -1,4 +1,4 @@
-//! Whether padding reaches a vector: found by running a model, since no file says so.
+//! Whether padding changes a vector: measured by running a model, since no file tells.
 //!
 //! A graph without an attention mask, or one that mixes positions (Fourier transforms, convolutions,
 //! norms over a row), gives a short text another vector beside a longer one. Such a model is run with
@@ -14,23 +14,23 @@ use crate::pool::Pooler;
 use crate::provider::Provider;
 use crate::threads::locked;
 
-/// How far a vector may move beside a longer row, in arithmetic that is exact.
+/// The most that a vector may change beside a longer row, in exact arithmetic.
 const MOST: f32 = 1e-5;
 
-/// The same where the graph or the device rounds: kernels of other shapes round in other ways.
+/// The same if the graph or the device rounds: kernels of other shapes round in other ways.
 const MOST_ROUGH: f32 = 5e-3;
 
 /// Tokens of the short row, and of the long one.
 const LENGTHS: [usize; 2] = [5, 23];
 
-/// Opens an engine for `model` and looks whether it can be given rows of different lengths.
+/// Opens an engine for `model` and checks whether it can run rows of different lengths together.
 ///
 /// # Errors
 /// As [`engine::open()`]; or if a short row cannot be run.
 pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let engine = engine::open(model, options)?;
     let single = engine.limits().rows < 2;
-    // The engine inside has no padding, and quantization of whole batches has a warning of its own.
+    // The native engine has no padding, and quantization of whole batches has a warning of its own.
     let graph = match &model.onnx {
         Ok(onnx) if !single && engine.info().provider.weights() == WeightsKind::Onnx => &onnx.graph,
         _ => return Ok(engine),
@@ -40,7 +40,7 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
     }
     let mut worker = engine.worker()?;
     let info = EngineInfo {
-        equal_lengths: moves(worker.as_mut(), engine.info(), model, graph)?,
+        equal_lengths: padding_changes_vectors(worker.as_mut(), engine.info(), model, graph)?,
         ..engine.info().clone()
     };
     Ok(Box::new(PaddingCheckedEngine {
@@ -50,19 +50,24 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
     }))
 }
 
-/// What a user is told of such a model.
+/// The note on such a model.
 pub(crate) const NOTE: &str = "padding changes this model's vectors, so only rows of equal length run together (slower, but \
                                each text's vector is its own)";
 
-/// Whether a short row's vector moves beside a longer one.
-fn moves(worker: &mut dyn Worker, info: &EngineInfo, model: &Model, graph: &Graph) -> Result<bool> {
+/// Whether a short row's vector changes beside a longer one.
+fn padding_changes_vectors(
+    worker: &mut dyn Worker,
+    info: &EngineInfo,
+    model: &Model,
+    graph: &Graph,
+) -> Result<bool> {
     let lengths = LENGTHS.map(|length| length.min(model.config.max_length).max(1));
     if lengths[0] == lengths[1] {
         return Ok(false);
     }
     let mut tokens = TokenRows::default();
     for length in lengths {
-        // Any id will do that is none of padding, and low ids exist in every vocabulary.
+        // Any id except padding's works, and low ids exist in every vocabulary.
         let ids = (0..length as u32).map(|index| 5 + index % 40);
         tokens.push(
             ids.map(|id| if id == model.config.padding_id { 4 } else { id }),
@@ -121,11 +126,11 @@ fn last_row(
     Ok(vector)
 }
 
-/// An engine of which is known whether its model may see padding.
+/// An engine whose model has been checked for effects of padding.
 struct PaddingCheckedEngine {
     engine: Box<dyn Engine>,
     info: EngineInfo,
-    /// The worker that was asked: the first one that is handed out.
+    /// The worker that ran the check; it is handed out first.
     worker: Mutex<Option<Box<dyn Worker>>>,
 }
 

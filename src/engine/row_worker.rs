@@ -1,5 +1,4 @@
-//! One thread's way from a plan to finished rows: the engine's worker, pooling, and what is done about rows that
-//! have no vector.
+//! One thread's work from a batch plan to finished rows: the engine's worker, pooling, and rows that have no vector.
 
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ pub(crate) fn not_finite_empty() -> Cause {
     .with("get the weights of these modules again: they are damaged")
 }
 
-/// One thread's way from a plan to finished rows.
+/// One thread's work from a batch plan to finished rows.
 pub(crate) struct RowWorker {
     worker: Box<dyn Worker>,
     pooler: Arc<Pooler>,
@@ -140,7 +139,7 @@ impl RowWorker {
     fn fitting(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
         let limit = Arc::clone(&self.limit);
         let mut fitted = limit.run(plan, &mut |part| self.vectors(part, tokens))?;
-        // What was too long with the padding of its batch may fit without.
+        // A row that did not fit with the padding of its batch may fit alone.
         for (row, cause) in std::mem::take(&mut fitted.failed) {
             let length = tokens.get(row as usize).len();
             if length == plan.length {

@@ -1,4 +1,4 @@
-//! Counting the records of a sample, and keeping what is measured with.
+//! Counting the records of a sample, and keeping texts for the measurement.
 
 use std::collections::HashSet;
 
@@ -26,9 +26,9 @@ pub(super) struct Counting {
     reuse: Option<Asked>,
     /// The first rows of the first window that has any, without vectors.
     pub(super) kept: Option<Rows>,
-    /// The first distinct texts, to be measured with.
+    /// The first distinct texts, for the measurement.
     pub(super) texts: Vec<String>,
-    /// Hashes of all texts. Eight bytes a distinct text: a sample is small, and who asks for all wants to know.
+    /// Hashes of all texts: eight bytes per distinct text, which is little for a sample and accepted for a whole input.
     seen: HashSet<u64, ahash::RandomState>,
     hasher: ahash::RandomState,
 }

@@ -1,8 +1,8 @@
-//! What a run would do, found out from a sample: `embed --dry-run`.
+//! The preview of a run from a sample: `embed --dry-run`.
 //!
-//! The first records are read and tokenized as the run would, some of their texts are embedded for a moment,
-//! and some rows are written to a temporary folder in the output's format. What is said of the whole input is
-//! an estimate, and says from how much.
+//! The first records are read and tokenized as the run would, some of their texts are embedded for a moment, and some
+//! rows are written to a temporary folder in the output's format. Figures for the whole input are estimates, given with
+//! the size of the sample.
 
 mod counting;
 
@@ -26,13 +26,13 @@ use crate::{Embedder, private_folder, usable_cores};
 /// How long the measurement lasts, once it has begun.
 const MEASURED: Duration = Duration::from_secs(2);
 
-/// Distinct texts that are embedded between two looks at the clock, for each thread.
+/// Distinct texts per thread that are embedded between two looks at the clock.
 const STEP: usize = 16;
 
 /// Rows that are written to learn the output's size, at most.
 const WRITTEN: usize = 1024;
 
-/// What a run would do. As JSON an object of these members; `schema` counts up when one goes or changes its
+/// The preview of a run. In JSON an object with these members; `schema` counts up when one is removed or changes its
 /// meaning.
 #[derive(Debug, Clone, Serialize)]
 pub struct Survey {
@@ -44,13 +44,13 @@ pub struct Survey {
     pub chunked: bool,
     /// Whether only those records are read that earlier runs have rejected.
     pub retried: bool,
-    /// What was counted.
+    /// The counts of the sample.
     pub sample: Sample,
-    /// Where the first rejected records of the sample stand, and why.
+    /// The places and reasons of the first rejected records of the sample.
     pub rejects: Vec<String>,
     /// Size of the sources, where it is known.
     pub bytes: Option<u64>,
-    /// What would run the model.
+    /// The engine that would run the model.
     pub engine: EngineInfo,
     /// Hub id or folder of the model.
     pub model: String,
@@ -64,9 +64,9 @@ pub struct Survey {
     pub memory: Option<u64>,
     /// Bytes of memory that this process could take before the model was opened; `None` where the system doesn't tell.
     pub memory_left: Option<u64>,
-    /// What was measured.
+    /// The measurement.
     pub measured: Measured,
-    /// What that means for all of the input; `None` where its size is not known.
+    /// The estimate for the whole input; `None` if its size is unknown.
     pub estimate: Option<Estimate>,
 }
 
@@ -112,7 +112,7 @@ pub struct Measured {
     pub bytes: u64,
 }
 
-/// What the sample means for all of the input.
+/// The estimate for the whole input.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// Records; exact where the sample is all there is.
@@ -131,7 +131,7 @@ pub struct Estimate {
 /// must be here. Writes nothing but a temporary folder.
 ///
 /// # Errors
-/// What would keep the run from beginning; that a record is bad is no error.
+/// Everything that would keep the run from starting; a bad record is not an error.
 pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) -> Result<Survey> {
     pipeline::check(options)?;
     let began = Instant::now();
@@ -140,7 +140,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
     let load = began.elapsed();
     let mut input = options.input.clone();
     if let Some(limit) = limit {
-        // No more is read ahead than is wanted.
+        // Reads ahead no more than needed.
         input.window_rows = input
             .window_rows
             .min(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -180,7 +180,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
     };
     let vectors = measure(&mut embedder, &texts, &mut measured, cancel)?;
     if let (Some(vector), Some(mut rows)) = (vectors.first(), kept) {
-        // Whichever texts these are of: sizes are all that counts.
+        // The texts do not matter: only sizes count.
         let cycled = vectors.iter().cycle().take(rows.len());
         rows.vectors = cycled.flatten().copied().collect();
         rows.dimensions = vector.len();

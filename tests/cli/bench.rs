@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 use crate::support;
 
-/// `bench` with the small model and the engine inside the binary, one sample of each configuration.
+/// `bench` with the small model and the native engine, one sample of each configuration.
 fn command(sandbox: &Sandbox, line: &str) -> Command {
     bare_command(sandbox, &format!("--duration 0.2 --samples 1 {line}"))
 }

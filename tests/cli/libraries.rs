@@ -77,7 +77,7 @@ fn a_named_library_that_is_too_old() {
 fn a_named_library_that_cannot_be_used_is_the_reason_whatever_the_provider() {
     let sandbox = sandbox();
     sandbox.write("libonnxruntime.so", "nothing of the kind");
-    let reason = "it is no shared library";
+    let reason = "it is not a shared library";
     for provider in ["cuda", "tensorrt", "openvino", "webgpu", "cuda,cpu"] {
         let run = run(
             &sandbox,
@@ -321,5 +321,5 @@ fn the_hidden_subcommand_is_nowhere_to_be_seen() {
     }
     let run = sandbox.run("__probe");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{run}");
-    assert_eq!(run.stderr, "these are no arguments of a probe\n");
+    assert_eq!(run.stderr, "these are not the arguments of a probe\n");
 }

@@ -80,7 +80,7 @@ impl Sandbox {
         self.finish(&mut self.command(line.split_whitespace()))
     }
 
-    /// `embed` with the small model and the engine inside the binary.
+    /// `embed` with the small model and the native engine.
     pub fn embed(&self, line: &str) -> Run {
         self.finish(&mut self.embed_command(line))
     }

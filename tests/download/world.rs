@@ -10,7 +10,7 @@ use embedctl::Result;
 use embedctl::cancel::CancelToken;
 use embedctl::hub::{Downloaded, HubSettings, ResponseLimits, Transfer, Wanted, download};
 use embedctl::model::FileChoice;
-use embedctl::safe_text::Secrets;
+use embedctl::secrets::Secrets;
 use serde_json::Value;
 
 use crate::hub::{Files, Hub, SIGNATURE, git_blob, sha256};
@@ -68,7 +68,7 @@ impl World {
         self.finish(&mut self.command(line))
     }
 
-    /// `embed` of three texts with the engine inside the binary.
+    /// `embed` of three texts with the native engine.
     pub fn embed_command(&self, line: &str) -> Command {
         self.sandbox
             .write("texts.txt", "one\ntwo words\nand three more\n");

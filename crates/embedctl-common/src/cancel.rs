@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::threads::locked;
 
-/// How long a cancelled run may take to finish its last batches, publish what it has and clean up after itself.
+/// The default time that a cancelled run may take to finish its last batches, publish its rows and clean up.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Asks a run to stop. Clones share one state.
@@ -33,14 +33,14 @@ impl Default for CancelToken {
 }
 
 impl CancelToken {
-    /// A token that nobody has cancelled.
+    /// A token that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One whose run may take so long, once it was cancelled, to finish its last batches, publish what it has and clean
-    /// up after itself: four seconds otherwise.
+    /// A token with the time that a cancelled run may take to finish its last batches, publish its rows and clean up;
+    /// the default is four seconds.
     #[must_use]
     pub fn with_patience(patience: Duration) -> Self {
         let (sender, cancelled) = bounded(0);
@@ -55,7 +55,7 @@ impl CancelToken {
         }
     }
 
-    /// What the run may still take once it was cancelled.
+    /// The time that the run may still take once it was cancelled.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.state.patience

@@ -1,8 +1,8 @@
 //! The library's one error type: a kind that programs branch on, a place, and the cause.
 //!
-//! What happened is data ([`Error::kind`], [`Error::place`], [`Error::subject`], `source()`), and becomes a
-//! sentence only in [`Display`](fmt::Display). Nothing may be concluded from that sentence's words; what
-//! somebody needs to tell apart gets a kind of its own. The command line maps kinds to exit codes.
+//! An error's facts are data ([`Error::kind`], [`Error::place`], [`Error::subject`], `source()`), and become a sentence
+//! only in [`Display`](fmt::Display). Programs must not parse that sentence: cases to distinguish have kinds of their
+//! own. The command line maps kinds to exit codes.
 
 mod cause;
 mod chain;
@@ -20,7 +20,7 @@ pub use place::Place;
 /// Shorthand for results of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong between opening the input and publishing the output.
+/// An error anywhere between opening the input and publishing the output.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -32,7 +32,7 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What programs tell errors apart by.
+/// The kind of an error, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -40,21 +40,21 @@ pub enum ErrorKind {
     Usage,
     /// The operating system refused something; its [`io::Error`] is the cause, or among the causes of it.
     Io,
-    /// A complete output that cannot have its name; what stood under the name stands there as before.
-    /// The place says where the output is.
+    /// A complete output that cannot have its name; an earlier file of that name is unchanged. The place says where the
+    /// output is.
     Unpublished,
     /// An input stream that cannot be read to its end (truncated `.gz`, damaged `.zst`, …).
     Input,
-    /// A record that cannot be embedded, under `--on-error fail`.
+    /// A record that cannot be embedded, if such records end the run.
     Record,
     /// A model folder that is incomplete, inconsistent, or of a kind that embedctl does not run; or the
     /// Hub's refusal to give it out.
     Model,
-    /// The Hub shows no repository of that name to whoever asks.
+    /// The Hub has no repository of that name that this user may see.
     NoRepository,
-    /// An object store's refusal, or what stood between us and it; the subject is the address.
+    /// An object store's refusal, or a failure on the way to it; the subject is the address.
     Storage,
-    /// The network, and not the Hub, stood between us and a model.
+    /// The network, not the Hub, kept us from a model.
     Unreachable,
     /// An engine could not load the model, or failed while running it.
     Engine,
@@ -62,22 +62,22 @@ pub enum ErrorKind {
     NoLibrary,
     /// The ONNX Runtime library that the user named cannot be used.
     NamedLibrary,
-    /// A provider cannot be had here, cannot load the model, or left the work to the CPU.
+    /// A provider is not available here, cannot load the model, or left the work to the CPU.
     Provider,
     /// A batch needs more memory than the engine's device has; fewer rows may do.
     OutOfMemory,
-    /// The system has no more of what the run needs: threads, processes.
+    /// The system's resources for the run are exhausted: threads, processes.
     Exhausted,
     /// The reader of our output went away (a closed pipe). Not a failure.
     ClosedPipe,
     /// The run was cancelled.
     Interrupted,
-    /// A broken promise of embedctl's own: a panic in a worker, a row count that does not add up.
+    /// A violated invariant of embedctl: a panic in a worker, a row count that does not add up.
     Internal,
 }
 
 impl Error {
-    /// An error of `kind`, about `subject`: a model, an engine, what was being done. May be empty.
+    /// An error of `kind`, about `subject`: a model, an engine, an action. May be empty.
     pub fn new(kind: ErrorKind, subject: impl fmt::Display, cause: impl Into<Cause>) -> Self {
         let Cause { reason, remedy } = cause.into();
         Self(Box::new(Inner {
@@ -90,7 +90,7 @@ impl Error {
         }))
     }
 
-    /// An [`ErrorKind::Usage`]: options, and which others would do.
+    /// An [`ErrorKind::Usage`] about options.
     pub fn usage(cause: impl Into<Cause>) -> Self {
         Self::new(ErrorKind::Usage, "", cause)
     }
@@ -158,28 +158,28 @@ impl Error {
         Self::new(ErrorKind::Internal, "", reason)
     }
 
-    /// The same, with where it went wrong.
+    /// The same, with the place of the error.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.0.place = place;
         self
     }
 
-    /// The same, with the option (or variable) that asked for what went wrong.
+    /// The same, with the option (or variable) that caused it.
     #[must_use]
     pub fn of_option(mut self, option: impl fmt::Display) -> Self {
         self.0.place.option = Some(option.to_string());
         self
     }
 
-    /// The same, with what helps.
+    /// The same, with the remedy.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy = Some(remedy.into());
         self
     }
 
-    /// The same, with what helps, where anything is known to.
+    /// The same, with the remedy, if there is one.
     #[must_use]
     pub fn with_remedy_if(mut self, remedy: Option<impl Into<String>>) -> Self {
         self.0.remedy = remedy.map(Into::into);
@@ -193,31 +193,31 @@ impl Error {
         self
     }
 
-    /// What programs tell errors apart by.
+    /// The kind of an error, for programs.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Where it went wrong.
+    /// The place of the error.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.0.place
     }
 
-    /// The model or engine that it is about; empty where there is none.
+    /// The model or engine that it is about; may be empty.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.0.subject
     }
 
-    /// What is wrong, without subject, place, remedy and cause; for [`ErrorKind::Io`] what was tried.
+    /// The reason, without subject, place, remedy and cause; for [`ErrorKind::Io`] the action that failed.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
 
-    /// What helps, where it does not already stand in the reason.
+    /// The remedy, unless it is part of the reason.
     #[must_use]
     pub fn remedy(&self) -> Option<&str> {
         self.0.remedy.as_deref()

@@ -1,8 +1,8 @@
 //! Whether a file is still the one that was read.
 //!
-//! A model's files are read one after another, some of them twice: once for what they say, once for their hash. A file
-//! that another program writes to meanwhile would give the one from before and the other from after. So the state of
-//! each file is noted when it is opened, and compared when everything has been read.
+//! A model's files are read one after another, some of them twice: once for their content, once for their hash. If
+//! another program writes to a file meanwhile, the content and the hash could disagree. So the state of each file is
+//! noted when it is opened, and compared when everything has been read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,8 +13,7 @@ use std::time::SystemTime;
 
 use crate::error::Error;
 
-/// What a file was like when it was looked at: it has another state once its content is changed, or another file stands
-/// under its name.
+/// The state of a file: it changes when the content changes or another file takes its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileState {
     /// Bytes.
@@ -23,7 +22,7 @@ pub struct FileState {
     inode: Inode,
 }
 
-/// What the system alone can change.
+/// Metadata that only the system can change.
 #[cfg(unix)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Inode {
@@ -34,7 +33,7 @@ struct Inode {
     changed: (i64, i64),
 }
 
-/// What the system alone can change.
+/// Metadata that only the system can change.
 #[cfg(not(unix))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Inode {
@@ -42,7 +41,7 @@ struct Inode {
 }
 
 impl FileState {
-    /// The state that `metadata` tells of.
+    /// The state described by `metadata`.
     #[must_use]
     pub fn from_metadata(metadata: &Metadata) -> Self {
         Self {
@@ -55,7 +54,7 @@ impl FileState {
     /// The state of an open file.
     ///
     /// # Errors
-    /// If the system does not tell it.
+    /// If the system does not report it.
     pub fn of(file: &File) -> io::Result<Self> {
         file.metadata()
             .map(|metadata| Self::from_metadata(&metadata))
@@ -108,7 +107,7 @@ impl Inode {
     }
 }
 
-/// The error for a file that is no longer what was read.
+/// The error for a file that has changed since it was read.
 #[must_use]
 pub fn changed(path: &Path) -> Error {
     Error::model(
@@ -118,11 +117,11 @@ pub fn changed(path: &Path) -> Error {
     .with_remedy("run again when nothing writes to the model's files; replace them by renaming new ones over them")
 }
 
-/// Files by their paths, with the states in which they were opened; `None` for what was not there.
+/// Files by their paths, with the states in which they were opened; `None` for missing files.
 pub type Noted = BTreeMap<PathBuf, Option<FileState>>;
 
 thread_local! {
-    /// The files that this thread has opened, while somebody wants to know.
+    /// The files that this thread has opened, while [`noted`] runs.
     static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
 }
 
@@ -177,7 +176,7 @@ mod tests {
             small_file::read(&there, 9).unwrap();
         });
         assert_eq!(noted, Noted::from([(there.clone(), Some(first))]));
-        // Nobody asks any more.
+        // Files are not noted any more.
         small_file::read(&there, 9).unwrap();
         assert_eq!(NOTED.take(), None);
     }
@@ -198,7 +197,7 @@ mod tests {
         };
         let (file, state) = begin();
         assert!(state.has_content_of(&FileState::of(&file).unwrap()));
-        // Replaced, as downloads do it: the open file is what it was.
+        // Replaced, as downloads do it: the open file has not changed.
         let other = folder.path().join("other");
         fs::write(&other, "abcdefghij").unwrap();
         fs::rename(&other, &path).unwrap();

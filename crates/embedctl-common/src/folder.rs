@@ -1,9 +1,9 @@
-//! What lies in a folder, and what it is called there.
+//! The files in a folder, and their names relative to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The paths of all that lies in `folder`, sorted; none where it cannot be read.
+/// The paths of all entries of `folder`, sorted; none if it cannot be read.
 #[must_use]
 pub fn children(folder: &Path) -> Vec<PathBuf> {
     let mut children: Vec<PathBuf> = fs::read_dir(folder)
@@ -15,7 +15,7 @@ pub fn children(folder: &Path) -> Vec<PathBuf> {
     children
 }
 
-/// What `path` is called in `folder`: with slashes on every system.
+/// The name of `path` relative to `folder`, with slashes on every system.
 #[must_use]
 pub fn name_in(folder: &Path, path: &Path) -> String {
     with_slashes(path.strip_prefix(folder).unwrap_or(path))

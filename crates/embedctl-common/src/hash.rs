@@ -1,20 +1,20 @@
-//! SHA-256, by which content is known again.
+//! SHA-256, which identifies content.
 
 use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-/// The SHA-256 of what was written so far.
+/// The SHA-256 of the bytes written so far.
 #[derive(Debug, Clone, Default)]
 pub struct Hash(Sha256);
 
 impl Hash {
-    /// Adds bytes to what is hashed.
+    /// Adds bytes to the hashed content.
     pub fn add(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.update(bytes);
     }
 
-    /// The hash of what was added so far, as hexadecimal digits.
+    /// The hash of the bytes added so far, as hexadecimal digits.
     #[must_use]
     pub fn hex(&self) -> String {
         hex(&self.0.clone().finalize())

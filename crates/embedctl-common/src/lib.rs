@@ -4,6 +4,7 @@
 //!  error ── kind, place, reason, remedy, cause      cancel ── CancelToken, checked by all long work
 //!  setting ── how messages name settings            threads ── named threads, panics as errors
 //!  small_file, folder, private_folder, hash ── files that are read whole, and SHA-256
+//!  safe_text, secrets ── text from outside, safe to show; secrets removed
 //!  texts ── many texts in one allocation            stage ── where a run spends its time
 //! ```
 //!
@@ -30,6 +31,7 @@ pub mod named;
 pub mod private_folder;
 pub mod remedies;
 pub mod safe_text;
+pub mod secrets;
 pub mod setting;
 pub mod size;
 pub mod small_file;

@@ -1,10 +1,10 @@
-//! Choices that have a word each, on the command line and in files: one table says what there is, what it is called and
-//! what else is understood.
+//! Choices with a name each, on the command line and in files: one table lists the values, their names and other
+//! accepted spellings.
 
 use crate::error::Cause;
 
-/// An enum with `ALL`, `name` and `Display`; with parentheses `FromStr` too, which trims and doesn't mind case. In them:
-/// what one of them is, and what comes before the list of them.
+/// An enum with `ALL`, `name` and `Display`; with parentheses `FromStr` too, which trims and doesn't mind case. In the
+/// parentheses: the word for a value, and the words before the list of all values.
 #[macro_export]
 macro_rules! named {
     (
@@ -45,7 +45,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// All of them, in the order in which they are listed to people.
+            /// All of them, in the order of messages.
             #[allow(dead_code)]
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::{Builder, TempDir};
 
-/// Makes a folder below `parent` that nobody else may look into, and that goes with its value.
+/// Makes a folder below `parent` that only this user can read; it is removed when the value is dropped.
 ///
 /// # Errors
 /// If the system refuses.
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_else_may_look_into_it() {
+    fn only_this_user_can_read_it() {
         use std::os::unix::fs::PermissionsExt;
         let parent = TempDir::new().unwrap();
         let folder = make("a-", parent.path()).unwrap();

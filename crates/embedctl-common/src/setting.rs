@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether settings are written as options of a command line.
 static AS_OPTIONS: AtomicBool = AtomicBool::new(false);
 
-/// Has settings written as options of a command line from now on: `--max-length`.
+/// Makes messages write settings as options of a command line from now on: `--max-length`.
 pub fn write_as_options() {
     AS_OPTIONS.store(true, Ordering::Relaxed);
 }
@@ -45,12 +45,12 @@ impl fmt::Display for Setting {
     }
 }
 
-/// What a value came from, as messages name it.
+/// The origin of a value, as messages name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SetBy {
     /// A setting.
     Setting(Setting),
-    /// What has one name everywhere: an environment variable, `-o`.
+    /// A name that is the same everywhere: an environment variable, `-o`.
     Name(&'static str),
 }
 
@@ -188,7 +188,7 @@ pub const WINDOW: Setting = Setting("window");
 mod tests {
     use super::*;
 
-    /// Not by the switch, which is the whole process's: other tests read messages meanwhile.
+    /// Not by the switch, which holds for the whole process: other tests read messages meanwhile.
     #[test]
     fn a_setting_is_written_as_the_program_does() {
         struct Written(Setting, bool);

@@ -1,11 +1,10 @@
-//! Amounts: sizes as people write them, in the one grammar for options that take one, and as they read them; and what
-//! comes to each of so many.
+//! Amounts: parsing sizes of options, formatting sizes and counts, and rates.
 
 /// A size in bytes: `65536`, `512KiB`, `4MiB`, `1GiB`; `K`, `M` and `G` mean the same, `kB`, `MB` and
 /// `GB` count in thousands.
 ///
 /// # Errors
-/// If it is none, or none that this machine can address.
+/// If it is not a size, or more than this machine can address.
 pub fn parse(text: &str) -> Result<usize, String> {
     const EXPECTED: &str = "must be a size such as 65536, 512KiB or 4MiB";
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -28,7 +27,7 @@ pub fn parse(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A size as people say it, in powers of ten: `312 B`, `4.5 kB`, `90.4 MB`, `1.2 GB`.
+/// A size for people, in powers of ten: `312 B`, `4.5 kB`, `90.4 MB`, `1.2 GB`.
 #[must_use]
 pub fn words(bytes: u64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
@@ -56,7 +55,7 @@ pub fn grouped(digits: &str) -> String {
     text
 }
 
-/// How much of `amount` comes to each of so many, such as seconds, or its share of them; 0 where there are none.
+/// `amount` divided by `of`, such as seconds; 0 if `of` is 0.
 #[must_use]
 pub fn per(amount: f64, of: f64) -> f64 {
     if of > 0.0 { amount / of } else { 0.0 }

@@ -1,5 +1,4 @@
-//! Files that are read whole: only regular ones, and only up to a size. A FIFO would be waited for, and a device has
-//! no end.
+//! Files that are read whole: only regular ones, and only up to a size. A FIFO would block, and a device has no end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -10,7 +9,7 @@ use crate::file_state;
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// If it cannot be read, is no regular file, or is longer.
+/// If it cannot be read, is not a regular file, or is longer.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let mut bytes = Vec::new();
@@ -25,7 +24,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The same for text in UTF-8.
 ///
 /// # Errors
-/// Those of [`read`]; if it is no text.
+/// Those of [`read`]; if it is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -34,7 +33,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 /// Opens a regular file for reading, without waiting for the other end of a pipe.
 ///
 /// # Errors
-/// If it cannot be opened, or is no regular file.
+/// If it cannot be opened, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(path, OpenOptions::new().read(true), true)
 }
@@ -43,7 +42,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// `follows_links`.
 ///
 /// # Errors
-/// If it cannot be opened, or is no regular file.
+/// If it cannot be opened, or is not a regular file.
 pub fn regular(path: &Path, options: &mut OpenOptions, follows_links: bool) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
@@ -62,7 +61,7 @@ pub fn regular(path: &Path, options: &mut OpenOptions, follows_links: bool) -> i
         file_state::note(path, Some(&metadata));
         Ok(file)
     } else {
-        let reason = "it is no regular file";
+        let reason = "it is not a regular file";
         Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
     }
 }

@@ -1,10 +1,10 @@
 //! Where a run's time goes: how long each stage was busy, and which one held up the others.
 //!
-//! Two clocks answer two questions. *Processor time of the thread* says what a stage costs: on a machine
-//! with few cores all stages share them, and elapsed time would charge a stage for the time in which
-//! another one had its core. *Elapsed time* says how busy a stage's thread was, waiting for a disk, a pipe
-//! or a device included: the stage whose threads had least rest is the one that limits the run. Inference
-//! on a device costs the processor nothing, so there elapsed time counts for both.
+//! Two clocks answer two questions. *Processor time of the thread* is the cost of a stage: on a machine with few cores
+//! all stages share them, and elapsed time would charge a stage for the time in which another one had its core.
+//! *Elapsed time* is how long a stage's thread was busy, waiting for a disk, a pipe or a device included: the stage
+//! whose threads rest least limits the run. Inference on a device costs the processor nothing, so there elapsed time
+//! counts for both.
 //!
 //! Clocks are read once a batch or a window (a chunk of 256 texts in the tokenizer), never once a row.
 
@@ -39,7 +39,7 @@ pub struct StageTimes {
     pub read: Duration,
     /// Processor time of tokenizing and batching, over all its threads.
     pub tokenize: Duration,
-    /// Time that workers waited for batches, over all workers; nobody is busy then.
+    /// Time that workers waited for batches, over all workers; not busy time.
     pub wait: Duration,
     /// Time in the engine, over all workers: processor time where the worker's own thread computes,
     /// elapsed time otherwise.
@@ -112,8 +112,8 @@ impl Clock {
         result
     }
 
-    /// As [`Clock::time`] for a part of the work that runs beside what another clock call times: its
-    /// processor time alone is added.
+    /// As [`Clock::time`] for a helper thread's part of work that another call already times: only its processor time
+    /// is added.
     pub fn time_part<T>(&self, work: impl FnOnce() -> T) -> T {
         let start = thread_time();
         let result = work();
@@ -127,7 +127,7 @@ impl Clock {
         Duration::from_nanos(self.elapsed.load(Ordering::Relaxed))
     }
 
-    /// Processor time; elapsed time where the system does not tell the former.
+    /// Processor time; elapsed time if the system does not report the former.
     fn processor(&self) -> Duration {
         match self.processor.load(Ordering::Relaxed) {
             0 => self.elapsed(),
@@ -168,7 +168,7 @@ fn add(sum: &AtomicU64, time: Duration) {
     sum.fetch_add(nanos, Ordering::Relaxed);
 }
 
-/// Processor time of this thread so far, where the system tells it.
+/// Processor time of this thread so far, if the system reports it.
 #[cfg(unix)]
 #[must_use]
 pub fn thread_time() -> Option<Duration> {
@@ -187,7 +187,7 @@ pub fn thread_time() -> Option<Duration> {
     ))
 }
 
-/// Processor time of this thread: nobody tells here.
+/// Processor time of this thread: unknown on this system.
 #[cfg(not(unix))]
 #[must_use]
 pub fn thread_time() -> Option<Duration> {
@@ -223,8 +223,8 @@ impl Clocks {
         self.duplicates.fetch_add(duplicates, Ordering::Relaxed);
     }
 
-    /// What the clocks say; `workers` ran the batches, and `on_worker` tells whether the engine computes
-    /// on their own threads.
+    /// The times of the clocks; `workers` ran the batches, and `on_worker` is whether the engine computes on their own
+    /// threads.
     pub fn times(&self, workers: usize, on_worker: bool) -> StageTimes {
         StageTimes {
             read: self.read.processor(),
@@ -287,7 +287,7 @@ impl StageWatch {
         }
     }
 
-    /// Where the time has gone so far. What a batch at work has taken counts once it is done.
+    /// Where the time has gone so far. A batch counts once it is done.
     #[must_use]
     pub fn times(&self) -> StageTimes {
         self.clocks.times(self.workers, self.on_worker)

@@ -1,4 +1,4 @@
-//! Threads: how many this process may use, what one said when it panicked, and work that may not end.
+//! Threads: how many this process may use, panics as errors, and work with a time limit.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,15 +11,15 @@ use crossbeam_channel::{Receiver, after, bounded, select};
 use crate::error::{Error, ErrorKind, Result};
 use crate::setting::THREADS;
 
-/// Cores that this process may use: affinity and control groups counted in, and `OMP_NUM_THREADS`, by which
-/// whoever starts many processes side by side (Spark, job arrays) gives each its share.
+/// Cores that this process may use, by affinity, control groups and `OMP_NUM_THREADS`. Systems that start many
+/// processes in parallel (Spark, job arrays) set that variable to each one's share.
 #[must_use]
 pub fn usable_cores() -> usize {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     share(cores, std::env::var("OMP_NUM_THREADS").ok().as_deref())
 }
 
-/// How many of `cores` that variable leaves: its first number, which is that of the outermost level.
+/// The share of `cores` by that variable: its first number, which is for the outermost level.
 fn share(cores: usize, variable: Option<&str>) -> usize {
     let first = variable.and_then(|numbers| numbers.split(',').next()?.trim().parse().ok());
     first
@@ -27,11 +27,11 @@ fn share(cores: usize, variable: Option<&str>) -> usize {
         .map_or(cores, |share: usize| share.min(cores))
 }
 
-/// Makes sure that so many threads are worth a try: a number of another order is a slip, and starting that many ends in
-/// other programs' trouble.
+/// Checks that a number of threads is plausible: one of another order is a mistake, and so many threads would disturb
+/// other programs.
 ///
 /// # Errors
-/// If there are more than anybody's processors could run.
+/// If there are far more than the cores could run.
 pub fn check(threads: usize) -> Result<()> {
     let cores = usable_cores();
     let most = (16 * cores).max(256);
@@ -46,7 +46,7 @@ pub fn check(threads: usize) -> Result<()> {
     .of_option(THREADS))
 }
 
-/// The error for a thread that the system does not give.
+/// The error for a thread that the system refuses.
 pub fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     let reason = "the system gives this process no more threads";
     Error::new(ErrorKind::Exhausted, "", reason)
@@ -56,7 +56,7 @@ pub fn exhausted(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> 
         .caused_by(error)
 }
 
-/// What `mutex` holds, also after a thread has panicked with it: for what is never left half done.
+/// Locks `mutex`, also after a thread has panicked with it: for values that are never left half changed.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -98,7 +98,7 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
         .map_err(exhausted)
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let said = panic
         .downcast_ref::<&str>()
@@ -110,19 +110,19 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     )
 }
 
-/// What `decode` makes of somebody's file. Libraries panic over some damage: that is an error of the file's.
+/// Runs `decode` on a file from outside. Libraries panic over some damage: that becomes an error about the file.
 ///
 /// # Errors
-/// What its panic said.
+/// The panic's message.
 pub fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
 }
 
-/// Runs `work`; a panic becomes the error that `fault` makes of what it said.
+/// Runs `work`; a panic becomes the error that `fault` makes of its message.
 ///
 /// # Errors
-/// Its own, or that.
+/// The errors of `work`, or the panic's.
 pub fn guarded<T, E>(
     work: impl FnOnce() -> Result<T, E>,
     fault: impl FnOnce(String) -> E,
@@ -130,11 +130,11 @@ pub fn guarded<T, E>(
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(fault(panic_message(&*panic))))
 }
 
-/// Runs `work`, which somebody else's file drives, for `limit` at most, or until `stop` is ready, as a
-/// cancelled token's channel is. What does not end is left to its thread, which ends with the process.
+/// Runs `work`, whose time depends on a file from outside, for `limit` at most, or until `stop` is ready (a cancelled
+/// token's channel). Work that does not end keeps its thread until the process ends.
 ///
 /// # Errors
-/// Its own, what its panic said, or that it took too long.
+/// The errors of `work`, its panic's message, an interruption, or a timeout.
 pub fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     limit: Duration,
     stop: &Receiver<()>,
@@ -142,14 +142,14 @@ pub fn within<T: Send + 'static, E: From<String> + Send + 'static>(
 ) -> Result<T, E> {
     let (sender, receiver) = bounded(1);
     let spawned = try_spawn("limited", move || {
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let _ = sender.send(guarded(work, E::from));
     });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
     select! {
         recv(receiver) -> result => result.unwrap_or_else(|_| Err("its thread has ended".to_owned().into())),
         recv(stop) -> _ => Err("it was interrupted".to_owned().into()),
-        recv(after(limit)) -> _ => Err(format!("it has not come to an end after {} s", limit.as_secs()).into()),
+        recv(after(limit)) -> _ => Err(format!("it did not finish within {} s", limit.as_secs()).into()),
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             move || never.recv().map_err(|error| error.to_string())
         };
         let late = within(Duration::ZERO, cancel.channel(), endless()).unwrap_err();
-        assert_eq!(late, "it has not come to an end after 0 s");
+        assert_eq!(late, "it did not finish within 0 s");
         cancel.cancel();
         let stopped = within(long, cancel.channel(), endless()).unwrap_err();
         assert_eq!(stopped, "it was interrupted");

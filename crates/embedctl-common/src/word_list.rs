@@ -1,4 +1,4 @@
-//! Lists of words in one text, with any blanks between: tables of names stand in them.
+//! Lists of words in one text, separated by white space, for tables of names.
 
 /// The words of a list.
 #[must_use]

@@ -24,7 +24,7 @@ use super::refusal::{self, RefusedAnswer};
 use super::settings::HubSettings;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::safe_text::Secrets;
+use embedctl_common::secrets::Secrets;
 use embedctl_common::threads::spawn_scoped;
 
 /// Redirects followed for one request.

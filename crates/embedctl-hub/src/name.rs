@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::ModelId;
 use embedctl_common::error::Cause;
-use embedctl_common::safe_text::shown_address;
+use embedctl_common::secrets::shown_address;
 use embedctl_common::setting::{MODEL, MODEL_FILE};
 
 /// What `--model` means.

@@ -135,7 +135,7 @@ pub(super) fn select(
         Ok((Some(file), Vec::new()))
     };
     let checkpoint = || {
-        let knows = choice.weights.knows().ok_or("was not asked for")?;
+        let knows = choice.weights.knows().ok_or("was not requested")?;
         if adapted && !is_there(weights::ADAPTER_WEIGHTS) {
             return Err(Cause::of(format!(
                 "has no {}",

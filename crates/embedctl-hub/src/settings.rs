@@ -10,7 +10,7 @@ use ureq::http::Uri;
 use super::limits::ResponseLimits;
 use super::proxies::Proxies;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::safe_text::Secrets;
+use embedctl_common::secrets::Secrets;
 use embedctl_common::setting::{OFFLINE, SetBy};
 use embedctl_common::small_file;
 use embedctl_common::word_list::words;

@@ -1,7 +1,7 @@
 //! LoRA adapters in a repository: where they lie, and where the network is that they change.
 //!
-//! The rules are those of peft 0.21 and of `from_pretrained` in transformers 5.23. Everything that peft would
-//! read there and that changes a vector is applied or refused by its name.
+//! The rules are those of peft 0.21 and of `from_pretrained` in transformers 5.23. Every setting that peft reads and
+//! that changes a vector is applied or refused by its name.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use embedctl_common::error::{Error, Result};
 const PICKLED: &str = "adapter_model.bin";
 
 /// Whether `folder` holds an adapter.
-pub(super) fn stands_in(folder: &Path) -> bool {
+pub(super) fn has_adapter(folder: &Path) -> bool {
     folder.join(SETTINGS).is_file()
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn open(
     let base = settings.base.clone().ok_or_else(|| {
         Error::model(
             settings.file.display(),
-            "names no base model (base_model_name_or_path), and the adapter's weights are no network by themselves",
+            "names no base model (base_model_name_or_path), and an adapter alone is not a network",
         )
         .with_remedy("add the base model's name or folder")
     })?;

@@ -1,8 +1,8 @@
 //! Batches: windows cut into runs of nearly equal length under a token budget. Pure; nothing is padded here.
 //!
-//! Speed is won here. Rows of a window are sorted by token count and cut by a budget of *tokens* (rows ×
-//! longest row), so that short rows travel together with hardly any padding; the longest go first, so
-//! that no worker is left with a long batch at the end of a window.
+//! Batching decides much of the speed. Rows of a window are sorted by token count and cut by a budget of *tokens* (rows
+//! × longest row), so that short rows run together with hardly any padding. The longest go first, so that no worker is
+//! left with a long batch at the end of a window.
 
 use crate::Frame;
 
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(lengths(10, 8050), [8000, 40]);
         assert_eq!(lengths(10, 2001), [2001]);
         assert!(lengths(8000, 1 << 20).is_empty());
-        // A shortened one that is not longer tells nothing new.
+        // A shortened row that is not longer shows nothing new.
         assert!(lengths(3000, 2000).is_empty());
         let whole = tokens.get(3);
         let cut = longest(&tokens, 10, 101);

@@ -1,5 +1,4 @@
-//! What a model is, for whoever asks before using it: read from its small files and from the headers of its
-//! weights.
+//! A description of a model for its users, read from its small files and from the headers of its weights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,10 +13,10 @@ use embedctl_common::error::Result;
 use embedctl_common::folder::name_in;
 use embedctl_native::safetensors;
 
-/// Files of a model's folder that are looked at, at most: a folder of anything else may be given.
+/// The most files of a model's folder that are listed: the user may name any folder.
 const MOST_FILES: usize = 10_000;
 
-/// What a model is.
+/// The description of a model.
 #[derive(Debug, Clone, Serialize)]
 pub struct Card {
     /// Hub id or folder.
@@ -38,13 +37,13 @@ pub struct Card {
     pub hidden_width: usize,
     /// Tokens of a row at most, special tokens included; `None`: no limit.
     pub max_length: Option<usize>,
-    /// Which side of a longer text is cut off.
+    /// The side on which a longer text is cut.
     pub truncation_side: &'static str,
     /// Pooling modes, concatenated; empty where the graph gives finished vectors.
     pub pooling: Vec<&'static str>,
     /// Whether the tokens of a prompt take part in pooling.
     pub include_prompt: bool,
-    /// What follows pooling, in order: `dense 384 → 128`, `layer norm`, `normalize`.
+    /// The modules after pooling, in order: `dense 384 → 128`, `layer norm`, `normalize`.
     pub modules: Vec<String>,
     /// Whether vectors have length 1.
     pub normalized: bool,
@@ -58,13 +57,13 @@ pub struct Card {
     pub files: Vec<FileCard>,
 }
 
-/// What a tokenizer is.
+/// The description of a tokenizer.
 #[derive(Debug, Clone, Serialize)]
 pub struct TokenizerCard {
     /// The class that transformers would read it with; `None` for static models, whose files are taken as
     /// they are.
     pub class: Option<String>,
-    /// Which file and key decide that.
+    /// The file and key that decide that.
     pub because: Option<String>,
     /// Tokens that it knows, added ones included.
     pub vocabulary: usize,
@@ -83,7 +82,7 @@ pub struct FileCard {
 }
 
 impl Model {
-    /// What the model is. Reads no weights.
+    /// Describes the model, without reading weights.
     ///
     /// # Errors
     /// If a file cannot be read any more.

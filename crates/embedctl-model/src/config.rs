@@ -1,4 +1,4 @@
-//! What a repository's metadata decides: pooling, later modules, length, prompts, padding.
+//! The configuration decided by a repository's metadata: pooling, later modules, length, prompts, padding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::layers::{Dense, LayerNorm};
 use embedctl_common::named::named;
 
-/// Which side of a long text is cut off.
+/// The side on which a long text is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Side {
@@ -121,7 +121,7 @@ pub enum Step {
     Normalize,
 }
 
-/// Which output of the graph is read, and what it holds.
+/// The output of the graph that is read, and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputChoice {
     /// Token-level states `[rows, length, width]`: to be pooled.
@@ -145,7 +145,7 @@ impl OutputChoice {
 pub struct Prompts {
     /// Prompts by name.
     pub by_name: BTreeMap<String, String>,
-    /// The one used when none is asked for.
+    /// The name of the default prompt.
     pub default: Option<String>,
 }
 
@@ -156,13 +156,13 @@ pub struct ModelConfig {
     pub max_length: usize,
     /// Positions that the model has, where a row beyond them cannot be run and `max_length` reaches them.
     pub positions_limit: Option<usize>,
-    /// What is put around a text.
+    /// The tokens around a text.
     pub frame: Frame,
-    /// Which side of a long text is cut off.
+    /// The side on which a long text is cut.
     pub truncation_side: Side,
-    /// Id of the padding token. Rows are padded on the right whatever the files say: an encoder with
-    /// absolute positions gives another vector behind left padding, a causal one never looks at what
-    /// follows, so this alone reproduces what a text gives by itself.
+    /// Id of the padding token. Rows are padded on the right whatever the files say: an encoder with absolute positions
+    /// gives another vector behind left padding, a causal one ignores all later tokens. So only right padding gives the
+    /// vector of the text alone.
     pub padding_id: u32,
     /// Ids of special tokens (they end a prompt's count).
     pub special_ids: BTreeSet<u32>,

@@ -36,8 +36,8 @@ impl Model {
     /// Resolves the files of a model and reads its metadata. Loads no weights and touches no network.
     ///
     /// # Errors
-    /// If a file is missing or says something that embedctl cannot do; the message names the file and
-    /// the option that helps.
+    /// If a file is missing or has a setting that embedctl does not support; the message names the file and the setting
+    /// to change.
     pub fn open(options: &ModelOptions) -> Result<Self> {
         let (opened, noted) = file_state::noted(|| Self::read(options));
         let mut model = opened?;
@@ -102,8 +102,8 @@ impl Model {
         })
     }
 
-    /// The tokenizer of a model and what the metadata decides, as far as that is known without the
-    /// network: its output and its widths are stand-ins. Made for comparing tokens with the reference's.
+    /// The tokenizer of a model and the configuration by its metadata, as far as it is known without the network: its
+    /// output and its widths are stand-ins. Made for comparing tokens with the reference's.
     ///
     /// # Errors
     /// As [`Model::open`], the network left out.
@@ -131,7 +131,7 @@ impl Model {
         Ok((resolved.tokenizer, resolved.config))
     }
 
-    /// The file that says which model [`Model::open`] would take, found without reading it or the tokenizer:
+    /// The file that identifies the model that [`Model::open`] would take, found without reading it or the tokenizer:
     /// the ONNX file, or the checkpoint's first.
     ///
     /// # Errors
@@ -159,8 +159,8 @@ impl Model {
         self.checkpoint.as_ref().ok()?.adapter.as_ref()
     }
 
-    /// What a file is called in messages and in provenance: by its path inside the model's folder, or inside that of
-    /// an adapter's base model behind the base model's name.
+    /// The name of a file in messages and in provenance: its path inside the model's folder, or the base model's name
+    /// and the path inside the base model's folder.
     fn name_of(&self, path: &Path) -> String {
         let base = self.adapter().and_then(|adapter| adapter.base.as_ref());
         match base.filter(|_| !path.starts_with(&self.folder)) {
@@ -226,7 +226,7 @@ impl Model {
     /// Hashes the files that decide a vector: the weights of `kind`, tokenizer and metadata.
     ///
     /// # Errors
-    /// If one cannot be read, or is no longer what it was when the model was opened.
+    /// If one cannot be read, or has changed since the model was opened.
     pub fn provenance(&self, kind: WeightsKind) -> Result<ModelProvenance> {
         let mut files = Vec::new();
         for file in self.files.iter().filter(|file| file.is_of(kind)) {
@@ -250,8 +250,8 @@ impl Model {
         })
     }
 
-    /// Makes sure that the files are those which were read. Asked once an engine has read the weights: by then
-    /// everything has been read but what is hashed, and [`Model::provenance`] looks again.
+    /// Checks that no file has changed since it was read. To be called once an engine has read the weights;
+    /// [`Model::provenance`] checks again when it hashes the files.
     ///
     /// # Errors
     /// If one was changed since the model was opened; the error names it.
@@ -264,8 +264,8 @@ impl Model {
         changed.map_or(Ok(()), |file| Err(file_state::changed(&file.path)))
     }
 
-    /// The files that decide a vector, in the provenance's order, each in the state in which it was opened first: as
-    /// `noted`, or as it is now where nobody has read it yet.
+    /// The files that decide a vector, in the provenance's order, each in the state in which it was first opened
+    /// (`noted`), or in its present state if it has not been read yet.
     fn deciding_files(&self, noted: &Noted) -> Result<Vec<DecidingFile>> {
         let weights = [WeightsKind::Checkpoint, WeightsKind::Onnx]
             .into_iter()

@@ -12,12 +12,12 @@ use super::graph::Graph;
 pub struct Onnx {
     /// The file.
     pub path: PathBuf,
-    /// What it declares.
+    /// Its declared graph.
     pub graph: Graph,
 }
 
 impl Onnx {
-    /// The file and those that it keeps weights in.
+    /// The file and the files of its external weights.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let folder = self.path.parent().unwrap_or(&self.path);
         let external = self.graph.external.iter().map(|file| folder.join(file));
@@ -35,6 +35,6 @@ pub struct CheckpointFiles {
     pub folder: PathBuf,
     /// The Transformer's `config.json`.
     pub config: Value,
-    /// What changes these weights.
+    /// The adapter that changes these weights.
     pub adapter: Option<Adapter>,
 }

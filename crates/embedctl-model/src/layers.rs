@@ -15,11 +15,11 @@ pub struct Dense {
     pub output: usize,
     /// Activation.
     pub activation: DenseActivation,
-    /// What is added to the activated output.
+    /// The residual added to the activated output.
     pub residual: Residual,
 }
 
-/// What a dense layer adds to its output.
+/// The residual that a dense layer adds to its output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Residual {
     /// Nothing.

@@ -6,8 +6,9 @@
 //!  text ──► tokenize (parallel, chunks) ──► TokenRows ──► batch ──► [an engine] ──► pool ──► vector
 //! ```
 //!
-//! There is no table of models: [`Model::open`] reads the files of a folder in the Hub's layout, or of a snapshot in the
-//! Hub's cache, and refuses what they leave open with the setting to give. It loads no weights; engines do.
+//! There is no table of models: [`Model::open`] reads the files of a folder in the Hub's layout, or of a snapshot in
+//! the Hub's cache, and refuses a model that they do not fully describe, naming the setting to give. It loads no
+//! weights; engines do.
 //!
 //! ```
 //! use embedctl_model::{Model, ModelOptions, tokenize::TextTokenizer};
@@ -94,9 +95,9 @@ pub struct Model {
     pub onnx: Result<Onnx, Cause>,
     /// The checkpoint, where the native engine was asked for and knows it; if not, why.
     pub checkpoint: Result<CheckpointFiles, Cause>,
-    /// What it was opened with.
+    /// The options that it was opened with.
     pub options: ModelOptions,
-    /// What the repository's metadata decides.
+    /// The configuration decided by the repository's metadata.
     pub config: ModelConfig,
     /// The tokenizer, rewritten as the metadata demands, without truncation and padding.
     pub tokenizer: Arc<tokenizers::Tokenizer>,
@@ -106,7 +107,7 @@ pub struct Model {
     files: Vec<files::DecidingFile>,
 }
 
-/// What identifies a model in an output file.
+/// A model's identity in an output file.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ModelProvenance {
     /// Hub id or folder.

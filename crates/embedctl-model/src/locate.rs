@@ -51,7 +51,7 @@ pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
 }
 
 impl ModelOptions {
-    /// Whether the model, where it is a folder, is read from a file of that name, be it there or not.
+    /// Whether the model is a folder whose own file of that name is read, present or not.
     #[must_use]
     pub fn is_read_from(&self, path: &Path) -> bool {
         let Ok(ModelName::Folder(folder)) = ModelName::of(&self.model) else {
@@ -79,7 +79,7 @@ pub(super) fn network(
     options: &ModelOptions,
 ) -> Result<(Option<Adapter>, PathBuf)> {
     let transformer = located.folder.join(transformer);
-    if !adapter::stands_in(&transformer) {
+    if !adapter::has_adapter(&transformer) {
         return Ok((None, transformer));
     }
     let from_hub = located.revision.is_some();
@@ -87,8 +87,8 @@ pub(super) fn network(
     Ok((Some(adapter), folder))
 }
 
-/// The weights of a model: the ONNX file and the checkpoint, or why there is none of that kind. Beside an adapter no
-/// ONNX file will do.
+/// The weights of a model: the ONNX file and the checkpoint, or why there is none of that kind. ONNX files cannot be
+/// used with an adapter.
 pub(super) fn weights(
     located: &Located,
     transformer: &str,
@@ -96,7 +96,7 @@ pub(super) fn weights(
     options: &ModelOptions,
 ) -> Result<(Result<Onnx, Cause>, Result<CheckpointFiles, Cause>)> {
     let folder = &located.folder;
-    if adapter::stands_in(&folder.join(transformer)) {
+    if adapter::has_adapter(&folder.join(transformer)) {
         let checkpoint = adapted(located, transformer, options)?;
         return Ok((Err(weights::refuses_onnx()), Ok(checkpoint)));
     }
@@ -151,7 +151,7 @@ pub(super) fn main_file(
     options: &ModelOptions,
 ) -> Result<PathBuf> {
     let folder = &located.folder;
-    if adapter::stands_in(&folder.join(transformer)) {
+    if adapter::has_adapter(&folder.join(transformer)) {
         return Ok(adapted(located, transformer, options)?.files[0].clone());
     }
     match find_checkpoint(folder, transformer, options.weights)? {
@@ -160,7 +160,7 @@ pub(super) fn main_file(
     }
 }
 
-/// Reads an ONNX file's header, and makes sure that the files are here that it keeps weights in.
+/// Reads an ONNX file's header, and checks that the files of its external weights exist.
 fn read_onnx(path: PathBuf) -> Result<Onnx> {
     let onnx = Onnx {
         graph: Graph::read(&path)?,
@@ -176,14 +176,14 @@ fn read_onnx(path: PathBuf) -> Result<Onnx> {
     }
 }
 
-/// The checkpoint, if one is asked for, here, and known; else the reason.
+/// The checkpoint, if it is wanted, present and supported; else the reason.
 fn find_checkpoint(
     folder: &Path,
     transformer: &str,
     weights: WeightsPreference,
 ) -> Result<Result<CheckpointFiles, Cause>> {
     let Some(knows) = weights.knows() else {
-        return Ok(Err("was not asked for".into()));
+        return Ok(Err("was not requested".into()));
     };
     let sub = match transformer {
         "" => String::new(),
@@ -208,8 +208,8 @@ fn find_checkpoint(
     })
 }
 
-/// A graph that gives finished vectors and a checkpoint that gives tokens' states are finished in different
-/// ways, so that one of the two has to go.
+/// A graph with finished vectors and a checkpoint with token states need different pooling, so one of the two is
+/// dropped.
 fn one_kind_of_output(
     onnx: Onnx,
     checkpoint: CheckpointFiles,
@@ -222,11 +222,11 @@ fn one_kind_of_output(
     match weights {
         WeightsPreference::OnnxFirst(_) => (
             Ok(onnx),
-            Err("the ONNX file, which goes first here, pools by itself".into()),
+            Err("the ONNX file is preferred here, and pools by itself".into()),
         ),
         _ => (
             Err(Cause::of(format!(
-                "{} pools by itself, which the checkpoint, which goes first here, does not",
+                "{} pools by itself, and the checkpoint, which is preferred here, does not",
                 onnx.path.display()
             ))
             .with(format!("{PROVIDER} cpu takes it"))),

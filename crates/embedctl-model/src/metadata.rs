@@ -20,14 +20,14 @@ use embedctl_common::small_file;
 use embedctl_common::threads;
 use embedctl_common::word_list::{lists, words};
 
-/// A small file is no larger than this.
+/// The most bytes of a small file.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// tokenizer.json is no larger than this.
+/// The most bytes of tokenizer.json.
 pub(super) const LARGEST_TOKENIZER: u64 = 4 * MOST_BYTES;
 
-/// Components of a hidden state or a vector at most. The widest models have 8,192; what is beyond is damage,
-/// and would ask for terabytes.
+/// The most components of a hidden state or a vector. The widest models have 8,192. A larger number means damage, and
+/// would allocate terabytes.
 pub(super) const MOST_WIDTH: usize = 1 << 17;
 
 /// Keys whose values are such widths.
@@ -45,7 +45,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let expected = |error: serde_json::Error| {
         Error::model(
             path.display(),
-            format!("is not the JSON expected there ({error})"),
+            format!("does not have the expected JSON structure ({error})"),
         )
         .with_remedy("fetch the file again")
     };
@@ -58,7 +58,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         {
             return Err(Error::model(
                 path.display(),
-                format!("says {key} {width}, and it goes from 1 to {MOST_WIDTH}"),
+                format!("has {key} {width}; it must be from 1 to {MOST_WIDTH}"),
             )
             .with_remedy("fetch the file again"));
         }
@@ -66,15 +66,15 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     serde_json::from_slice(bytes).map(Some).map_err(expected)
 }
 
-/// Reads a tokenizer's file, with all that a strange one can do to its reader.
+/// Reads a tokenizer's file, guarded against its reader's panics and endless work.
 pub(crate) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
     let bytes = small_file::read(path, LARGEST_TOKENIZER)
         .map_err(|error| format!("cannot be read ({error})"))?;
     let damaged = |error: String| {
-        Cause::of(format!("is no tokenizer file ({error})")).with("fetch the file again")
+        Cause::of(format!("is not a tokenizer file ({error})")).with("fetch the file again")
     };
     let read = move || {
-        // A file that is no JSON is refused below.
+        // A file that is not JSON is refused below.
         let expressions = expressions(&bytes).unwrap_or_default();
         if let Some(deep) = expressions.iter().find(|one| depth(one) > MOST_DEPTH) {
             let start: String = deep.chars().take(40).collect();
@@ -172,7 +172,7 @@ pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &str) -> Resul
         .map_err(|error| {
             Error::model(
                 path.display(),
-                format!("is not what is expected there ({error})"),
+                format!("has an unexpected structure ({error})"),
             )
         })
 }

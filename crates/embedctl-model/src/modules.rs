@@ -1,4 +1,4 @@
-//! `modules.json`: which modules follow the Transformer, with their weights.
+//! `modules.json`: the modules after the Transformer, with their weights.
 
 use std::path::{Component, Path};
 
@@ -9,7 +9,7 @@ use super::metadata::{self, DenseConfig, ModuleEntry, PoolingConfig, SentenceMod
 use embedctl_common::error::{Error, Result};
 use embedctl_native::safetensors::{Checkpoint, missing};
 
-/// What `modules.json` says.
+/// The content of `modules.json`.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     /// Folder of the Transformer's files inside the repository.
@@ -107,7 +107,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
     };
     for (_, module) in named {
         match module {
-            // Reads the tokens again, whatever was made of them before.
+            // Pools the tokens again, whatever the modules before it gave.
             Some(FollowingModule::Pooling(pooling)) => {
                 let early = |step: &Step| !matches!(step, Step::Normalize);
                 if modules.pooling.is_none() && modules.steps.iter().any(early) {
@@ -268,7 +268,7 @@ struct ModuleWeights(Checkpoint);
 impl ModuleWeights {
     fn open(folder: &Path) -> Result<Self> {
         let file = folder.join("model.safetensors");
-        // Whatever else hides it, opening it says so.
+        // Any other obstacle is reported when it is opened.
         if file.try_exists().unwrap_or(true) {
             return Checkpoint::open_files(&[file]).map(Self);
         }

@@ -1,4 +1,4 @@
-//! What the user says about the model.
+//! The user's options about the model.
 
 use std::path::PathBuf;
 
@@ -7,35 +7,35 @@ use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
 use super::weights::{FileChoice, WeightsPreference};
 
-/// What the user says about the model.
+/// The user's options about the model.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOptions {
     /// Hub id `org/name`, `org/name@revision`, or a folder.
     pub model: String,
-    /// `--model-file`: path of the ONNX file inside the repository.
+    /// Path of the ONNX file inside the repository.
     pub model_file: Option<String>,
-    /// `--precision`: the native engine's arithmetic, or which of the usual ONNX files, by kind.
+    /// The native engine's arithmetic, or the kind of ONNX file.
     pub precision: Option<Precision>,
-    /// Which weights are looked for. Set from the providers of the engine.
+    /// The kinds of weights to look for. Set from the providers of the engine.
     pub weights: WeightsPreference,
-    /// `--cache-dir`: the Hub's cache; `None`: from the environment, as `huggingface_hub` does.
+    /// The folder of the Hub's cache; `None`: from the environment, as `huggingface_hub` does.
     pub cache_dir: Option<PathBuf>,
-    /// `--pooling`: modes whose results are concatenated.
+    /// Pooling modes whose results are concatenated.
     pub pooling: Option<Vec<PoolingMode>>,
-    /// `--normalize`.
+    /// Whether to normalize vectors; `None`: as the model's files decide.
     pub normalize: Option<bool>,
-    /// `--max-length`, in tokens, special tokens included.
+    /// The most tokens of a row, special tokens included.
     pub max_length: Option<usize>,
-    /// `--prompt`: the prompt's text.
+    /// The text of a prompt.
     pub prompt: Option<String>,
-    /// `--prompt-name`: a prompt of the model's own.
+    /// The name of one of the model's own prompts.
     pub prompt_name: Option<String>,
-    /// `--dimensions`: components kept; several make a vector each. Empty: what the model's files say.
+    /// Components kept (Matryoshka); several make a vector each. Empty: as the model's files decide.
     pub dimensions: Vec<usize>,
 }
 
 impl ModelOptions {
-    /// What is said about the files with weights.
+    /// The options about the files with weights.
     #[must_use]
     pub fn files(&self) -> FileChoice {
         FileChoice {

@@ -70,8 +70,8 @@ impl Pooler {
         }
     }
 
-    /// Pools a row's states `[tokens, width]`, of which `real` are those of real tokens, and finishes it;
-    /// appends [`Pooler::width`] components to `out`.
+    /// Pools a row's states `[tokens, width]`, those of real tokens at `real`, and finishes it; appends
+    /// [`Pooler::width`] components to `out`.
     pub fn pool_states(
         &self,
         states: &[f32],
@@ -91,8 +91,7 @@ impl Pooler {
         self.finish(row.to_vec(), out);
     }
 
-    /// The vector of a text without any token: what pooling gives when no token takes part, zero, then
-    /// the later modules.
+    /// The vector of a text without any token: zeros, as pooling gives without tokens, then the later modules.
     pub fn finish_empty(&self, hidden_width: usize, out: &mut Vec<f32>) {
         let width = if self.pools {
             hidden_width * self.modes.len()
@@ -109,7 +108,7 @@ impl Pooler {
         {
             out.truncate(start);
         }
-        // Whoever takes the vectors finds it, and rejects the row.
+        // The caller finds NaN and rejects the row.
         out.resize(end, f32::NAN);
     }
 
@@ -127,8 +126,8 @@ impl Pooler {
     }
 }
 
-/// Pools one mode; `states` is `[length, width]`, `real` the row's real tokens, of which the first
-/// `excluded` take no part. Appends `width` components to `out`.
+/// Pools one mode; `states` is `[length, width]`, `real` the row's real tokens; the first `excluded` of these are left
+/// out. Appends `width` components to `out`.
 fn pool_one(
     mode: PoolingMode,
     states: &[f32],
@@ -188,8 +187,8 @@ fn pool_one(
     }
 }
 
-/// Tokens whose states are added up in f32 before a longer sum goes on in f64: so short a sum loses nothing that
-/// counts, and rows of up to so many tokens keep the bits of a plain f32 sum.
+/// Tokens whose states are summed in f32 before a longer sum continues in f64. So short a sum is accurate enough, and
+/// rows of up to so many tokens keep the bits of a plain f32 sum.
 const SUMMED: usize = 32;
 
 /// Adds the weighted states of `tokens` to `out`.

@@ -1,5 +1,5 @@
-//! How many positions an architecture has, where `config.json` leaves that to the reference's defaults,
-//! and whether there is anything beyond them.
+//! How many positions an architecture has, where `config.json` leaves that to the reference's defaults, and whether a
+//! row can be longer.
 
 use super::metadata::TransformerConfig;
 use embedctl_common::word_list::lists;
@@ -72,13 +72,13 @@ const LEARNED: &str = "albert bart bert bert-generation big_bird biogpt blenderb
     dpr electra ernie flaubert fnet gpt2 gpt_bigcode gpt_neo layoutlm lxmert mbart megatron-bert mobilebert mra mvp
     nystromformer openai-gpt opt plbart rembert roc_bert splinter squeezebert tapas visual_bert xlm yoso";
 
-/// Architectures whose learned positions start at the padding id + 1, so that that many of
-/// `max_position_embeddings` are never used. Nothing in a repository's files says so.
+/// Architectures whose learned positions start at the padding id + 1, so that the first ones of
+/// `max_position_embeddings` are never used. A repository's files do not tell.
 const AFTER_PADDING: &str =
     "camembert data2vec-text esm ibert lilt longformer luke markuplm mpnet roberta
     roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod";
 
-/// What an architecture's positions are.
+/// The positions of an architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PositionRange {
     /// `max_position_embeddings`, as the reference has it.

@@ -1,4 +1,4 @@
-//! From metadata to configuration: the rules by which the reference decides, and the user's overrides.
+//! From metadata to configuration: the reference's rules, and the user's overrides.
 
 mod limits;
 mod output;
@@ -32,7 +32,7 @@ pub(super) struct Resolved {
 }
 
 /// Reads all metadata under `root` and applies `options`; `network` is the folder of the network's `config.json`, which
-/// is another one for an adapter alone.
+/// for an adapter alone is the base model's.
 pub(super) fn resolve(
     root: &Path,
     network: &Path,
@@ -101,7 +101,7 @@ pub(super) fn resolve(
     let prompt = choose_prompt(&prompts, options, &whole_file)?;
     if let Some(name) = options.prompt_name.as_deref().filter(|_| prompt.is_empty()) {
         notes.push(format!(
-            "{PROMPT_NAME} {name} has no effect: the model's files put nothing before texts under that name ({PROMPT} \
+            "{PROMPT_NAME} {name} has no effect: the model's prompt of that name is empty ({PROMPT} \
              gives a text of your own)"
         ));
     }

@@ -1,8 +1,8 @@
-//! `sentence_bert_config.json` and its older siblings: what the Transformer module is loaded and called
-//! with.
+//! `sentence_bert_config.json` and its older siblings: the arguments with which the Transformer module is loaded and
+//! called.
 //!
-//! Every key is known by name: one that decides vectors is obeyed or refused, and one that is not on the
-//! list of those without effect is refused too, since nobody can say what the reference makes of it.
+//! Every key is known by name. A key that decides vectors is applied or refused. An unknown key is refused too, since
+//! its effect in the reference is unknown.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) const FILES: &str = "sentence_bert_config.json sentence_roberta_confi
     sentence_distilbert_config.json sentence_camembert_config.json sentence_albert_config.json
     sentence_xlm-roberta_config.json sentence_xlnet_config.json";
 
-/// What the file says, read for a text.
+/// The file's settings, as they apply to a text.
 #[derive(Debug, Default)]
 pub(super) struct SentenceConfig {
     /// The file, where there is one.
@@ -43,12 +43,12 @@ pub(super) struct TextArguments {
     pub split_special_tokens: Option<bool>,
 }
 
-/// Arguments that say where files come from, which is decided elsewhere.
+/// Arguments about the files' origin, which is decided elsewhere.
 const HUB: &str =
     "cache_dir code_revision force_download local_files_only proxies revision subfolder token
     trust_remote_code use_auth_token";
 
-/// Arguments of tokenizer classes: obeyed by [`super::tokenizer`], or without effect on tokens.
+/// Arguments of tokenizer classes: applied by [`super::tokenizer`], or without effect on tokens.
 const TOKENIZER: &str = "add_bos_token add_eos_token add_prefix_space added_tokens_decoder
     additional_special_tokens bos_token chat_template clean_text clean_up_tokenization_spaces cls_token
     do_basic_tokenize do_lower_case eos_token errors extra_ids extra_special_tokens keep_accents legacy
@@ -69,7 +69,7 @@ const CALL: &str =
     "logits_to_keep pad_to_multiple_of padding padding_side return_attention_mask return_length
     return_offsets_mapping return_special_tokens_mask verbose";
 
-/// Reads the first of [`FILES`] in `folder`; the reference takes an empty one for none.
+/// Reads the first of [`FILES`] in `folder`; the reference ignores an empty one.
 pub(super) fn read(folder: &Path) -> Result<SentenceConfig> {
     for name in words(FILES) {
         let file = folder.join(name);
@@ -113,7 +113,7 @@ impl SentenceConfigReader<'_> {
         let mut limit = None;
         let mut modalities = None;
         let mut module_output = None;
-        // An older name goes before the newer one.
+        // An older name takes precedence over the newer one.
         let old = |name: &str| values.contains_key(name);
         for (key, value) in values.clone() {
             match key.as_str() {
@@ -149,7 +149,7 @@ impl SentenceConfigReader<'_> {
                         "put its files beside this one and remove tokenizer_name_or_path",
                     ));
                 }
-                // These count for tasks that are asked for by name, and for FlashAttention.
+                // These have an effect only for named tasks and FlashAttention.
                 "query_length" | "document_length" | "query_expansion" | "unpad_inputs"
                 | "cache_dir" => {}
                 other => return self.unknown(other),
@@ -206,7 +206,7 @@ impl SentenceConfigReader<'_> {
     fn texts(&self, value: Value) -> Result<TextArguments> {
         let mut all = self.object("processing_kwargs", value)?;
         let mut call = Map::new();
-        // What is common to all kinds of input goes before what is meant for texts.
+        // Arguments for all kinds of input override those for texts.
         for part in ["text", "common"] {
             if let Some(value) = all.shift_remove(part) {
                 call.extend(self.object(&format!("processing_kwargs.{part}"), value)?);

@@ -1,9 +1,9 @@
 //! Repositories of static embeddings: token vectors and a tokenizer, without a network.
 //!
-//! modules.json decides whose rules hold. Where it begins with a StaticEmbedding, those of
-//! sentence-transformers: every token counts, special tokens are not added, and nothing is cut unless
-//! tokenizer.json says so. Without modules.json and with `"model_type": "model2vec"` in config.json, those
-//! of model2vec: a text is cut to so many characters and tokens, and unknown tokens are left out.
+//! modules.json decides whose rules hold. If it begins with a StaticEmbedding, sentence-transformers' rules hold: every
+//! token counts, special tokens are not added, and nothing is cut unless tokenizer.json truncates. Without modules.json
+//! and with `"model_type": "model2vec"` in config.json, model2vec's rules hold: a text is cut to so many characters and
+//! tokens, and unknown tokens are left out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use embedctl_native::safetensors;
 /// Tokens at which model2vec cuts a text where config.json doesn't say.
 const MODEL2VEC_LENGTH: usize = 512;
 
-/// A static model's files and what they decide.
+/// A static model's files and their settings.
 pub(super) struct StaticModel {
     /// The folder of weights and tokenizer inside the repository.
     pub folder: String,
@@ -34,7 +34,7 @@ pub(super) struct StaticModel {
     pub tokenizer: Tokenizer,
 }
 
-/// What model2vec writes to config.json.
+/// model2vec's settings in config.json.
 #[derive(Deserialize)]
 struct Model2Vec {
     model_type: Option<String>,
@@ -140,7 +140,7 @@ fn model2vec(root: &Path, model: &Model2Vec, options: &ModelOptions) -> Result<S
         config.dropped_id = unknown;
     })
     .map(|mut model| {
-        // By the limit in force, be it the user's.
+        // The limit in force may be the user's.
         let limit = Some(model.config.max_length).filter(|&limit| limit != ModelConfig::UNLIMITED);
         model.config.most_characters = limit.map(|limit| limit.saturating_mul(median));
         model
@@ -153,7 +153,7 @@ fn read_tokenizer(folder: &Path) -> Result<Tokenizer> {
     metadata::tokenizer(&file).map_err(|cause| Error::model(file.display(), cause))
 }
 
-/// Takes away what would cut, pad, or add special tokens.
+/// Removes truncation, padding and special tokens.
 fn bare(tokenizer: &mut Tokenizer) -> Result<()> {
     tokenizer
         .with_padding(None)

@@ -1,4 +1,4 @@
-//! A LoRA adapter's weights, brought into the network's as they are read: `W + scale · B · A`.
+//! A LoRA adapter's weights, added to the network's as they are read: `W + scale · B · A`.
 //!
 //! The adapter's file calls modules by the names of transformers' class, whatever the network's checkpoint calls
 //! them, so that both are told apart here: the first of each family's alternative names is the class's own.
@@ -12,10 +12,10 @@ use crate::adapter_settings::{self, AdapterSettings};
 use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
 
-/// What peft puts before the names of the network's modules.
+/// peft's prefix of the network's module names.
 const WRAPPED: &str = "base_model.model.";
 
-/// Heads and poolers, which no hidden state passes: the reference takes no notice of weights for them.
+/// Heads and poolers: they do not change hidden states, and the reference ignores weights for them.
 const HEADS: &[&str] = &[
     "pooler",
     "cls",
@@ -41,9 +41,9 @@ const HEADS: &[&str] = &[
 pub struct CheckedAdapter {
     settings: AdapterSettings,
     checkpoint: Arc<Checkpoint>,
-    /// Modules with low-rank weights, and what the file calls them.
+    /// Modules with low-rank weights, and their names in the file.
     low_rank: BTreeMap<String, String>,
-    /// Tensors in place of the network's, and what the file calls them.
+    /// Tensors in place of the network's, and their names in the file.
     replaced: BTreeMap<String, String>,
 }
 
@@ -142,7 +142,7 @@ impl CheckedAdapter {
         &self.checkpoint
     }
 
-    /// What the file calls the tensor that takes the place of the network's `tensor`, if one does.
+    /// The name in the file of the tensor that replaces the network's `tensor`, if there is one.
     pub fn replaced(&self, tensor: &str) -> Option<&str> {
         self.replaced.get(tensor).map(String::as_str)
     }
@@ -161,7 +161,7 @@ impl CheckedAdapter {
         size_of::<f32>() * floats.sum::<usize>()
     }
 
-    /// What is changed of a module's weight of `[rows, inputs]`. Its bias (empty where it has none) is changed here.
+    /// The changes to a module's weight of `[rows, inputs]`. Its bias (empty where it has none) is changed at once.
     ///
     /// # Errors
     /// If a tensor of the adapter has a wrong shape, type or content.
@@ -223,13 +223,13 @@ impl CheckedAdapter {
     }
 }
 
-/// What an adapter changes of the rows of a module's weight.
+/// An adapter's changes to the rows of a module's weight.
 pub struct WeightChange<'a> {
     rows: usize,
     inputs: usize,
-    /// What takes their place.
+    /// The tensor that replaces them.
     replaced: Option<Tensor<'a>>,
-    /// What is added to them.
+    /// Low-rank weights that are added to them.
     low_rank: Option<LowRank>,
 }
 
@@ -249,7 +249,7 @@ impl WeightChange<'_> {
         self.rows
     }
 
-    /// Changes some of the rows, of which `first` is the first. Other rows have no part in what becomes of one.
+    /// Changes the rows from `first` on. Each row changes independently of the others.
     ///
     /// # Errors
     /// If a tensor of the adapter has wrong content.

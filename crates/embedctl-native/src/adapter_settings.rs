@@ -1,7 +1,7 @@
 //! The settings of LoRA adapters: `adapter_config.json` as peft reads it.
 //!
-//! The rules are those of peft 0.21. Everything that peft would read there and that changes a vector is applied or refused
-//! by its name.
+//! The rules are those of peft 0.21. Every setting that peft reads and that changes a vector is applied or refused by
+//! its name.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,9 @@ use embedctl_common::word_list::lists;
 /// Bytes of the settings at most.
 const LARGEST: u64 = 16 << 20;
 
-/// Settings that have no effect once an adapter is trained, or none on layers of the kinds that run here: `fan_in_fan_out`
-/// is for transposed layers, of which these networks have none, and the `_config`s are for ways to begin a training.
+/// Settings that have no effect once an adapter is trained, or none on layers of the kinds that run here:
+/// `fan_in_fan_out` is for transposed layers, which these networks do not have, and the `_config`s are for initial
+/// values of a training.
 const NEUTRAL: &str = "task_type auto_mapping peft_version revision inference_mode lora_dropout fan_in_fan_out
     loftq_config eva_config corda_config lora_ga_config runtime_config megatron_core qalora_group_size";
 
@@ -24,17 +25,17 @@ const NEUTRAL: &str = "task_type auto_mapping peft_version revision inference_mo
 const APPLIED: &str = "peft_type base_model_name_or_path r lora_alpha rank_pattern alpha_pattern use_rslora
     target_modules exclude_modules layers_to_transform layers_pattern modules_to_save bias init_lora_weights";
 
-/// Ways to begin a training that leave the network's own weights as they are. Others change them.
+/// Initial values of a training that leave the network's own weights unchanged; other kinds change them.
 const INITIAL: &str = "gaussian eva orthogonal";
 
-/// What to do about an adapter that is not applied here.
+/// The remedy for an adapter that cannot be applied here.
 const MERGE: &str =
     "merge the adapter into its base model with peft's merge_and_unload() and save that";
 
 /// An adapter, and where the network is that it changes.
 #[derive(Debug)]
 pub struct Adapter {
-    /// What `adapter_config.json` says.
+    /// The settings in `adapter_config.json`.
     pub settings: AdapterSettings,
     /// `adapter_model.safetensors`.
     pub weights: PathBuf,
@@ -50,7 +51,7 @@ impl Adapter {
     }
 }
 
-/// Which modules a setting means.
+/// The modules that a setting names.
 #[derive(Debug, Clone)]
 enum TargetModules {
     /// Every linear layer.
@@ -83,7 +84,7 @@ enum Biases {
     All,
 }
 
-/// What `adapter_config.json` says.
+/// The settings in `adapter_config.json`.
 #[derive(Debug, Clone)]
 pub struct AdapterSettings {
     /// The file.
@@ -99,7 +100,7 @@ pub struct AdapterSettings {
     rank_stabilized: bool,
     targets: TargetModules,
     excluded: Option<TargetModules>,
-    /// `modules_to_save`, and what excludes them from the targets.
+    /// `modules_to_save`, and the pattern that excludes them from the targets.
     saved: Vec<(String, Regex)>,
     biases: Biases,
     /// `layers_to_transform`, and where a module's name has its layer's number.
@@ -265,7 +266,7 @@ impl AdapterSettings {
             return false;
         }
         match (&self.layers, &self.targets) {
-            // A pattern says which layers by itself.
+            // A pattern already names the layers.
             (Some((layers, places)), TargetModules::TensorNames(_)) => {
                 let number = places.iter().find_map(|place| place.captures(module));
                 let number = number.and_then(|found| found["layer"].parse().ok());
@@ -295,7 +296,7 @@ impl AdapterSettings {
                 }
     }
 
-    /// The rank of the weights of `module`, and what their product is multiplied with.
+    /// The rank of the weights of `module`, and the factor of their product.
     #[must_use]
     pub fn rank_and_scale(&self, module: &str) -> (f64, f64) {
         let of = |patterns: &[(Regex, f64)], default: f64| {

@@ -1,5 +1,5 @@
-//! Adapters over every family of names against transformers and peft, and what is refused about them; checkpoints with
-//! several networks.
+//! Adapters over every family of names, compared with transformers and peft; refused adapters; checkpoints with several
+//! networks.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -38,8 +38,8 @@ impl Encoder {
     /// At most `threads` threads pack weights at a time, and so many workers are expected.
     ///
     /// # Errors
-    /// If there is not the memory for it, config.json asks for something that the engine doesn't do, or the checkpoint is not what it says; the
-    /// message names the file and the setting or tensor.
+    /// If there is not enough memory, config.json has a setting that the engine does not support, or the checkpoint
+    /// does not fit it; the message names the file and the setting or tensor.
     pub fn open(
         folder: &Path,
         adapter: Option<&Adapter>,
@@ -131,18 +131,19 @@ impl Encoder {
     ///
     /// # Errors
     /// If the checkpoint cannot be read, or a row cannot be run.
-    pub fn beside_exact<'a, T: Send>(
+    pub fn compare_with_exact<'a, T: Send>(
         &self,
         rows: impl Iterator<Item = &'a [u32]> + Send,
         compare: impl Fn(&[f32], &[f32]) -> T + Sync + Send,
     ) -> Result<Vec<T>> {
         with_threads(self.threads, || {
-            self.network.beside_exact(&self.weights, rows, compare)
+            self.network
+                .compare_with_exact(&self.weights, rows, compare)
         })
     }
 }
 
-/// Runs `work`, whose parallel parts take so many threads and no more: each has memory of its own.
+/// Runs `work` with at most so many threads for its parallel parts, since each thread has memory of its own.
 fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

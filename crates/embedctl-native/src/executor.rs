@@ -1,8 +1,8 @@
 //! Runs a described network over ragged rows.
 //!
-//! Rows follow one another as `[tokens, hidden]`; nothing is padded. Whatever works on a token alone runs
-//! over all of them, attention over each row. The feed-forward's wide inner activations are made and used
-//! up a block of tokens at a time, so that they stay in the processor's cache.
+//! Rows follow one another as `[tokens, hidden]`; nothing is padded. Operations on single tokens run over all tokens at
+//! once, attention over each row. The feed-forward's wide inner activations are made and used up a block of tokens at a
+//! time, so that they stay in the processor's cache.
 
 use super::architecture::{Architecture, Layer};
 use super::kernels::{
@@ -14,7 +14,7 @@ use super::scratch::{Rows, Scratch, block, room};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 
-/// What a description and an instruction set give, whatever the weights.
+/// A network's description and an instruction set, without weights.
 #[derive(Debug, Clone, Copy)]
 pub struct Executor<'a> {
     /// The description.
@@ -123,8 +123,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Runs one layer over `scratch.states`. Where `ranges` are given, they take in the magnitudes of what
-    /// each product is fed with.
+    /// Runs one layer over `scratch.states`. `ranges`, if given, collect the greatest magnitudes of each product's
+    /// inputs.
     pub fn layer(
         &self,
         layer: &Layer,
@@ -238,7 +238,7 @@ impl Executor<'_> {
         // Feed-forward, a block of tokens at a time.
         let input = self.before(&weights.feed_forward_norms, states, branch);
         note(Product::Up, input);
-        // The input may lie where the branch's output goes.
+        // The input may share memory with the branch's output.
         let input = operand.convert_apart(up, input, hidden, tokens);
         let width = feed_forward.width;
         let block = block(width, tokens);
@@ -279,7 +279,7 @@ impl Executor<'_> {
         states
     }
 
-    /// What a branch is fed with: the residual stream, or its norm.
+    /// A branch's input: the residual stream, or its norm.
     fn before<'a>(
         &self,
         norms: &Norms,
@@ -325,7 +325,7 @@ fn add(to: &mut [f32], values: &[f32]) {
         .for_each(|(to, value)| *to += value);
 }
 
-/// Takes the magnitudes of `values`, rows of `channels`, into `range`, which may be empty yet.
+/// Raises the channels' greatest magnitudes in `range` (empty at first) to those of `values`, rows of `channels`.
 fn widen(range: &mut Vec<f32>, channels: usize, values: &[f32]) {
     range.resize(channels, 0.0);
     for row in values.chunks_exact(channels) {

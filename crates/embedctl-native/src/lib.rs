@@ -7,7 +7,7 @@
 //!                                                kernels: AVX-512, AVX2, NEON, portable
 //! ```
 //!
-//! - [`architecture`] reads config.json into a description; a setting that nobody has read is refused by its name.
+//! - [`architecture`] reads config.json into a description; a setting that it does not know is refused by its name.
 //! - [`Encoder`] is an opened transformer. Rows follow one another as `[tokens, hidden]` and attention runs for each row
 //!   and head, so a row's states depend on nothing beside it, bit for bit, in every precision.
 //! - [`StaticTable`] is an opened static model.
@@ -52,7 +52,7 @@ mod statics;
 #[cfg(test)]
 mod adapter_tests;
 #[cfg(test)]
-mod damaged;
+mod damaged_tests;
 #[cfg(test)]
 mod tests;
 

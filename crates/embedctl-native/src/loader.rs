@@ -19,12 +19,12 @@ use embedctl_common::error::{Error, Result};
 pub struct NetworkWeights {
     /// The checkpoint.
     pub checkpoint: Arc<Checkpoint>,
-    /// What changes it.
+    /// The adapter that changes it.
     pub adapter: Option<CheckedAdapter>,
 }
 
 impl NetworkWeights {
-    /// Makes sure that everything read so far came from the files as they were when they were opened.
+    /// Checks that everything read so far came from the files as they were when they were opened.
     ///
     /// # Errors
     /// If one of them was written to or cut since then.
@@ -54,7 +54,7 @@ pub struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// A loader, once it is known what the checkpoint puts before the model's names.
+    /// A loader for a checkpoint whose prefix of the network's names is found first.
     ///
     /// # Errors
     /// If the checkpoint has no token embeddings, or those of several networks.
@@ -203,7 +203,7 @@ impl<'a> Loader<'a> {
             let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
             self.pack(arithmetic, layout, rows, ranges)
         };
-        // Side by side: packing is most of what an exact result of a few rows takes.
+        // In parallel: packing takes most of the time of an exact result of a few rows.
         let products: [Parts<'_>; 4] = [
             (
                 Product::Input,
@@ -231,7 +231,7 @@ impl<'a> Loader<'a> {
         let packed: Vec<_> = products.into_par_iter().map(product).collect();
         // The first error in their order, the same each time.
         let products = packed.into_iter().collect::<Result<Vec<_>>>()?;
-        // The layers that take this set agree on whether the first norm is there: it is told by their number.
+        // All layers of a set agree on whether they have the first norm.
         let first_norm = self
             .architecture
             .layers

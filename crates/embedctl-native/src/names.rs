@@ -1,9 +1,8 @@
-//! What the tensors of a layer are called, family by family.
+//! The names of a layer's tensors, by family of architectures.
 //!
-//! A tensor's name begins with whatever a checkpoint puts before its model (`bert.`, `model.`, nothing),
-//! which is found out; then comes the layer's own part, then one of the names below. Several spellings are
-//! alternatives, tried in order: checkpoints that were written by a repository's own code differ from those
-//! that transformers writes.
+//! A tensor's name begins with the checkpoint's prefix (`bert.`, `model.`, nothing; see `prefix.rs`). The layer's part
+//! follows, then one of the names below. Several spellings are alternatives, tried in order: checkpoints that were
+//! written by a repository's own code differ from those that transformers writes.
 
 /// Alternatives; each a list of tensors whose rows follow one another. `NAME#0` and `NAME#1` are the first
 /// and the second half of a tensor's rows.
@@ -68,12 +67,11 @@ pub struct TensorNames {
     pub query_key_value: Sources,
     /// Normalization of each head's query and key.
     pub query_key_norm: [Alternatives; 2],
-    /// What follows attention.
+    /// Attention's output projection.
     pub attention_output: Sources,
     /// Norms around attention.
     pub attention_norms: NormNames,
-    /// The first product of the feed-forward; where it is gated, what is activated and then what it is
-    /// multiplied with.
+    /// The first product of the feed-forward; if it is gated, the activated half and then its factor.
     pub up: Sources,
     /// Its second product.
     pub down: Sources,
@@ -110,7 +108,7 @@ const BASE: TensorNames = TensorNames {
     relative_bias: "encoder.relative_attention_bias",
 };
 
-/// BERT, RoBERTa and what is built like them.
+/// BERT, RoBERTa and architectures built like them.
 pub static BERT: TensorNames = BASE;
 
 /// DistilBERT.
@@ -212,7 +210,7 @@ const LLAMA_BASE: TensorNames = TensorNames {
     ..BASE
 };
 
-/// Gemma 3, which also normalizes what a branch gives.
+/// Gemma 3, which also normalizes a branch's output.
 pub static GEMMA3: TensorNames = TensorNames {
     attention_norms: NormNames::around(&["input_layernorm"], &["post_attention_layernorm"]),
     feed_forward_norms: NormNames::around(

@@ -1,5 +1,5 @@
-//! How much memory a network takes, said before its weights are read: Linux gives more than there is, and ends a process
-//! that uses it.
+//! The memory that a network takes, computed before its weights are read: Linux grants more memory than there is, and
+//! kills a process that uses it.
 
 use super::BATCH_TOKENS;
 use super::architecture::Architecture;
@@ -14,21 +14,21 @@ use embedctl_common::size;
 /// Tokens of the sample by which reduced precision is measured, at most.
 const MEASURED: usize = 2048;
 
-/// What a network takes, in bytes.
+/// The memory that a network takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Need {
     /// Tables of tokens and positions, as they are stored.
     tables: usize,
     /// Packed weights.
     weights: usize,
-    /// What is needed for a while beside them: a layer in single precision by which others are measured, or what the
-    /// workers compute in; the low-rank weights that change products while they are packed.
+    /// Temporary memory beside them: a layer in single precision for the comparison, or the workers' buffers; the
+    /// low-rank weights that change products while they are packed.
     beside: usize,
 }
 
 impl Need {
-    /// What `threads` workers take with weights in `arithmetic`, tables of so many bytes, and an adapter's changes of
-    /// so many.
+    /// The need of `threads` workers with weights in `arithmetic`, tables of `tables` bytes and an adapter's weights of
+    /// `changes` bytes.
     pub(super) fn of(
         architecture: &Architecture,
         tables: usize,
@@ -91,11 +91,11 @@ fn products(architecture: &Architecture) -> [(usize, usize); 4] {
     ]
 }
 
-/// Refuses a network that does not fit into what this process may still take; `need` says what it takes in an
+/// Refuses a network that does not fit into the memory that this process may still take. `need` gives its memory in an
 /// arithmetic.
 ///
 /// # Errors
-/// If it does not fit; the error says what is needed, what there is, and which precision would fit.
+/// If it does not fit; the error gives the memory needed, the memory left, and a precision that would fit.
 pub(super) fn check(
     need: impl Fn(ProductPrecision) -> Need,
     arithmetic: ProductPrecision,

@@ -59,8 +59,8 @@ impl Network {
         })
     }
 
-    /// For each row, what `compare` makes of its token states here and of those in single precision.
-    pub(super) fn beside_exact<'a, T: Send>(
+    /// For each row, the result of `compare` on its token states here and its token states in single precision.
+    pub(super) fn compare_with_exact<'a, T: Send>(
         &self,
         weights: &NetworkWeights,
         rows: impl Iterator<Item = &'a [u32]>,
@@ -69,7 +69,7 @@ impl Network {
         let loader = Loader::new(&self.architecture, weights, self.isa)?;
         let mut shares = share_out(rows);
         run_exactly(&loader, &self.outer, &mut shares, |_, _| {})?;
-        // Weights of another content would be compared with those that are packed.
+        // If the files had changed, the packed weights would be compared with other weights.
         weights.check_unchanged()?;
         let results: Vec<Vec<T>> = shares
             .into_par_iter()
@@ -123,7 +123,7 @@ impl Network {
     }
 }
 
-/// Rows that one thread takes through a network whose layers come one at a time.
+/// One thread's rows, run through a network whose layers are loaded one at a time.
 #[derive(Default)]
 struct LayerwiseRows {
     texts: TextRows,
@@ -147,8 +147,8 @@ impl TextRows {
     }
 }
 
-/// Runs rows in single precision, a layer's weights at a time: so a model's exact vectors can be had where
-/// only its reduced weights fit into memory. `after` sees each layer before the next one comes.
+/// Runs rows in single precision, a layer's weights at a time: so a model's exact vectors can be had where only its
+/// reduced weights fit into memory. `after` gets each layer before the next one is loaded.
 fn run_exactly(
     loader: &Loader<'_>,
     outer: &OuterWeights,
@@ -164,7 +164,7 @@ fn run_exactly(
         .try_for_each(|share| executor.embed(outer, share.texts.rows(), &mut share.scratch))?;
     let mut held: Option<(usize, LayerWeights)> = None;
     for layer in &loader.architecture.layers {
-        // The old one goes before the next one comes: there is never memory for two.
+        // Freed before the next one is loaded: memory may not hold two.
         held = held.filter(|(set, _)| *set == layer.weights);
         let (set, weights) = match held.take() {
             Some(held) => held,
@@ -196,8 +196,7 @@ fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<LayerwiseRows> {
     shares
 }
 
-/// The greatest magnitudes of what each product is fed with, over rows of random ids: real texts gave no
-/// better ones.
+/// The greatest magnitudes of each product's inputs over rows of random ids. Real texts gave no better ones.
 fn calibrate(loader: &Loader<'_>, outer: &OuterWeights) -> Result<Vec<InputRanges>> {
     let architecture = loader.architecture;
     let (rows, length) = CALIBRATION;

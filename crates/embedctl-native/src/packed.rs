@@ -1,4 +1,4 @@
-//! A model's weights, packed for the kernels: what all workers share.
+//! A model's weights, packed for the kernels and shared by all workers.
 
 use super::kernels::{Matrix, Norm};
 use crate::safetensors::ElementTable;
@@ -19,11 +19,11 @@ pub struct Norms {
 pub enum Product {
     /// Query, key and value.
     Input,
-    /// What follows attention.
+    /// Attention's output projection.
     Output,
-    /// The first of the feed-forward.
+    /// The feed-forward's first product.
     Up,
-    /// The second.
+    /// The feed-forward's second product.
     Down,
 }
 
@@ -43,7 +43,7 @@ pub struct LayerWeights {
     pub head_norms: Option<[Norm; 2]>,
 }
 
-/// What lies before, after and beside the layers.
+/// The weights before, after and beside the layers.
 #[derive(Debug)]
 pub struct OuterWeights {
     /// Token embeddings.

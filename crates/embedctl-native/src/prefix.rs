@@ -1,4 +1,4 @@
-//! What a checkpoint puts before the names of the network, and which of several networks in it is meant.
+//! The prefix of the network's tensor names in a checkpoint, and the choice among several networks in one checkpoint.
 //!
 //! transformers loads the tensors whose names its class has, and those whose names have the class's
 //! `base_model_prefix` before them; weights that it finds under neither are left random.
@@ -9,12 +9,12 @@ use std::path::Path;
 use super::architecture::Architecture;
 use embedctl_common::error::{Error, Result};
 
-/// What is put before the names of a network.
+/// The prefix of a network's tensor names.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// With its dot; may be empty.
     pub prefix: String,
-    /// What to tell about the choice.
+    /// A note about the choice.
     pub note: Option<String>,
 }
 
@@ -22,7 +22,7 @@ pub struct Prefix {
 /// messages.
 ///
 /// # Errors
-/// If it holds none, or several of which none is plainly meant.
+/// If it holds none, or several without a sign which one is meant.
 pub fn find<'a>(
     architecture: &Architecture,
     file: &Path,
@@ -51,7 +51,7 @@ pub fn find<'a>(
     let several = |prefixes: &[&str]| {
         let shown: Vec<String> = prefixes.iter().map(|prefix| shown(prefix)).collect();
         let reason = format!(
-            "holds several networks of this kind ({}), and nothing says which one is meant",
+            "holds several networks of this kind ({}), and no name decides which one is meant",
             shown.join(", ")
         );
         let base = architecture.base_names.first().copied().unwrap_or_default();
@@ -97,7 +97,7 @@ pub fn find<'a>(
     }
 }
 
-/// Which of several prefixes transformers takes that mean the same to it: of each tensor's names, the first in
+/// The prefix that transformers takes among several that mean the same to it: for each tensor, the first name in
 /// alphabetical order. `None` where that would mix two networks.
 fn first_in_order<'a>(names: &BTreeSet<&str>, prefixes: &[&'a str]) -> Option<&'a str> {
     let tensors: BTreeSet<&str> = prefixes

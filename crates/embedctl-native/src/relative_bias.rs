@@ -14,7 +14,7 @@ pub(super) fn floats(heads: usize, longest: usize) -> usize {
         .saturating_mul(heads)
 }
 
-/// Makes `bias` reach over `longest` tokens, where it doesn't yet: `2 * reach + 1` values for each head, by distance.
+/// Makes `bias` reach over `longest` tokens, unless it already does: `2 * reach + 1` values for each head, by distance.
 ///
 /// MPNet's buckets: near keys have one each, farther ones share buckets that grow with the logarithm of the
 /// distance, up to 128; keys behind the query have the second half. `table` is `[buckets, heads]`.

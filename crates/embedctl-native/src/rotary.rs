@@ -16,7 +16,7 @@ use embedctl_common::word_list::lists;
 pub struct Rotary {
     /// Radians a position, for each pair `(i, i + head_size / 2)`.
     pub frequencies: Vec<f32>,
-    /// What cosines and sines are multiplied with.
+    /// Factor of cosines and sines.
     pub scale: f32,
 }
 
@@ -32,7 +32,7 @@ impl Rotary {
         let refuse = |name: &str| {
             let value = parameters.get(name).unwrap_or(&Value::Null);
             settings.refuse(format!(
-                "the rotary setting \"{name}\": {value} is not one that the engine inside knows"
+                "the rotary setting \"{name}\": {value} is not supported by the native engine"
             ))
         };
         if !head_size.is_multiple_of(2) {

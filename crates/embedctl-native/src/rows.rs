@@ -1,6 +1,5 @@
-//! The rows of a product's weight, read from the checkpoint while they are packed: unpacked, a product of a large model
-//! has half a gigabyte, and as many products are packed at a time as there are threads. What an adapter changes is
-//! brought into them as they are read.
+//! The rows of a product's weight, read from the checkpoint while they are packed. Unpacked, a product of a large model
+//! has half a gigabyte, and each thread packs one. An adapter's changes are applied as rows are read.
 
 use super::adapter::WeightChange;
 use crate::safetensors::Tensor;
@@ -13,9 +12,9 @@ const BLOCK: usize = 1 << 16;
 pub(super) struct StoredRows<'a> {
     inputs: usize,
     parts: Vec<RowsPart<'a>>,
-    /// What changes rows, and the first of the rows that it changes.
+    /// Changes by an adapter, each with the first row that it changes.
     changes: Vec<(usize, WeightChange<'a>)>,
-    /// Two, for the two halves of a gated product, whose rows are asked for in turns.
+    /// Two blocks, since the rows of a gated product's halves are read alternately.
     blocks: [RowBlock; 2],
     /// The block that was used last.
     last: usize,
@@ -81,7 +80,7 @@ impl<'a> StoredRows<'a> {
     /// Whether every row could be read.
     ///
     /// # Errors
-    /// The first row's that could not.
+    /// The first failed row's error.
     pub(super) fn check(self) -> Result<()> {
         self.failed.map_or(Ok(()), Err)
     }

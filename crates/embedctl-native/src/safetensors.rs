@@ -1,12 +1,13 @@
-//! Checkpoints in safetensors: checked before anything is believed, read as f32.
+//! Checkpoints in safetensors format: headers are checked first, tensors are read as f32.
 //!
-//! A file is eight bytes of length, a JSON header and raw little-endian tensors. The header comes from
-//! somebody else: every offset is compared with the file's real size, so that a damaged or hostile file is
-//! an error that names file and tensor, and so that no allocation is for more elements than the file holds.
+//! A file is eight bytes of length, a JSON header and raw little-endian tensors. The header is not trusted: every
+//! offset is compared with the file's real size. A damaged or hostile file is an error that names file and tensor, and
+//! no allocation is for more elements than the file holds. The crate `safetensors` checks a header only beside the
+//! whole file in memory or in a map, and its errors name no tensor's shape or size.
 //!
-//! Nothing is mapped: a file that is written to under a map changes what was read, and one that is cut ends the
-//! process by a signal. Tensors are read into memory when they are asked for, and [`Checkpoint::check_unchanged`] says
-//! whether all of them came from the same content.
+//! Nothing is mapped: writing to a mapped file would change tensors after they were checked, and cutting it would kill
+//! the process by a signal. Tensors are read into memory on demand, and [`Checkpoint::check_unchanged`] says whether
+//! all of them came from the same content.
 
 mod tensor;
 #[cfg(test)]
@@ -32,7 +33,7 @@ const MOST_HEADER: u64 = 100_000_000;
 #[derive(Debug)]
 struct Extent {
     file: usize,
-    /// The element type, or the name of one that is not read.
+    /// The element type, or the name of an unsupported one.
     element: std::result::Result<Element, String>,
     shape: Vec<usize>,
     bytes: std::ops::Range<usize>,
@@ -136,7 +137,10 @@ pub fn checkpoint_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let text = small_file::read(&index, LARGEST_INDEX)
         .map_err(|error| Error::io("read", &index, error))?;
     let map: ShardIndex = serde_json::from_slice(&text).map_err(|error| {
-        Error::model(index.display(), format!("is no index of shards: {error}"))
+        Error::model(
+            index.display(),
+            format!("is not an index of shards: {error}"),
+        )
     })?;
     let mut names: Vec<String> = map.weight_map.into_values().collect();
     names.sort();
@@ -206,8 +210,8 @@ impl Checkpoint {
         first.map_or(Path::new(""), |source| &source.path)
     }
 
-    /// Makes sure that everything read so far came from the files as they were when they were opened. Asked after the
-    /// last read.
+    /// Checks that everything read so far came from the files as they were when they were opened. To be called after
+    /// the last read.
     ///
     /// # Errors
     /// If one of them was written to or cut since then.
@@ -250,12 +254,12 @@ fn header(source: &CheckpointFile, file: usize) -> Result<Vec<(String, Extent)>>
     }
     let start = 8 + usize::try_from(length).unwrap_or(usize::MAX);
     if start > source.length() {
-        return Err(cut("its header ends behind the file"));
+        return Err(cut("its header ends after the file"));
     }
     let mut text = vec![0; start - 8];
     source.read(8, &mut text)?;
     let entries: HashMap<String, serde_json::Value> = serde_json::from_slice(&text)
-        .map_err(|error| refuse(format!("has a header that is no JSON object: {error}")))?;
+        .map_err(|error| refuse(format!("has a header that is not a JSON object: {error}")))?;
     let size = source.length() - start;
     let mut extents = Vec::with_capacity(entries.len());
     for (name, entry) in entries {
@@ -264,7 +268,7 @@ fn header(source: &CheckpointFile, file: usize) -> Result<Vec<(String, Extent)>>
         }
         let wrong = |reason: String| refuse(format!("the tensor '{name}' {reason}"));
         let entry: TensorEntry = serde_json::from_value(entry)
-            .map_err(|error| wrong(format!("is described wrongly: {error}")))?;
+            .map_err(|error| wrong(format!("has an invalid description: {error}")))?;
         let element = match entry.dtype.as_str() {
             "F32" => Ok(Element::F32),
             "F16" => Ok(Element::F16),
@@ -337,7 +341,7 @@ pub fn missing(checkpoint: &Checkpoint, name: &str) -> Error {
     )
 }
 
-/// A tensor's entry in the header; `__metadata__`, which is none, has neither member.
+/// A tensor's entry in the header. `__metadata__`, which is not a tensor, has neither member.
 #[derive(Deserialize)]
 pub struct Outline {
     /// Its element type, as the format spells it.
@@ -348,10 +352,10 @@ pub struct Outline {
     pub shape: Vec<u64>,
 }
 
-/// The tensors of the file at `path`, by their names, without a look at where they lie.
+/// The tensors of the file at `path`, by name, with element types and shapes; their offsets are not checked.
 ///
 /// # Errors
-/// If the file cannot be read, or its header is not one.
+/// If the file cannot be read, or has no valid header.
 pub fn outlines(path: &Path) -> Result<BTreeMap<String, Outline>> {
     let read = |error| Error::io("read", path, error);
     let mut file = small_file::open(path).map_err(read)?;
@@ -364,7 +368,7 @@ pub fn outlines(path: &Path) -> Result<BTreeMap<String, Outline>> {
         serde_json::from_slice(&header).map_err(|error| {
             Error::model(
                 path.display(),
-                format!("has a header that is none of safetensors ({error})"),
+                format!("has no valid safetensors header ({error})"),
             )
             .with_remedy("fetch it again")
         })?;

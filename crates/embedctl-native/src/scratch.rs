@@ -18,14 +18,14 @@ use embedctl_common::threads::locked;
 /// the weights' panels fits a core's own cache.
 const INNER: usize = 196_608;
 
-/// Tokens for which memory is kept, whatever batches come.
+/// Tokens for which memory is always kept.
 const KEPT: usize = 1024;
 
-/// Bytes from which on it is looked whether there is room for them: fewer are had in any case, and looking takes some
+/// Bytes from which on free memory is checked first: smaller allocations succeed in any case, and the check takes some
 /// tens of microseconds.
 const LARGE: usize = 64 << 20;
 
-/// Held while memory is looked for and taken.
+/// Held while free memory is checked and allocated.
 static TAKING: Mutex<()> = Mutex::new(());
 
 /// Rows of products' tiles, into which blocks of tokens divide.
@@ -66,7 +66,7 @@ pub struct Scratch {
     pub(super) branch: CacheLines,
     /// Queries, keys and values.
     pub(super) heads: CacheLines,
-    /// What attention gives.
+    /// Attention's output.
     pub(super) context: CacheLines,
     /// The feed-forward's inner activations.
     pub(super) inner: CacheLines,
@@ -83,9 +83,9 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes room for all that a batch of `tokens` tokens needs, whose longest row has `longest`: what runs it asks
-    /// for no more, since Rust ends the process where the system refuses what is not asked for first. What was kept for
-    /// far larger batches goes.
+    /// Allocates all memory for a batch of `tokens` tokens whose longest row has `longest`. The computation itself
+    /// allocates nothing, since Rust aborts the process when an unchecked allocation fails. Memory of far larger
+    /// batches is freed.
     ///
     /// # Errors
     /// If there is not that much memory, or the system refuses it.
@@ -120,7 +120,7 @@ impl Scratch {
         let (held_tokens, held_longest) = self.reserved;
         let grows = tokens > held_tokens || longest > held_longest;
         let needed = Self::bytes(architecture, tokens, longest);
-        // One worker at a time looks at what there is, and takes it.
+        // One worker at a time checks free memory and allocates.
         let taking = (grows && needed > LARGE).then(|| locked(&TAKING));
         if taking.is_some() {
             *self = Self::default();
@@ -135,7 +135,7 @@ impl Scratch {
         }
         self.grow(architecture, tokens, longest)
             .or_else(|_| {
-                // What it held for other batches may be what is missing.
+                // Memory held for other batches may be enough.
                 *self = Self::default();
                 self.grow(architecture, tokens, longest)
             })
@@ -249,7 +249,7 @@ impl Widths {
     }
 }
 
-/// Room for `length` values in place of those that a buffer holds.
+/// Makes room for `length` values; the buffer's old values are dropped.
 fn grow(buffer: &mut Vec<f32>, length: usize) -> Result<(), TryReserveError> {
     if buffer.capacity() < length {
         *buffer = Vec::new();
@@ -258,7 +258,7 @@ fn grow(buffer: &mut Vec<f32>, length: usize) -> Result<(), TryReserveError> {
     Ok(())
 }
 
-/// Room for `length` values, of which a buffer may hold some already.
+/// Makes room for `length` values and keeps the buffer's old values.
 pub(super) fn grow_kept(buffer: &mut Vec<f32>, length: usize) -> Result<(), TryReserveError> {
     buffer.try_reserve_exact(length.saturating_sub(buffer.len()))
 }
@@ -280,7 +280,7 @@ pub(super) fn block(width: usize, tokens: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A thread may have no row at all, and there are no steps of nothing.
+    /// A thread may have no row at all, and a step of 0 is not allowed.
     #[test]
     fn blocks_are_as_few_as_can_be_and_nearly_even() {
         for width in [1, 384, 1536, 3072, 500_000] {

@@ -1,5 +1,5 @@
-//! config.json, read so that nothing in it is passed over: every setting is either used, or known to have
-//! no effect on a hidden state, or a reason not to run the model here.
+//! config.json, read completely: every setting is used, known to have no effect on a hidden state, or a reason not to
+//! run the model here.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use embedctl_common::word_list::lists;
 pub struct Unsupported {
     /// The file that says so.
     pub file: PathBuf,
-    /// What in it, as the end of a sentence that begins with the file's name.
+    /// The reason, as the end of a sentence that begins with the file's name.
     pub reason: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Unsupported {
     }
 }
 
-/// Shorthand for what reading a setting gives.
+/// The result of reading a setting.
 pub(super) type Supported<T> = Result<T, Unsupported>;
 
 /// Settings that say nothing about a hidden state: training, generation, heads that are not loaded, notes.
@@ -68,7 +68,7 @@ impl ConfigSettings {
             }),
             _ => Err(Unsupported {
                 file,
-                reason: "is no JSON object".into(),
+                reason: "is not a JSON object".into(),
             }),
         }
     }
@@ -94,7 +94,7 @@ impl ConfigSettings {
             value.push('…');
         }
         self.refuse(format!(
-            "the setting \"{name}\": {value} is not one that the engine inside knows"
+            "the setting \"{name}\": {value} is not supported by the native engine"
         ))
     }
 
@@ -104,7 +104,7 @@ impl ConfigSettings {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// Whether the setting is there, be it null.
+    /// Whether the setting is present, even as null.
     pub fn states(&self, name: &str) -> bool {
         self.map.contains_key(name)
     }
@@ -169,7 +169,7 @@ impl ConfigSettings {
         }
     }
 
-    /// Refuses the first setting that nobody has asked for and that could change a hidden state.
+    /// Refuses the first setting that no caller has read and that could change a hidden state.
     pub fn finish(self) -> Supported<()> {
         let read = self.read.borrow();
         let empty = |value: &Value| match value {

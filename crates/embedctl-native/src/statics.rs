@@ -1,8 +1,8 @@
 //! Static embeddings: a text's vector is the mean of its tokens' vectors, and there is no network.
 //!
-//! sentence-transformers' StaticEmbedding keeps one table, `embedding.weight`. model2vec's layout has
-//! `embeddings`, of which `mapping` says which row each token takes, and `weights`, by which it is
-//! multiplied. What tokens a text has is the tokenizer's side of the two.
+//! sentence-transformers' StaticEmbedding keeps one table, `embedding.weight`. model2vec keeps a table `embeddings`,
+//! each token's row in it (`mapping`) and each token's factor (`weights`). The tokenizer of either decides a text's
+//! tokens.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,9 @@ const ONE_A_TOKEN: &str = "embedding.weight";
 #[derive(Debug)]
 pub struct StaticTable {
     vectors: ElementTable,
-    /// Which row each token takes; empty: its own.
+    /// Each token's row of the table; empty: the row of its own id.
     mapping: Vec<u32>,
-    /// What it is multiplied by; empty: nothing.
+    /// Each token's factor; empty: 1.
     weights: Vec<f32>,
 }
 
@@ -41,7 +41,7 @@ impl StaticTable {
         let stored = checkpoint.get(name).map_or(0, |table| table.stored_bytes());
         room_for(stored)?;
         let vectors = ElementTable::open(&checkpoint, name, None, None)?;
-        // Beside the former name nothing else of the file is read.
+        // In sentence-transformers' layout the file's other tensors are not read.
         let extra = |name: &str| {
             if one_a_token {
                 None
@@ -97,7 +97,8 @@ impl StaticTable {
     }
 
     /// Appends the mean of these tokens' vectors to `out`. One f32 is added after another, as PyTorch's `EmbeddingBag`
-    /// and NumPy's mean over rows do: exacter sums would differ from the reference by 1e-4 at some ten thousand tokens; `row` is memory for one vector.
+    /// and NumPy's mean over rows do: more exact sums would differ from the reference by 1e-4 at some ten thousand
+    /// tokens; `row` is memory for one vector.
     ///
     /// # Errors
     /// If an id has no vector.
@@ -136,7 +137,7 @@ impl StaticTable {
     }
 }
 
-/// Makes sure that there is memory for a table of so many bytes.
+/// Checks that there is memory for a table of so many bytes.
 fn room_for(bytes: usize) -> Result<()> {
     match machine::room().filter(|room| room.bytes < bytes as u64) {
         None => Ok(()),

@@ -269,7 +269,7 @@ fn more_memory_than_there_is_is_refused_before_it_is_taken() {
         });
         assert!(asked < 1 << 20, "{asked} bytes were asked for");
     }
-    // What a batch is said to need is what it takes.
+    // A batch takes as much memory as was computed for it.
     for (tokens, longest) in [(256, 64), (4096, 64), (4096, 4096), (512, 500)] {
         let said = Scratch::bytes(architecture, tokens, longest);
         let taken = all_asked(|| scratch.reserve(architecture, tokens, longest).unwrap());
@@ -316,7 +316,8 @@ fn weights_that_change_under_a_network_change_nothing_and_are_not_compared_with(
             let before = run(&network, &all(&case), &mut Scratch::default());
             let exact = |network: &Network| {
                 let rows = case.rows.iter().map(|(ids, _)| ids.as_slice());
-                network.beside_exact(&weights, rows, |ours, exact| ours.len().min(exact.len()))
+                network
+                    .compare_with_exact(&weights, rows, |ours, exact| ours.len().min(exact.len()))
             };
             exact(&network).unwrap();
             let path = folder.path().join("model.safetensors");

@@ -61,7 +61,7 @@ pub struct Value {
     pub shape: Vec<Option<usize>>,
 }
 
-/// What an ONNX file declares.
+/// The declarations of an ONNX file.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     /// Inputs that must be fed (initializers left out).
@@ -83,7 +83,7 @@ impl Graph {
     /// Reads the header of the ONNX file at `path`.
     ///
     /// # Errors
-    /// If the file cannot be read or is no ONNX model.
+    /// If the file cannot be read or is not an ONNX model.
     pub fn read(path: &Path) -> Result<Self> {
         let file = small_file::open(path);
         let header = file
@@ -173,7 +173,7 @@ impl Graph {
         }
     }
 
-    /// The files of weights as a repository calls them in which the ONNX file is called `onnx`.
+    /// The external weight files by their paths in a repository whose ONNX file is `onnx`.
     pub fn external_names(&self, onnx: &str) -> impl Iterator<Item = String> {
         let folder = Path::new(onnx).parent().unwrap_or(Path::new(""));
         let path = |part: &PathBuf| folder.join(part.strip_prefix(".").unwrap_or(part));
@@ -206,7 +206,7 @@ impl Graph {
         })
     }
 
-    /// What a user should be told of a graph whose vectors depend on the texts beside them.
+    /// A warning about a graph whose vectors depend on the texts beside them.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let reason = if self.is_dynamically_quantized() {

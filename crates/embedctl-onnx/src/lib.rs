@@ -3,7 +3,7 @@
 //! ```text
 //!  lib ── messages of ONNX's protobuf schema (field numbers: onnx.proto3 of ONNX 1.x), small graphs written
 //!  skeleton ── a whole graph without the bytes of its tensors
-//!  graph ── Graph: what a model declares, from the header alone
+//!  graph ── Graph: a model's declarations, from the header alone
 //! ```
 //!
 //! A file of gigabytes costs little memory, as only the fields that are declared here are decoded.
@@ -20,7 +20,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
-// Fields of messages are those of onnx.proto3, which says what they mean.
+// Fields of messages are documented in onnx.proto3.
 #![allow(missing_docs)]
 
 pub mod graph;
@@ -214,7 +214,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// What its field `number` holds, if that is one of these.
+    /// The message in its field `number`, if that is one of these.
     #[must_use]
     pub fn field(self, number: u32) -> Option<Self> {
         match (self, number) {
@@ -226,7 +226,7 @@ impl MessageKind {
         }
     }
 
-    /// Whether its field `number` holds a tensor's elements, which can be gigabytes.
+    /// Whether its field `number` holds a tensor's elements, which can have gigabytes.
     #[must_use]
     pub fn has_elements_in(self, number: u32) -> bool {
         self == Self::Tensor && matches!(number, 4 | 5 | 7 | 9 | 10 | 11)

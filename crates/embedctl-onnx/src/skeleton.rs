@@ -1,5 +1,5 @@
-//! As much of a model as tells what it computes and where its weights lie: no weights. What is not declared
-//! is skipped, so a file of gigabytes is read in milliseconds.
+//! A model without its weights: its operators and the places of its weights. Undeclared fields are skipped, so a file
+//! of gigabytes is read in milliseconds.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,7 +17,7 @@ pub struct ModelSkeleton {
 }
 
 impl ModelSkeleton {
-    /// The graph of an open file that was not read from yet; `None` where that is no ONNX model.
+    /// The graph of an open file, read from its start; `None` if it is not an ONNX model.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -36,18 +36,18 @@ impl ModelSkeleton {
     }
 }
 
-/// Messages inside each other at most, as prost has it.
+/// The most nested messages, as in prost.
 const DEEPEST: usize = 100;
 
-/// A file on its way through a reader that leaves out what makes it large: elements of tensors, and what stands in it
-/// beside the graph. It is not mapped: another process that cuts a mapped file ends this one by a signal.
+/// A reader of a file that leaves out its large parts: elements of tensors, and everything beside the graph. It is not
+/// mapped: another process that cuts a mapped file ends this one by a signal.
 struct Skimming<'a> {
     file: BufReader<&'a File>,
     depth: usize,
 }
 
 impl Skimming<'_> {
-    /// Appends to `out` what is kept of a message of `left` bytes.
+    /// Appends to `out` the kept fields of a message of `left` bytes.
     fn message(&mut self, kind: MessageKind, mut left: u64, out: &mut Vec<u8>) -> io::Result<()> {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -97,7 +97,7 @@ impl Skimming<'_> {
         Ok(())
     }
 
-    /// A number of variable length, which is taken from what is `left`.
+    /// A number of variable length; its bytes are subtracted from `left`.
     fn varint(&mut self, left: &mut u64) -> io::Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -185,7 +185,7 @@ mod tests {
             let decoded = ModelSkeleton::decode(&damaged[..])
                 .ok()
                 .and_then(|model| model.graph);
-            // What is left out is not looked at, so that damage there alone is no matter.
+            // Skipped parts are not checked, so damage there alone is not found.
             if decoded.is_some() {
                 assert!(skimmed(path) == decoded);
             } else {

@@ -1,5 +1,5 @@
-//! In what numbers an engine computes, and what it costs: the cosines between vectors of a sample and the
-//! exact ones.
+//! The number format in which an engine computes, and its cost: the cosines between vectors of a sample and the exact
+//! ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use embedctl_common::named::named;
 use embedctl_common::setting::{MIN_COSINE, PRECISION};
 
 named! {
-    /// In what numbers the native engine multiplies, as `--precision` spells it.
+    /// The number format in which the native engine multiplies.
     #[derive(Default)]
     pub enum Arithmetic {
         /// Single precision: exact.
@@ -22,8 +22,8 @@ named! {
 }
 
 impl Arithmetic {
-    /// Version of the arithmetic; `None` is the first. It changes with whatever changes vectors of the same model by
-    /// more than single precision's rounding, so that old and new ones are never mixed.
+    /// Version of the arithmetic; `None` is the first. It changes when vectors of the same model change by more than
+    /// single precision's rounding, so that old and new ones are never mixed.
     #[must_use]
     pub fn version(self) -> Option<u32> {
         match self {
@@ -33,7 +33,7 @@ impl Arithmetic {
         }
     }
 
-    /// The least cosine that is accepted where `--min-cosine` names none.
+    /// The least cosine that is accepted by default.
     #[must_use]
     pub fn least_cosine(self) -> f64 {
         match self {
@@ -53,7 +53,7 @@ pub struct Cosine {
     pub mean: f64,
     /// How many texts were compared.
     pub texts: usize,
-    /// How long they are; absent where that was not told.
+    /// Their lengths; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Lengths>,
 }
@@ -105,7 +105,7 @@ impl Cosine {
         }
     }
 
-    /// Of these cosines; `None` if there are none. One that is no number counts as 0.
+    /// Of these cosines; `None` if there are none. NaN counts as 0.
     #[must_use]
     pub fn of(cosines: impl IntoIterator<Item = f64>) -> Option<Self> {
         let one = |cosine: f64| {
@@ -144,7 +144,7 @@ impl Cosine {
         }
     }
 
-    /// Refuses a least cosine below `min_cosine`, or below what [`Arithmetic::least_cosine`] says.
+    /// Refuses a least cosine below `min_cosine` or, by default, [`Arithmetic::least_cosine`].
     ///
     /// # Errors
     /// With the next better precision as the remedy.

@@ -1,4 +1,4 @@
-//! What runs the model: one trait, three engines.
+//! The engines that run a model: one trait, three implementations.
 //!
 //! An [`Engine`] is an opened model. Each pipeline thread asks it for a [`Worker`] of its own, so that
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
@@ -19,7 +19,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::DEVICE;
 use embedctl_model::batch::{Batch, TokenRows};
 
-/// Batches that suit ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
+/// Default batches for ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
 pub const CPU_LIMITS: BatchLimits = BatchLimits {
     tokens: 512,
     rows: 128,
@@ -29,31 +29,29 @@ pub const CPU_LIMITS: BatchLimits = BatchLimits {
 /// How to open an engine.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
-    /// Which providers, in order of preference.
+    /// Providers in order of preference.
     pub providers: ProviderChoice,
-    /// `--device`: device numbers for the provider; empty means the provider's default.
+    /// Device numbers for the provider; empty means the provider's default.
     pub devices: Vec<u32>,
-    /// `--device all`: every device that the provider has, whatever `devices` says.
+    /// Whether to use all of the provider's devices; `devices` is ignored then.
     pub all_devices: bool,
-    /// `--provider-option`: those of other providers than the one that is taken have no effect.
+    /// Provider options; those of other providers than the chosen one have no effect.
     pub provider_options: Vec<ProviderOption>,
-    /// `--batch-tokens`: padded tokens in a batch at most; `None`: what suits the engine, measured where it
-    /// must be.
+    /// The most padded tokens in a batch; `None`: the engine's default, measured if necessary.
     pub batch_tokens: Option<usize>,
-    /// `--precision` of the native engine.
+    /// Precision of the native engine.
     pub arithmetic: Arithmetic,
-    /// `--min-cosine`: the least cosine to exact vectors that reduced precision may have.
+    /// The least cosine to exact vectors that reduced precision may have.
     pub min_cosine: Option<f64>,
-    /// Which ONNX Runtime library, and how it is asked what it can do.
+    /// The ONNX Runtime library, and how libraries are probed.
     pub runtime: RuntimeOptions,
-    /// `--threads`: workers, which an engine shares its weights between; 0: one a usable core, or what suits
-    /// the device.
+    /// Workers, which share the engine's weights; 0: one per usable core, or the device's default.
     pub workers: usize,
     /// Stops an engine that is still being opened.
     pub cancel: CancelToken,
 }
 
-/// What was opened, as it goes into summaries and output files.
+/// A description of the opened engine for summaries and output files.
 #[derive(Debug, Clone, Serialize)]
 pub struct EngineInfo {
     /// `native`, `onnxruntime` or `rten`.
@@ -74,20 +72,20 @@ pub struct EngineInfo {
     /// Options that the provider was given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<ProviderOption>,
-    /// Where a batch's nodes ran, as measured; empty for engines that have one place only.
+    /// The providers on which a batch's nodes ran, as measured; empty for engines without several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<Placed>,
     /// The least cosine between a vector of a sample and the same one computed on the CPU, rounded to
     /// five digits; where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
-    /// In what numbers the native engine multiplies: one of [`Arithmetic::name`].
+    /// The native engine's number format: one of [`Arithmetic::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<&'static str>,
     /// [`Arithmetic::version`], where it is not the first: vectors of two versions are not of one kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arithmetic: Option<u32>,
-    /// What that costs, as measured on a sample.
+    /// The cosines to exact vectors, as measured on a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine: Option<Cosine>,
     /// Token budget of a batch, where it was found by measuring.
@@ -108,7 +106,7 @@ impl EngineInfo {
         self.precision.is_some_and(|precision| precision != "fp32")
     }
 
-    /// An engine of which nothing more is known.
+    /// An engine without further details.
     #[must_use]
     pub fn new(engine: &'static str, version: String, provider: Provider) -> Self {
         Self {
@@ -131,10 +129,10 @@ impl EngineInfo {
     }
 }
 
-/// What one provider did of a batch's work.
+/// One provider's part of a batch's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// The provider's name: one of [`Provider`]'s, or the library's own for one that has none there.
+    /// The provider's name: one of [`Provider`]'s, or the library's own name for other providers.
     pub provider: String,
     /// Nodes of the graph that ran there; a graph that a provider compiled as a whole counts as one.
     pub nodes: usize,
@@ -155,7 +153,7 @@ pub(crate) fn single_device(provider: Provider, options: &EngineOptions) -> Resu
     )))
 }
 
-/// What a worker returns for a batch.
+/// A worker's result for a batch.
 #[derive(Debug)]
 pub enum Output<'a> {
     /// Hidden states of the batch's tokens, f32 `[tokens, width]`, row after row.
@@ -239,10 +237,10 @@ impl<'a> Output<'a> {
 
 /// An opened model.
 pub trait Engine: Send + Sync {
-    /// What was opened.
+    /// The description of the opened engine.
     fn info(&self) -> &EngineInfo;
 
-    /// Batch shapes that suit this engine and model best.
+    /// The best batch shapes for this engine and model.
     fn limits(&self) -> BatchLimits;
 
     /// Whether it runs rows of different lengths side by side, so that padding costs nothing.
@@ -260,8 +258,8 @@ pub trait Engine: Send + Sync {
         None
     }
 
-    /// How far this engine's vectors of `rows` are from those in single precision, where it computes in
-    /// less. `finish` turns token states into vectors; it must not look at more than one row's.
+    /// The cosines between this engine's vectors of `rows` and those in single precision, if it computes in reduced
+    /// precision. `finish` turns one row's token states into its vector.
     ///
     /// # Errors
     /// If a row cannot be run.

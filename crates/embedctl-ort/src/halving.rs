@@ -1,8 +1,7 @@
 //! Memory that runs out: the batch is halved and run again, and the limit kept for the rest of the run.
 //!
-//! How much memory a batch needs is known to the engine inside, which asks for it first, but otherwise only to
-//! the library and its device, which may serve others as well. So the first failure teaches, and all workers of
-//! a run learn from it.
+//! The native engine knows how much memory a batch needs and checks it first. Other libraries and devices do not tell,
+//! and may serve other programs as well. So the limit is learnt from the first failure, for all workers of a run.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -10,7 +9,7 @@ use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{BATCH_TOKENS, MAX_LENGTH};
 use embedctl_model::batch::BatchPlan;
 
-/// What became of a plan's rows.
+/// The results of a plan's rows.
 #[derive(Debug, Default)]
 pub struct Finished {
     /// Indices into the window, in the plan's order, without the failed ones.
@@ -19,7 +18,7 @@ pub struct Finished {
     pub vectors: Vec<f32>,
     /// Rows without a vector (those that don't fit into memory even alone, for one), and why.
     pub failed: Vec<(u32, Cause)>,
-    /// What a user should be told once.
+    /// A warning to show once.
     pub warning: Option<String>,
 }
 
@@ -40,11 +39,11 @@ impl Default for TokenLimit {
 }
 
 impl TokenLimit {
-    /// Runs the rows of `plan` with `run`, in parts where they are more than the limit allows or turn out
-    /// to be. A single row that is too much already is left out, with the reason.
+    /// Runs the rows of `plan` with `run`, in parts if they exceed the known limit or memory runs out. A single row
+    /// that does not fit is left out, with the reason.
     ///
     /// # Errors
-    /// As `run`, but for memory that runs out.
+    /// The errors of `run` except exhausted memory.
     pub fn run(
         &self,
         plan: &BatchPlan,
@@ -74,7 +73,7 @@ impl TokenLimit {
                         fitted.failed.push((row, too_long(&error, plan.length)));
                         return Ok(());
                     }
-                    // At least one row of this length, whatever else was learnt meanwhile.
+                    // At least one row of this length, whatever other workers have learnt meanwhile.
                     let half = (plan.rows.len() / 2) * plan.length;
                     self.tokens.fetch_min(half, Ordering::Relaxed);
                 }
@@ -92,7 +91,7 @@ impl TokenLimit {
         Ok(())
     }
 
-    /// What a user should be told about the limit, once.
+    /// A warning about the limit, given once.
     pub fn warning(&self) -> Option<String> {
         let tokens = self.tokens.load(Ordering::Relaxed);
         (tokens < usize::MAX && !self.told.swap(true, Ordering::Relaxed)).then(|| {
@@ -107,7 +106,7 @@ impl TokenLimit {
 fn too_long(error: &Error, length: usize) -> Cause {
     let reason = error.reason();
     let cause = Cause::of(format!(
-        "the memory does not hold this record of {length} tokens alone ({reason})"
+        "a record of {length} tokens does not fit into memory even alone ({reason})"
     ));
     let others = error.remedy().map(|remedy| format!("; or {remedy}"));
     cause.with(format!(

@@ -4,7 +4,7 @@
 //!  Engine, Worker ── an opened model; one thread's way to run ragged batches
 //!  runtime ── ONNX Runtime libraries: discovery, probes in child processes, plug-ins, remedies
 //!  provider, device ── execution providers, and the hardware that they run on
-//!  onnxruntime ── sessions: does the provider do the work, does it do it right, which budget suits it
+//!  onnxruntime ── sessions; checks that the provider does the work and does it right; batch budgets
 //!  rten ── ONNX files without ONNX Runtime
 //!  feeds, padded ── what each input of a graph is fed; rows are padded here and nowhere else
 //! ```

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
-use embedctl_common::safe_text::shown_address;
+use embedctl_common::secrets::shown_address;
 use embedctl_common::word_list::words;
 
 named! {

@@ -7,7 +7,7 @@ use std::future::Future;
 use object_store::client::{HttpError, HttpResponse};
 
 use embedctl_common::error::Error;
-use embedctl_common::safe_text::Secrets;
+use embedctl_common::secrets::Secrets;
 
 /// Bytes of a refusal's body that are looked at.
 const LARGEST_REFUSAL: usize = 64 << 10;

@@ -82,9 +82,7 @@ mod tests {
         assert!("region".parse::<StorageOption>().is_err());
         #[cfg(feature = "cloud")]
         {
-            assert!(
-                embedctl_common::safe_text::is_secret_key(&option.key) && option.check().is_ok()
-            );
+            assert!(embedctl_common::secrets::is_secret_key(&option.key) && option.check().is_ok());
             let unknown: StorageOption = "colour=blue".parse().unwrap();
             assert!(
                 unknown

@@ -27,7 +27,7 @@ use super::transport::{Connector, Manners, Wires};
 use super::{RETRIES, StorageOption};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
-use embedctl_common::safe_text::{Secrets, Typed};
+use embedctl_common::secrets::{Secrets, Typed};
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::HubSettings;
 

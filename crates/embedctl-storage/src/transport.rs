@@ -29,7 +29,7 @@ use super::failure::Refusal;
 use super::version::keep_besides;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
-use embedctl_common::safe_text::Secrets;
+use embedctl_common::secrets::Secrets;
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::{
     Agents, HubSettings, Paced, RequestFault, ResponseLimits, Token, UrlOrigin, host, redirected,

@@ -51,7 +51,7 @@ pub(super) fn tune(
     };
     search.choose(shared)?;
     for setting in setting::TuneSetting::ALL {
-        search.climb(setting, shared)?;
+        search.improve(setting, shared)?;
     }
     let chosen = search.chosen();
     let Search {
@@ -81,14 +81,14 @@ pub(super) fn tune(
         _ => all[base].label(&all),
     };
     let advice = if tuning.steps.iter().any(TuneStep::is_unclear) {
-        format!("; what is unclear may be, and a longer {DURATION} tells")
+        format!("; a longer {DURATION} may settle the unclear ones")
     } else {
         String::new()
     };
     let better = if champion == base && best.is_none() {
         if tuning.settings == Tuned::default() {
             tuning.outcome = format!(
-                "nothing that was tried is proven to be faster than {reference}{advice}; no profile was written"
+                "no tried setting is proven to be faster than {reference}{advice}; no profile was written"
             );
             return Ok(Some((tuning, None)));
         }
@@ -134,7 +134,7 @@ pub(super) fn tune(
     Ok(Some((tuning, best)))
 }
 
-/// Saves what was found for runs that ask for the provider as this one did, and for those that name it.
+/// Saves the best settings for runs with this run's provider option, and for runs that name the provider.
 fn save(
     folder: &Path,
     fingerprint: Option<&String>,
@@ -206,7 +206,7 @@ mod tests {
         let both = |first: &'static str| vec![(first, settings.clone()), ("cpu", settings.clone())];
         assert_eq!(uses(&settings, "cpu", "cpu"), both("cpu")[1..]);
         assert_eq!(uses(&settings, "auto", "cpu"), both("auto"));
-        // Whoever names OpenVINO gets the settings; to take it is for `auto`.
+        // A run that names OpenVINO gets the settings; `auto` decides whether to use it.
         let chosen = Tuned {
             provider: Some("openvino".into()),
             ..settings.clone()

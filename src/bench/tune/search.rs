@@ -23,7 +23,7 @@ pub(super) struct Search<'a> {
     pub(super) runners: &'a mut [Runner],
     /// Number of the runner that everything is compared with in the end.
     pub(super) base: usize,
-    /// Number of the fastest runner of those that were listed.
+    /// Number of the fastest of the listed runners.
     pub(super) champion: usize,
     /// What was changed in the champion's configuration.
     pub(super) settings: Tuned,
@@ -112,7 +112,7 @@ impl Search<'_> {
     }
 
     /// Moves one setting for as long as that helps.
-    pub(super) fn climb(
+    pub(super) fn improve(
         &mut self,
         setting: TuneSetting,
         shared: &mut RunnerShare<'_>,
@@ -137,7 +137,7 @@ impl Search<'_> {
             return Ok(());
         }
         let mut tried = vec![start];
-        for way in setting.ways() {
+        for way in setting.candidate_changes() {
             let mut helped = false;
             let mut value = start;
             loop {

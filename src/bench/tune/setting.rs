@@ -10,7 +10,7 @@ use crate::profile::Tuned;
 const BATCH_TOKENS: (usize, usize) = (32, 1 << 20);
 
 named! {
-    /// What is looked for, by its name as an option.
+    /// The setting to tune, by its name as an option.
     pub enum TuneSetting {
         BatchTokens = "batch-tokens",
         Threads = "threads",
@@ -48,7 +48,7 @@ impl TuneSetting {
 
     /// Ways to go from a value: each is followed for as long as it helps, and the first that helps is the
     /// only one.
-    pub(super) fn ways(self) -> &'static [fn(usize) -> usize] {
+    pub(super) fn candidate_changes(self) -> &'static [fn(usize) -> usize] {
         match self {
             Self::BatchTokens => &[|tokens| tokens * 2, |tokens| tokens / 2],
             Self::Threads => &[

@@ -28,7 +28,7 @@ use std::ffi::OsString;
 use embedctl_testing::mutation;
 
 use embedctl::runtime;
-use embedctl::safe_text::Secrets;
+use embedctl::secrets::Secrets;
 use embedctl::setting;
 
 use crate::args::Args;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 
 use embedctl::hub;
-use embedctl::safe_text::{Secrets, Typed};
+use embedctl::secrets::{Secrets, Typed};
 
 use crate::config::Config;
 

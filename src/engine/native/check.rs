@@ -1,5 +1,5 @@
-//! Whether the engine computes right on this processor: the small graph that all providers are tried on,
-//! by the engine's own kernels.
+//! The check of the native engine on this processor: the small graph of all providers, computed by the engine's own
+//! kernels.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub fn check() -> ProviderReport {
     }
 }
 
-/// The instructions that run here, and how long fp32 took the second time.
+/// The instruction set in use, and the time of the second fp32 run.
 fn run() -> Result<(Isa, f64), String> {
     let isa = Isa::here()?;
     for arithmetic in [

@@ -24,8 +24,7 @@ use statics::StaticEngine;
 /// The engine's name in messages.
 const NAME: &str = "native";
 
-/// Tokens of a batch: so many that a product's weights are worth fetching, so few that activations stay in
-/// a core's cache.
+/// Tokens of a batch: enough to make use of each fetched weight, few enough for activations to stay in a core's cache.
 const LIMITS: BatchLimits = BatchLimits {
     tokens: BATCH_TOKENS,
     rows: 256,
@@ -41,8 +40,8 @@ struct NativeEngine {
 /// Opens the model in `model`'s Transformer folder.
 ///
 /// # Errors
-/// If config.json asks for something that the engine doesn't do, or the checkpoint is not what it says;
-/// the message names the file and the setting or tensor.
+/// If config.json has a setting that the engine does not support, or the checkpoint does not fit it; the message names
+/// the file and the setting or tensor.
 pub fn open(
     model: &Model,
     options: &EngineOptions,
@@ -117,7 +116,7 @@ impl Engine for NativeEngine {
             .map(|row| rows.get(row))
             .filter(|row| !row.is_empty());
         let width = self.encoder.width();
-        let cosines = self.encoder.beside_exact(present, |ours, exact| {
+        let cosines = self.encoder.compare_with_exact(present, |ours, exact| {
             Cosine::between(&finish(ours, width), &finish(exact, width))
         })?;
         let lengths = (0..rows.len()).map(|row| rows.get(row).len());

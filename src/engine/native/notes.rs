@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::model::Model;
 
-/// Notes about the weights that the engine takes for `model`, without reading them: which of several networks, an
-/// adapter, and code of the repository's own that is not run.
+/// Notes about the weights that the engine takes for `model`, without reading them: the choice among several networks,
+/// an adapter, and code of the repository's own that is not run.
 #[must_use]
 pub fn notes(model: &Model) -> Vec<String> {
     let Ok(known) = &model.checkpoint else {

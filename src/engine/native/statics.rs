@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
 use crate::error::Result;
 
-/// A batch costs next to nothing, so that handing it over is what counts.
+/// A batch costs next to nothing, so the overhead of handing it over dominates.
 const LIMITS: BatchLimits = BatchLimits {
     tokens: 32_768,
     rows: 2048,

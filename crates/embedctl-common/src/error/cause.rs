@@ -1,19 +1,19 @@
-//! Why something cannot be, and what helps: what is known before there is an error, or where there will be none.
+//! A reason with its remedy, before it becomes an error or without ever becoming one.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Why something cannot be, as a clause that goes on behind a subject, and what helps.
+/// A reason, as the predicate of a sentence, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
-    /// What helps, where anything is known to.
+    /// The remedy, if one is known.
     pub remedy: Option<String>,
 }
 
 impl Cause {
-    /// A cause against which nothing is known to help.
+    /// A cause without a remedy.
     pub fn of(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -21,7 +21,7 @@ impl Cause {
         }
     }
 
-    /// The same, with what helps.
+    /// The same, with the remedy.
     #[must_use]
     pub fn with(self, remedy: impl Into<String>) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Cause {
         }
     }
 
-    /// The same, with the reason put into another sentence.
+    /// The same, with the reason in another sentence.
     #[must_use]
     pub fn map(self, sentence: impl FnOnce(&str) -> String) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Cause {
         }
     }
 
-    /// Both, as one sentence and a half.
+    /// Reason and remedy, as two sentences.
     #[must_use]
     pub fn sentence(self) -> String {
         match self.remedy {
@@ -49,7 +49,7 @@ impl Cause {
     }
 }
 
-/// Both, in one sentence.
+/// Reason and remedy, in one sentence.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)?;

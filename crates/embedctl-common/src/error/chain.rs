@@ -1,4 +1,4 @@
-//! Chains of causes: what an error holds that others have wrapped, and a chain as one sentence.
+//! Chains of causes: errors found inside others, and a chain as one sentence.
 
 use std::error::Error as StdError;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use super::{Cause, Error, Inner};
 
 impl Error {
-    /// What stands behind another subject: this error's sentence with its causes, and what helps.
+    /// This error as a cause of another: its sentence with its own causes, and the remedy.
     #[must_use]
     pub fn into_cause(mut self) -> Cause {
         let remedy = self.0.remedy.take();
@@ -16,8 +16,8 @@ impl Error {
         }
     }
 
-    /// The error of this library's that an encoder or a decoder met while it wrote or read, as a copy without its
-    /// cause; none where it was somebody else's.
+    /// This library's error inside an encoder's or a decoder's error, as a copy without its cause; `None` if there is
+    /// none.
     pub fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -47,7 +47,7 @@ impl Error {
         None
     }
 
-    /// The same with every text that could hold somebody else's words changed by `word`.
+    /// The same with every text from outside changed by `word`.
     pub fn reworded(mut self, word: &dyn Fn(&str) -> String) -> Self {
         let Inner {
             subject,
@@ -59,7 +59,7 @@ impl Error {
         *subject = word(subject);
         *reason = word(reason);
         *remedy = remedy.as_deref().map(word);
-        // A cause of our own kind says the same again.
+        // A cause of our own kind repeats the message.
         let cause = source.take().map(|cause| match cause.downcast::<Self>() {
             Ok(own) => own.reworded(word).into(),
             Err(other) => other,
@@ -75,8 +75,8 @@ pub fn io_errors<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item 
     chain.filter_map(|error| error.downcast_ref())
 }
 
-/// An error with its chain of causes, on one line: the loader's own words stand in the last one. What was said already
-/// is not said again.
+/// An error with its chain of causes, on one line, since the actual message is often in the last one. Repetitions are
+/// left out.
 pub fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

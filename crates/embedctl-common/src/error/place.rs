@@ -3,22 +3,22 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where it went wrong, as far as that is known.
+/// The place of an error, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
     /// The option, or the environment variable that stands for it: `--keep`.
     pub option: Option<String>,
-    /// A file's path, `standard input`, or what else an input is called.
+    /// A file's path, `standard input`, or another name of an input.
     pub file: Option<String>,
-    /// A line of the file, from 1; of an input that broke off, the last whole one.
+    /// A line of the file, from 1; of a truncated input, the last complete one.
     pub line: Option<u64>,
-    /// Where an output is that is complete and could not have its name.
+    /// The path of a complete output that could not have its name.
     pub kept: Option<PathBuf>,
 }
 
 impl Place {
-    /// A file, or what an input is called.
+    /// A file, or the name of an input.
     pub fn file(name: impl Into<String>) -> Self {
         Self {
             file: Some(name.into()),

@@ -1,22 +1,21 @@
-//! How much of the machine this process may use: control groups of both versions, read as the kernel
-//! shows them below `/proc` and `/sys`.
+//! The share of the machine that this process may use: control groups of both versions, read below `/proc` and `/sys`.
+//! The crate `sysinfo` reads neither the groups above the process's own nor quotas of processor time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the control groups of this process allow. A limit of a group above counts, too: the least is the
-/// one that holds.
+/// The limits of this process's control groups: the least over its own group and the groups above it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct ControlGroupLimits {
     /// Processor time in each moment, as a number of cores.
     pub cores: Option<f64>,
     /// Bytes of memory.
     pub memory: Option<u64>,
-    /// Bytes that can still be had below those, page cache counted as had.
+    /// Bytes that can still be used within the limits; page cache counts as free.
     pub memory_left: Option<u64>,
 }
 
-/// Version 1's way to say that there is no limit: the largest page-aligned number.
+/// Version 1 writes the largest page-aligned number for no limit.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 impl ControlGroupLimits {
@@ -43,10 +42,10 @@ impl ControlGroupLimits {
     }
 }
 
-/// A place where a hierarchy of control groups can be seen.
+/// A mount of a hierarchy of control groups.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
-    /// The group that stands at the top of what can be seen.
+    /// The topmost visible group.
     top: String,
     /// Where.
     folder: String,
@@ -91,7 +90,7 @@ fn folders(root: &Path, groups: &str, mounts: &[Mount], controller: &str) -> Vec
             _ => {}
         }
     }
-    // A controller belongs to one version at a time; version 1 names those that it has.
+    // A controller belongs to one version at a time; version 1 lists its controllers.
     let has = |mount: &&Mount| match &mount.controllers {
         Some(names) => first.is_some() && names.iter().any(|name| name == controller),
         None => first.is_none(),
@@ -99,8 +98,8 @@ fn folders(root: &Path, groups: &str, mounts: &[Mount], controller: &str) -> Vec
     let (Some(path), Some(mount)) = (first.or(second), mounts.iter().find(has)) else {
         return Vec::new();
     };
-    // In a container the group's path may be that of the host, whose upper part is not mounted, or one
-    // that leads out of what can be seen.
+    // In a container the group's path may be that of the host, whose upper part is not mounted, or may lead out of the
+    // visible hierarchy.
     let below = path
         .strip_prefix(mount.top.trim_end_matches('/'))
         .filter(|below| !below.split('/').any(|part| part == ".."))
@@ -138,7 +137,8 @@ fn memory(folder: &Path) -> Option<u64> {
     (bytes < UNLIMITED_BYTES).then_some(bytes)
 }
 
-/// What a group may still take: what it has not, and the files' pages that it has and the kernel takes back first.
+/// The memory that a group may still use: the unused part of its limit, and its pages of files, which the kernel
+/// reclaims first.
 fn memory_left(folder: &Path) -> Option<u64> {
     let text = |names: [&str; 2]| {
         let mut texts = names

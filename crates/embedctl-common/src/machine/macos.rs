@@ -1,6 +1,6 @@
-//! What the kernel of macOS knows by a name.
+//! Values of the macOS kernel, by name.
 
-/// A number that the kernel knows by a name: `hw.memsize`.
+/// A number by its name: `hw.memsize`.
 pub(super) fn number(name: &str) -> Option<u64> {
     let bytes = value(name)?;
     match bytes.len() {
@@ -10,8 +10,8 @@ pub(super) fn number(name: &str) -> Option<u64> {
     }
 }
 
-/// A text that the kernel knows by a name: `machdep.cpu.brand_string`.
-#[cfg_attr(target_arch = "x86_64", allow(dead_code))] // there the processor says it itself
+/// A text by its name: `machdep.cpu.brand_string`.
+#[cfg_attr(target_arch = "x86_64", allow(dead_code))] // there the processor itself gives its name
 pub(super) fn text(name: &str) -> Option<String> {
     let bytes = value(name)?;
     let text = String::from_utf8_lossy(&bytes);

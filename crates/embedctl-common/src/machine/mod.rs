@@ -1,4 +1,4 @@
-//! The processor and the memory of this machine, and what this process may use of them.
+//! The processor and the memory of this machine, and the share that this process may use.
 
 mod cpu;
 #[cfg(target_os = "linux")]

@@ -1,21 +1,21 @@
-//! How much memory this process may still take. Linux promises more than there is, and ends a process
-//! that uses it, so large allocations are checked against this first.
+//! The memory that this process may still take. Linux grants more memory than there is, and kills a process that uses
+//! it, so large allocations are checked against this first.
 
 use super::Memory;
 
-/// What holds this process back.
+/// The limit on this process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// What the machine has and nobody uses.
+    /// The machine's free memory.
     Machine,
-    /// What is left of the control group's limit, as a container has one.
+    /// The rest of the control group's limit, as a container has one.
     Group,
-    /// What is left of the process's limit on addresses (`ulimit -v`).
+    /// The rest of the process's limit on addresses (`ulimit -v`).
     Addresses,
 }
 
 impl Bound {
-    /// Whose memory it is, as part of a sentence.
+    /// The limit, as part of a sentence.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -26,16 +26,16 @@ impl Bound {
     }
 }
 
-/// Memory that can still be had.
+/// Memory that can still be allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// So many bytes.
+    /// In bytes.
     pub bytes: u64,
-    /// Why it is no more.
+    /// The limit that it comes from.
     pub bound: Bound,
 }
 
-/// What this process may still take; `None` where the system doesn't tell.
+/// The memory that this process may still take; `None` if the system does not report it.
 #[must_use]
 pub fn room() -> Option<Room> {
     #[cfg(target_os = "linux")]
@@ -69,7 +69,7 @@ fn least(memory: Memory, swap: u64, group: Option<u64>, addresses: Option<u64>) 
     rooms.min_by_key(|room| room.bytes)
 }
 
-/// What is left of the limit on addresses.
+/// The rest of the limit on addresses, in bytes.
 #[cfg(target_os = "linux")]
 fn addresses_left() -> Option<u64> {
     let mut limit = libc::rlimit {

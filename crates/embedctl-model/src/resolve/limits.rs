@@ -1,4 +1,4 @@
-//! How long rows may be, by the model's files, its positions and `--max-length`.
+//! The longest row, by the model's files, its positions and the user's limit.
 
 use crate::config::ModelConfig;
 use crate::options::ModelOptions;
@@ -8,10 +8,10 @@ use crate::tokenizer::{TokenizerFiles, real_limit};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 
-/// How long rows may be.
+/// The longest row.
 pub(super) struct LengthLimits {
     pub max_length: usize,
-    /// Positions of the network, where rows could be longer.
+    /// Positions of the network, if rows could be longer.
     pub positions_limit: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn limits(
     if sentence.texts.no_truncation {
         return unlimited(notes, "processing_kwargs turn truncation off");
     }
-    // A limit that is stated for the model or for the call is never cut down to its positions.
+    // A limit stated for the model or the call is not reduced to its positions.
     let stated = match sentence.texts.max_length {
         Some(limit) => Some(real_limit(limit)),
         None if sentence.arguments.contains_key("model_max_length") => Some(tokenizer.max_length),

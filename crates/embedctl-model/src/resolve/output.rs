@@ -1,4 +1,4 @@
-//! Which of a graph's outputs is read: token-level states, or finished vectors.
+//! The choice of the graph's output to read: token-level states, or finished vectors.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 /// The name under which exports publish finished vectors.
 pub(super) const SENTENCE_OUTPUT: &str = "sentence_embedding";
 
-/// Whether a graph's only output that can be read is one vector a text.
+/// Whether the only readable output of a graph is one vector per text.
 pub fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
     let tokens = TOKEN_OUTPUTS
         .into_iter()
@@ -34,7 +34,7 @@ pub(super) fn choose_output(
             return Err(Error::model(
                 file.display(),
                 format!(
-                    "reads the network's output '{name}' (method_output_name), which the engine inside does not have"
+                    "reads the network's output '{name}' (method_output_name), which the native engine does not have"
                 ),
             )
             .with_remedy("export the model to ONNX with it"));

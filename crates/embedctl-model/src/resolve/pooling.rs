@@ -1,4 +1,4 @@
-//! How token states become a vector, which modules follow, and how wide the vector is after each.
+//! How token states become a vector, the modules after pooling, and the vector's width after each.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(super) fn pooling(
     notes: &mut Vec<String>,
     root: &Path,
 ) -> Result<Pooled> {
-    // An output that the module's files name is no finished vector: the modules work on it.
+    // An output named by the module's files is not a finished vector: the modules work on it.
     let named = matches!(output, OutputChoice::Sentence(name) if name != SENTENCE_OUTPUT);
     if let (true, Some(modules)) = (named, &modules) {
         if let Some(what) = match (&options.pooling, &modules.pooling) {
@@ -133,7 +133,7 @@ pub(super) fn hidden_width(
     pooling: Option<usize>,
 ) -> Option<usize> {
     let Some(graph) = graph else {
-        // Nothing is computed by what Pooling says of the network.
+        // Pooling's statement about the network's width is not used.
         return transformer.width().or(pooling);
     };
     let declared = graph.output(output.name());
@@ -141,7 +141,7 @@ pub(super) fn hidden_width(
     declared.or(pooling).or_else(|| transformer.width())
 }
 
-/// Follows the width through the modules; returns that of the last.
+/// Checks the modules' widths one after another; returns the last one's.
 pub(super) fn check_widths(
     hidden: usize,
     output: &OutputChoice,
@@ -152,7 +152,7 @@ pub(super) fn check_widths(
         return Err(Error::model(
             root.display(),
             format!(
-                "the ONNX file declares an output of {hidden} components, and they go from 1 to {}",
+                "the ONNX file declares an output of {hidden} components, and the limit is {}",
                 metadata::MOST_WIDTH
             ),
         )
@@ -187,7 +187,7 @@ pub fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usiz
     Ok(width)
 }
 
-/// Which components are kept, and the width of all vectors of a row together.
+/// The components that are kept, and the width of all vectors of a row together.
 pub fn dimensions(
     full: usize,
     options: &ModelOptions,

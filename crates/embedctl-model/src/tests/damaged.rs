@@ -1,4 +1,4 @@
-//! Files that somebody damaged.
+//! Damaged files.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is read from a repository, what is refused, and what the refusal says.
+//! Repositories that are read or refused, and the messages.
 
 mod damaged;
 mod refused;
@@ -139,7 +139,7 @@ fn lengths_come_from_the_files_in_the_references_order() {
     let passed =
         Variant::of("bert-cls").change("sentence_bert_config.json", "processing_kwargs", passed);
     assert_eq!(passed.config().max_length, 20);
-    // RoBERTa: 66 positions, of which the padding id and those before it are never used.
+    // RoBERTa: 66 positions; those up to the padding id are never used.
     let roberta =
         Variant::of("roberta-mean").change("tokenizer_config.json", "model_max_length", json!(512));
     assert_eq!(roberta.config().max_length, 64);

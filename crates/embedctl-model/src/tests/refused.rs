@@ -1,4 +1,4 @@
-//! What is refused, and what the refusal says.
+//! Refused repositories and options, and the messages.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn weights_only_in_a_pickle_are_refused_with_the_conversion() {
 #[test]
 fn weights_of_a_module_that_cannot_be_reached_are_not_called_missing() {
     let variant = Variant::of("bert-dense-tanh").remove("2_Dense/model.safetensors");
-    // A link to itself, for what also refuses who may read everything.
+    // A link to itself: unreadable for root, too.
     let file = variant.0.path().join("2_Dense/model.safetensors");
     std::os::unix::fs::symlink("model.safetensors", file).unwrap();
     variant.refused(&["cannot read", "2_Dense/model.safetensors"]);

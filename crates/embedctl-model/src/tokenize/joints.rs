@@ -1,9 +1,9 @@
-//! Where a text may be cut before it is tokenized: places that no token can lie across, so that the tokens of a part are
-//! those that the whole text has there.
+//! Where a text may be cut before it is tokenized: places that no token can lie across, so that a part has the same
+//! tokens as that range of the whole text.
 //!
-//! What else could differ near a cut (a normalizer or a regular expression that looks further, added tokens with blanks
-//! in them) is ruled out for the tokenizer as a whole; one of which that is not known has no joints. Whether a
-//! pre-tokenizer splits at a place is asked of it there.
+//! Other differences near a cut (a normalizer or a regular expression that looks further, added tokens with blanks in
+//! them) are ruled out once for the tokenizer as a whole; a tokenizer without that proof has no joints. The
+//! pre-tokenizer itself is asked whether it splits at a place.
 
 use std::collections::BTreeSet;
 
@@ -133,7 +133,7 @@ impl Joints {
     }
 }
 
-/// Letters that never combine with what is beside them, of the scripts that most texts are in.
+/// Letters that never combine with their neighbours, of the scripts of most texts.
 fn is_letter(c: char) -> bool {
     c.is_ascii_alphabetic()
         || matches!(c, '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{ff}' | '\u{410}'..='\u{44f}'
@@ -154,8 +154,7 @@ fn added_tokens_end(tokenizer: &Tokenizer) -> bool {
         .all(|token| token.content.chars().all(mark) || !token.content.contains(mark))
 }
 
-/// Whether a normalizer looks at nothing beyond letters and their marks, and at a text's beginning only
-/// where it is kept.
+/// Whether a normalizer looks no farther than letters and their marks, and at a text's beginning only if that is kept.
 fn keeps_places(normalizer: Option<&NormalizerWrapper>, side: Side) -> bool {
     match normalizer {
         None => true,
@@ -196,7 +195,7 @@ fn is_short(replace: &Replace) -> bool {
     }
 }
 
-/// What a normalizer makes of the letters.
+/// The letters, normalized.
 fn normalized_letters(tokenizer: &Tokenizer) -> String {
     let apart: String = letters().flat_map(|letter| [letter, ' ']).collect();
     let mut normalized = NormalizedString::from(apart);
@@ -209,7 +208,7 @@ fn normalized_letters(tokenizer: &Tokenizer) -> String {
     characters.collect::<BTreeSet<char>>().into_iter().collect()
 }
 
-/// What a normalizer makes of `mark` between letters, where that is one such mark.
+/// The normalized form of `mark` between letters, if it is again one such mark.
 fn normalized_mark(tokenizer: &Tokenizer, mark: char) -> Option<char> {
     let mut normalized = NormalizedString::from(format!("a{mark}b"));
     if let Some(normalizer) = tokenizer.get_normalizer() {
@@ -239,7 +238,7 @@ fn splits_locally(pre_tokenizer: &PreTokenizerWrapper, cut: LocalCut<'_>, side: 
             {
                 return true;
             }
-            // A blank goes before whatever does not begin with one.
+            // A blank is put before a text without one.
             PreTokenizerWrapper::ByteLevel(bytes)
                 if bytes.add_prefix_space && side == Side::Left && mark != ' ' =>
             {
@@ -330,7 +329,7 @@ fn vocabulary_ends(tokenizer: &Tokenizer) -> bool {
     let mut split = PreTokenizedString::from(normalized);
     if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
         match pre_tokenizer {
-            // What these do to white space is known: nothing but to replace it.
+            // These only replace white space.
             PreTokenizerWrapper::Metaspace(_) | PreTokenizerWrapper::ByteLevel(_) => {}
             PreTokenizerWrapper::Split(_) => {}
             _ => return false,

@@ -1,8 +1,8 @@
 //! Whether a regular expression finds the same matches in a text and in its parts, where the text is cut at a mark (a
 //! blank, a line feed) between two letters.
 //!
-//! Only the structure of an expression is read here; which characters a step of it takes is asked of the engine that
-//! runs it. Whatever is not understood is not local.
+//! Only the structure of an expression is read here; the engine that runs it is asked which characters a step takes. An
+//! expression that is not understood is not local.
 //!
 //! An expression is local if no step that looks at the mark can follow one that took the letter before it, nor one that
 //! looks back: then a match that begins before the cut ends there, in the text as in the part, and a match that begins
@@ -11,7 +11,7 @@
 
 use tokenizers::utils::SysRegex;
 
-/// What is known of a part of an expression.
+/// The properties of a part of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PatternPart {
     /// It may match without taking a character.
@@ -41,7 +41,7 @@ impl PatternPart {
     };
 
     /// This and then `next`; `None` where a match could go across the cut, or look there.
-    fn then(self, next: Self) -> Option<Self> {
+    fn followed_by(self, next: Self) -> Option<Self> {
         if self.ends_at_letter && next.begins_at_mark {
             return None;
         }
@@ -100,7 +100,7 @@ struct PatternReader<'a> {
 }
 
 impl PatternReader<'_> {
-    fn eat(&mut self, prefix: &str) -> bool {
+    fn skip_prefix(&mut self, prefix: &str) -> bool {
         let rest = self.rest.strip_prefix(prefix);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
@@ -108,7 +108,7 @@ impl PatternReader<'_> {
 
     fn alternatives(&mut self) -> Option<PatternPart> {
         let mut all = self.sequence()?;
-        while self.eat("|") {
+        while self.skip_prefix("|") {
             all = all.or(self.sequence()?);
         }
         Some(all)
@@ -118,7 +118,7 @@ impl PatternReader<'_> {
         let mut all = PatternPart::NOTHING;
         while !self.rest.is_empty() && !self.rest.starts_with(['|', ')']) {
             let item = self.item()?;
-            all = all.then(self.repeated(item)?)?;
+            all = all.followed_by(self.repeated(item)?)?;
         }
         Some(all)
     }
@@ -135,32 +135,35 @@ impl PatternReader<'_> {
             (r"\z", PatternPart::LOOK_AT_END),
             (r"\Z", PatternPart::LOOK_AT_END),
         ] {
-            if self.eat(anchor) {
+            if self.skip_prefix(anchor) {
                 return Some(part);
             }
         }
-        if self.eat("(") {
+        if self.skip_prefix("(") {
             return self.group();
         }
         let length = step(self.rest)?;
         let (step, rest) = self.rest.split_at(length);
         self.rest = rest;
-        self.takes(step)
+        self.step_properties(step)
     }
 
     fn group(&mut self) -> Option<PatternPart> {
         let folded = self.folds;
-        let looks_ahead = self.eat("?=") || self.eat("?!");
+        let looks_ahead = self.skip_prefix("?=") || self.skip_prefix("?!");
         if !looks_ahead {
-            if self.eat("?i:") {
+            if self.skip_prefix("?i:") {
                 self.folds = true;
-            } else if !self.eat("?:") && !self.eat("?>") && self.rest.starts_with(['?', '*']) {
+            } else if !self.skip_prefix("?:")
+                && !self.skip_prefix("?>")
+                && self.rest.starts_with(['?', '*'])
+            {
                 return None;
             }
         }
         let part = self.alternatives()?;
         self.folds = folded;
-        if !self.eat(")") {
+        if !self.skip_prefix(")") {
             return None;
         }
         Some(match looks_ahead {
@@ -176,15 +179,15 @@ impl PatternReader<'_> {
     /// `part` under the quantifiers that follow.
     fn repeated(&mut self, mut part: PatternPart) -> Option<PatternPart> {
         loop {
-            let least = if self.eat("?") {
+            let least = if self.skip_prefix("?") {
                 part.empty = true;
-                self.manner();
+                self.skip_quantifier_suffix();
                 continue;
-            } else if self.eat("*") {
-                self.manner();
+            } else if self.skip_prefix("*") {
+                self.skip_quantifier_suffix();
                 0
-            } else if self.eat("+") {
-                self.manner();
+            } else if self.skip_prefix("+") {
+                self.skip_quantifier_suffix();
                 1
             } else if self.rest.starts_with('{') {
                 // {n}, {n,}, {n,m} or {,m}
@@ -201,19 +204,19 @@ impl PatternReader<'_> {
             } else {
                 return Some(part);
             };
-            part = part.then(part)?;
+            part = part.followed_by(part)?;
             part.empty |= least == 0;
         }
     }
 
     /// Behind a sign: whether it is lazy or possessive, which makes other matches of the same steps. (Behind an interval
     /// these are quantifiers of their own.)
-    fn manner(&mut self) {
-        let _ = self.eat("?") || self.eat("+");
+    fn skip_quantifier_suffix(&mut self) {
+        let _ = self.skip_prefix("?") || self.skip_prefix("+");
     }
 
-    /// What is known of a step, by what the engine finds with it.
-    fn takes(&self, step: &str) -> Option<PatternPart> {
+    /// The properties of a step, by the engine's matches of it.
+    fn step_properties(&self, step: &str) -> Option<PatternPart> {
         let flag = if self.folds { "i" } else { "" };
         let regex = SysRegex::new(&format!("(?{flag}:{step})")).ok()?;
         let finds = |text: &str| regex.find_iter(text).next().is_some();

@@ -1,9 +1,9 @@
 //! Texts that are longer than the limit reaches, for the tokenizers crate.
 //!
-//! The crate needs some sixty bytes of memory for each byte of text, and more than twice that where no
-//! pre-tokenizer cuts it into words. So a long text is tokenized only as far as the limit needs, and the
-//! bytes that all threads are at are bounded. A text is cut at a joint ([`Joints`]), so that the tokens of a
-//! part are those that the whole text has there; one without such a place is tokenized whole.
+//! The crate needs some sixty bytes of memory for each byte of text, and more than twice that where no pre-tokenizer
+//! cuts it into words. So a long text is tokenized only as far as the limit needs, and the bytes in work over all
+//! threads are bounded. A text is cut at a joint ([`Joints`]), so that a part has the same tokens as that range of the
+//! whole text; a text without a joint is tokenized whole.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub(super) struct LongTexts {
 /// number of cores.
 const ROOM: usize = 4 << 20;
 
-/// Who tokenizes long texts, in bytes.
+/// Bytes of long texts in work.
 #[derive(Debug, Default)]
 struct LongTextRoom {
     taken: Mutex<usize>,
@@ -53,7 +53,7 @@ struct LongTextRoom {
 }
 
 impl LongTextRoom {
-    /// Waits until there is room for `bytes`, or nobody else.
+    /// Waits until there is room for `bytes`, or no other text is in work.
     fn enter(&self, bytes: usize) -> Inside<'_> {
         let taken = locked(&self.taken);
         let full = |taken: &mut usize| *taken > 0 && *taken + bytes > ROOM;
@@ -118,8 +118,8 @@ impl LongTexts {
         }
     }
 
-    /// Where the tokens of `text` end, in bytes. Near where a text beyond [`WHOLE_BYTES`] is cut for that they
-    /// may be others than those of the whole.
+    /// Where the tokens of `text` end, in bytes. A text longer than [`WHOLE_BYTES`] is cut for that; near the cuts the
+    /// ends may differ from those of the whole text.
     pub(super) fn ends(&self, text: &str) -> Result<Vec<usize>> {
         let mut ends = Vec::new();
         let mut from = 0;

@@ -1,14 +1,13 @@
 //! From text to token ids: the model's own tokenizer, limit and prompt, in parallel.
 //!
-//! Special tokens are added and long texts are cut here and not by the tokenizers crate, which would
-//! build every overflowing part of a long text only to drop it. Tokenizers of BERT's kind have a way of
-//! their own (`bert`), ten times as fast; all others, and the few texts beyond that way, go to the crate
-//! (`long`).
+//! Special tokens are added and long texts are cut here and not by the tokenizers crate, which would build every
+//! overflowing part of a long text only to drop it. Tokenizers of BERT's kind have a path of their own (`bert`), ten
+//! times as fast. All others, and the few texts that this path cannot handle, go to the crate (`long`).
 
 mod bert;
 mod chunks;
 #[cfg(test)]
-mod expressions;
+mod expression_tests;
 mod joints;
 mod locality;
 mod long;
@@ -66,8 +65,7 @@ impl TextTokenizer {
         Self::with(Arc::clone(&model.tokenizer), &model.config, file, threads)
     }
 
-    /// As [`TextTokenizer::new`], for a model of which nothing but the tokenizer is there; `file` is its
-    /// own.
+    /// As [`TextTokenizer::new`], with only a model's tokenizer, read from `file`, and its configuration.
     ///
     /// # Errors
     /// As [`TextTokenizer::new`].
@@ -221,7 +219,7 @@ impl TextTokenizer {
 
 /// Runs a short text through the tokenizer.
 fn try_out(tokenizer: &Tokenizer) -> Result<(), String> {
-    // A regular expression that backtracks, or normalizers that double a text one after another, show here.
+    // Excessive backtracking, or normalizers that double a text one after another, show here.
     let sample = format!("{}! aB1, \u{e9}\n\u{6771}", "a".repeat(200));
     match tokenizer.encode_fast(sample, false) {
         Ok(_) => Ok(()),

@@ -5,7 +5,7 @@ use tokenizers::AddedToken;
 
 use embedctl_common::error::{Cause, Result};
 
-/// A token with its flags; what a file leaves open follows from whether it is special.
+/// A token with its flags; flags missing in a file default by whether it is special.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Added {
     pub content: String,

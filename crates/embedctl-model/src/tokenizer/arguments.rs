@@ -1,9 +1,8 @@
-//! What a tokenizer's class is called with: `tokenizer_config.json`, `special_tokens_map.json`,
-//! `added_tokens.json` and the arguments of `sentence_bert_config.json`, put together as the reference's
-//! `_from_pretrained` does it.
+//! The arguments of a tokenizer's class: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json` and
+//! the arguments of `sentence_bert_config.json`, put together as the reference's `_from_pretrained` does it.
 //!
-//! The rules are Python's: a key that is null is not a key that is missing, and the order of keys decides
-//! the ids of tokens that have none yet.
+//! The rules are Python's: a null key is not a missing key, and the order of keys decides the ids of tokens that have
+//! none yet.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ impl Arguments {
         let file = folder.join("tokenizer_config.json");
         let mut values: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
         let refuse = |cause: Cause| Error::model(file.display(), cause);
-        // With a tokenizer.json these are dropped; only who calls can ask for them.
+        // With a tokenizer.json these are dropped, unless the caller gives them.
         for dropped in ["tokenizer_class", "add_bos_token", "add_eos_token"] {
             values.shift_remove(dropped);
         }
@@ -120,8 +119,8 @@ impl Arguments {
                 values.insert(name.into(), value_of(flags));
             }
         }
-        // What other files name, and what has flags, comes first; of one name, the earlier place counts and
-        // the later value.
+        // Tokens that other files name, and tokens with flags, come first. Of one name, the first position and the last
+        // value count.
         let mut all_names: Vec<(String, Value)> = values
             .iter()
             .filter(|(key, value)| is_own_name(key) && matches!(special(value), Ok(Some(_))))
@@ -221,7 +220,7 @@ fn take_named(values: &mut Map<String, Value>, own_names: &mut Vec<(String, Valu
     }
 }
 
-/// `special_tokens_map.json` goes before `tokenizer_config.json`, but not before who calls.
+/// `special_tokens_map.json` overrides `tokenizer_config.json`, but not the caller's arguments.
 fn special_tokens_map(
     folder: &Path,
     given: &Map<String, Value>,

@@ -1,9 +1,8 @@
-//! The tokenizer as the reference builds it: `tokenizer.json`, rewritten where a class or other files go
-//! before it.
+//! The tokenizer as the reference builds it: `tokenizer.json`, rewritten where a class or other files override it.
 //!
-//! [`registry`] says which class reads a repository, [`arguments`] with what it is called ([`added`]: tokens
-//! among that), [`classes`] what it builds. Truncation and padding baked into `tokenizer.json` are dropped
-//! (embedctl cuts and pads itself); their sides and tokens count where no other file names one.
+//! [`registry`] finds the class that reads a repository, [`arguments`] collects the class's arguments ([`added`]: the
+//! tokens among them), and [`classes`] builds the tokenizer. Truncation and padding in `tokenizer.json` are dropped
+//! (embedctl cuts and pads itself); their sides and tokens count if no other file names one.
 
 mod added;
 mod arguments;
@@ -29,12 +28,12 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::threads;
 
-/// A tokenizer and what its files say about it.
+/// A tokenizer and its files' settings.
 #[derive(Debug)]
 pub(super) struct TokenizerFiles {
     /// Without truncation and padding.
     pub tokenizer: Tokenizer,
-    /// What is put around a text.
+    /// The tokens around a text.
     pub frame: Frame,
     pub truncation_side: Side,
     /// Id of the padding token.
@@ -47,7 +46,7 @@ pub(super) struct TokenizerFiles {
     pub chat_template: Option<String>,
 }
 
-/// What is asked of the tokenizer beyond its own files, by `sentence_bert_config.json`.
+/// Settings of the tokenizer in `sentence_bert_config.json`, beside its own files.
 #[derive(Debug, Default)]
 pub(super) struct TokenizerRequests {
     /// `do_lower_case`.
@@ -158,7 +157,7 @@ pub(super) fn read(
     })
 }
 
-/// The name of the class that reads the tokenizer in `folder`, and what decides that.
+/// The name of the class that reads the tokenizer in `folder`, and the file and key that decide it.
 pub(super) fn class(folder: &Path, transformer: &TransformerConfig) -> Result<(String, String)> {
     let config = metadata::read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let chosen = choose(&folder.join("tokenizer.json"), transformer, &config)?;
@@ -172,7 +171,7 @@ fn choose(
 ) -> Result<ChosenClass> {
     let named = config.get("tokenizer_class").and_then(Value::as_str);
     let class = named.or(transformer.tokenizer_class.as_deref());
-    // Only one class asks, and the file can be large.
+    // Only one class needs it, and the file can be large.
     let byte_level = class.is_some_and(|class| class.starts_with("LlamaTokenizer"))
         && small_file::read(file, metadata::LARGEST_TOKENIZER)
             .map_err(|error| Error::io("read", file, error))
@@ -224,7 +223,7 @@ fn gives_types(arguments: &Arguments, class: TokenizerClass) -> bool {
     }
 }
 
-/// What the post-processor puts around a text.
+/// The tokens that the post-processor puts around a text.
 fn frame(post: Option<&PostProcessorWrapper>, special: bool, types: bool) -> Result<Frame, Cause> {
     // A stand-in for a text: one token that no template can bring.
     const TEXT: u32 = u32::MAX;

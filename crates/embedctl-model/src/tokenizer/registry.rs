@@ -1,5 +1,5 @@
-//! Which of the reference's tokenizer classes reads a repository: the tables and the rules of
-//! transformers 5.23, `models/auto/tokenization_auto.py`.
+//! The reference's tokenizer class that reads a repository: the tables and the rules of transformers 5.23,
+//! `models/auto/tokenization_auto.py`.
 //!
 //! A class is named by `tokenizer_config.json` or by `config.json`; where neither names one, and for some
 //! architectures whatever they name, the architecture's own class (`model_type`) reads the files.
@@ -8,16 +8,16 @@ use embedctl_common::error::Cause;
 use embedctl_common::named::named;
 use embedctl_common::word_list::lists;
 
-/// The classes, each with the names of those that do as it does: one table for what they are and what they are called.
+/// The behaviours of classes, each with the names of the classes that have it.
 macro_rules! classes {
     ($($(#[$doc:meta])* $class:ident: $($name:literal)|+,)*) => {
-        /// What a tokenizer class does.
+        /// The behaviour of a tokenizer class.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum TokenizerClass {
             $($(#[$doc])* $class,)*
         }
 
-        /// What the class of that name does; `None` where the reference has none, or not for a `tokenizer.json`.
+        /// The behaviour of the class of that name; `None` if the reference has no such class for a `tokenizer.json`.
         fn class(name: &str) -> Option<TokenizerClass> {
             Some(match name {
                 $($($name)|+ => TokenizerClass::$class,)*
@@ -33,7 +33,7 @@ classes! {
     /// Classes of their own that keep the file, too.
     Fnet: "FNetTokenizer",
     Parakeet: "ParakeetTokenizer",
-    /// Keeps the file, but for the template; DPR's "fast" ones do so, too.
+    /// Keeps the file, but for the template; DPR's "fast" classes do so, too.
     ConvBert: "ConvBertTokenizer",
     Albert: "AlbertTokenizer",
     Barthez: "BarthezTokenizer",
@@ -84,7 +84,7 @@ classes! {
 pub(super) struct ChosenClass {
     pub class: TokenizerClass,
     pub name: String,
-    /// Which file and key decided.
+    /// The file and key that decided.
     pub because: Reason,
 }
 
@@ -97,7 +97,7 @@ named! {
     }
 }
 
-/// What is known of a class's name.
+/// The meaning of a class's name.
 enum NameMatch {
     Is(TokenizerClass),
     /// Cannot be run here, and why.
@@ -116,7 +116,7 @@ const PYTHON: &str = "BartphoTokenizer BertGenerationTokenizer BertJapaneseToken
     SpeechT5Tokenizer TapasTokenizer VitsTokenizer Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer
     XLMTokenizer";
 
-/// Classes whose own code goes beyond what a `tokenizer.json` can hold, and why.
+/// Classes whose own code does more than a `tokenizer.json` can express, and why.
 const BEYOND: &str = "\
 EsmcTokenizer brings a vocabulary of its own, for proteins
 LayoutLMv2Tokenizer takes words with their boxes, not texts
@@ -268,7 +268,7 @@ fn registered(model_type: &str) -> Option<&'static str> {
     all.find_map(|(class, types)| lists(types, model_type).then_some(class))
 }
 
-/// What a repository says about its tokenizer's class.
+/// A repository's statements about its tokenizer's class.
 #[derive(Debug, Default)]
 pub(super) struct Says<'a> {
     /// `tokenizer_class` of `tokenizer_config.json`.

@@ -1,4 +1,4 @@
-//! What several architectures read alike: sizes, norms, windows and rotary frequencies.
+//! Settings that several architectures share: sizes, norms, windows and rotary frequencies.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::names::TensorNames;
 use crate::rotary::Rotary;
 use crate::settings::{ConfigSettings, Supported};
 
-/// What most descriptions share; the rest is put in its place by each.
+/// The part that most descriptions share; each architecture fills in the rest.
 pub(super) fn base(
     settings: &ConfigSettings,
     names: &'static TensorNames,
@@ -27,7 +27,7 @@ pub(super) fn base(
     let head_size = hidden / heads;
     if layers > MAX_LAYERS {
         return Err(settings.refuse(format!(
-            "{layers} layers are more than the engine inside takes"
+            "the model has {layers} layers; the native engine supports at most {MAX_LAYERS}"
         )));
     }
     Ok(Architecture {
@@ -139,7 +139,7 @@ pub(super) fn key_value_heads(
     Ok(())
 }
 
-/// Which layers see a window only: by `layer_types`, else by the class's pattern.
+/// The layers with a limited attention window: by `layer_types`, else by the class's pattern.
 pub(super) fn layer_types(
     settings: &ConfigSettings,
     layers: usize,
@@ -187,8 +187,8 @@ pub(super) fn turn_all(
     Ok(())
 }
 
-/// One set for layers that see everything, one for those that see a window; `thetas` names each one's
-/// setting outside of its parameters, with its default.
+/// One set of frequencies for layers with full attention, one for layers with a window. `thetas` gives, for each, the
+/// setting of its base outside its parameters, with the default.
 pub(super) fn turn_by_type(
     settings: &ConfigSettings,
     all: &mut Architecture,

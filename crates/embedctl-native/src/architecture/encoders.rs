@@ -225,7 +225,7 @@ pub(super) fn nomic_spellings(settings: &ConfigSettings) -> Supported<()> {
         "rotary_emb_interleaved mlp_fc1_bias mlp_fc2_bias qkv_proj_bias causal prenorm
         use_rms_norm parallel_block parallel_block_tied_norm scale_attn_by_inverse_layer_idx
         reorder_and_upcast_attn";
-    // How the layers were computed, not what.
+    // How the layers were computed; no effect on the result.
     const EITHER: &str =
         "dense_seq_output fused_bias_fc fused_dropout_add_ln use_xentropy summary_use_proj";
     let same: [(&'static str, &[Value]); 14] = [

@@ -1,7 +1,7 @@
-//! A model's architecture as data: what config.json says, by `model_type`, and nothing that a name says.
+//! A model's architecture as data, by the settings and `model_type` of config.json and never by a model's name.
 //!
-//! Every function below restates what the class that `AutoModel` would take does with the settings it
-//! reads; [`ConfigSettings::finish`] refuses what none of them has read. The executor knows no model types.
+//! Every function below restates how the class that `AutoModel` would take uses its settings;
+//! [`ConfigSettings::finish`] refuses what none of them has read. The executor knows no model types.
 
 mod common;
 mod decoders;
@@ -23,7 +23,7 @@ use super::settings::{ConfigSettings, Unsupported};
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;
 
-/// What most recent classes with a head call their network.
+/// The name of the network in most recent classes with a head.
 const MODEL: &[&str] = &["model"];
 
 /// Larger heads than any model has.
@@ -49,7 +49,7 @@ pub enum NormKind {
 pub struct NormDescription {
     /// How it works.
     pub kind: NormKind,
-    /// What is added to the variance.
+    /// Added to the variance.
     pub epsilon: f32,
 }
 
@@ -62,20 +62,20 @@ pub struct LearnedPositions {
     pub after: Option<u32>,
 }
 
-/// What happens before the first layer.
+/// The embeddings, before the first layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
     /// Rows of the token table, where they are stated.
     pub vocabulary: Option<usize>,
     /// Its width, which a projection brings to the model's where it differs.
     pub width: usize,
-    /// What token embeddings are multiplied with.
+    /// Factor of token embeddings.
     pub scale: f32,
     /// Learned positions.
     pub positions: Option<LearnedPositions>,
     /// Rows of the table of token types; 0: there is none.
     pub types: usize,
-    /// Rows of the table of tasks, of which every token gets the first; 0: there is none.
+    /// Rows of the table of tasks, whose first row is added to every token; 0: there is none.
     pub tasks: usize,
     /// The norm of the sum.
     pub norm: Option<NormDescription>,
@@ -92,7 +92,7 @@ pub struct AttentionDescription {
     pub key_value_heads: usize,
     /// Width of a head.
     pub head_size: usize,
-    /// What scores are multiplied with.
+    /// Factor of attention scores.
     pub scale: f32,
     /// Whether query, key and value have a bias.
     pub input_bias: bool,
@@ -141,7 +141,7 @@ pub struct Architecture {
     pub model_type: String,
     /// Width of a hidden state.
     pub hidden: usize,
-    /// What comes before the layers.
+    /// The embeddings.
     pub embeddings: Embeddings,
     /// The norm of all layers.
     pub norm: NormDescription,
@@ -157,7 +157,7 @@ pub struct Architecture {
     pub rotary: Vec<Rotary>,
     /// Whether a norm follows the last layer.
     pub final_norm: bool,
-    /// What tensors are called.
+    /// The names of its tensors.
     pub names: &'static TensorNames,
     /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
     /// puts one of them, or nothing, before the names.
@@ -168,7 +168,7 @@ impl Architecture {
     /// Reads `folder`'s config.json.
     ///
     /// # Errors
-    /// If there is none, or it asks for anything that the engine doesn't do exactly; the reason names it.
+    /// If there is none, or it has a setting that the engine does not compute exactly; the reason names the setting.
     pub fn read(folder: &Path) -> Result<Self, Unsupported> {
         let file = folder.join("config.json");
         let refuse = |reason: String| Unsupported {
@@ -178,7 +178,7 @@ impl Architecture {
         let text =
             std::fs::read(&file).map_err(|error| refuse(format!("cannot be read ({error})")))?;
         let value = serde_json::from_slice(&text)
-            .map_err(|error| refuse(format!("is no JSON: {error}")))?;
+            .map_err(|error| refuse(format!("is not JSON: {error}")))?;
         Self::parse(file, value)
     }
 
@@ -217,7 +217,7 @@ impl Architecture {
         };
         if architecture.attention.head_size > MAX_HEAD {
             return Err(settings.refuse(format!(
-                "heads of {} channels are larger than the engine inside takes",
+                "attention heads have {} channels; the native engine supports at most {MAX_HEAD}",
                 architecture.attention.head_size
             )));
         }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use self::packing::{AS_IS, pack_weights, score_top};
 pub use self::scratch::AttentionScratch;
-use self::softmax::{Heavy, KeyWeights, SHORT, mask, soften, take_heavy};
+use self::softmax::{Heavy, KeyWeights, SHORT, exponentiate, mask, take_heavy};
 use super::isa::{Isa, ProductPrecision, with};
 use super::operand::{part, round16};
 use super::simd::Simd;
@@ -21,7 +21,7 @@ use super::tile::{
     Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, TileSums, multiply, split,
 };
 
-/// The shape of attention: what does not depend on the text.
+/// The shape of attention, the same for all texts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
     /// Heads of queries.
@@ -30,7 +30,7 @@ pub struct Attention {
     pub kv_heads: usize,
     /// Channels of a head.
     pub head_width: usize,
-    /// What scores are multiplied with, usually `1 / sqrt(head_width)`; above zero.
+    /// Factor of scores, usually `1 / sqrt(head_width)`; above zero.
     pub scale: f32,
     /// Which keys a query sees.
     pub sight: Sight,
@@ -56,7 +56,7 @@ impl Sight {
 /// Queries, keys or values: token `i`'s heads lie side by side from `data[i * stride]` on.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadsInput<'a> {
-    /// Floats, of which the first belongs to the text's first token.
+    /// Floats from the text's first token on.
     pub data: &'a [f32],
     /// Floats from token to token.
     pub stride: usize,
@@ -217,7 +217,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
 
     /// Asks for a token that will be read next: tokens lie so far apart that no processor foresees them.
     #[inline(always)]
-    fn ahead<S: Simd>(&self, s: S, input: &HeadsInput<'_>, token: usize, head: usize) {
+    fn prefetch_token<S: Simd>(&self, s: S, input: &HeadsInput<'_>, token: usize, head: usize) {
         let from = token * input.stride + head * self.width();
         s.prefetch(input.data.get(from..from + self.width()).unwrap_or(&[]));
     }
@@ -245,7 +245,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         let padded = self.len.next_multiple_of(panel);
 
         for (query, to) in queries.zip(scratch.queries.chunks_exact_mut(steps)) {
-            self.ahead(s, &self.queries, query + rows, head.index);
+            self.prefetch_token(s, &self.queries, query + rows, head.index);
             let query = self.row(&self.queries, query, head.index);
             if D::ARITHMETIC == ProductPrecision::F32 {
                 for (to, x) in to.iter_mut().zip(query) {
@@ -343,12 +343,12 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                 let scores = &mut scores[i * padded + from..][..softened];
                 let power = (worth, shifts[i]);
                 block_sums[i] = match floats {
-                    true => soften::<S, D, true>(s, scores, from, &sights[i], power),
-                    false => soften::<S, D, false>(s, scores, from, &sights[i], power),
+                    true => exponentiate::<S, D, true>(s, scores, from, &sights[i], power),
+                    false => exponentiate::<S, D, false>(s, scores, from, &sights[i], power),
                 };
                 totals[i] += block_sums[i];
             }
-            // What this block's sums, and those before, are multiplied by.
+            // Factors of this block's sums and of the sums before it.
             let mut factors = [1.0; MOST_ROWS];
             let mut before = [1.0; MOST_ROWS];
             scratch.heavy.clear();
@@ -454,7 +454,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
     }
 }
 
-/// A head of queries, and what its integers are worth.
+/// A head of queries, and the value of its integers' steps.
 #[derive(Clone, Copy)]
 struct QueryHead {
     index: usize,

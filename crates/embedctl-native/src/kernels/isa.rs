@@ -21,7 +21,7 @@ pub(super) enum InstructionLevel {
     NeonDot,
 }
 
-/// In what numbers products are computed.
+/// The number format in which products are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProductPrecision {
     /// Single precision: exact.
@@ -34,7 +34,7 @@ pub enum ProductPrecision {
 }
 
 impl Isa {
-    /// The best of this processor, or what the variable `EMBEDCTL_CPU` lowers it to.
+    /// The best of this processor, or the lower one that the variable `EMBEDCTL_CPU` names.
     ///
     /// # Errors
     /// The variable names something that [`Self::named`] doesn't know or that this processor lacks.
@@ -110,8 +110,8 @@ impl Isa {
         }
     }
 
-    /// Whether there are instructions for this arithmetic. Without them it is computed all the same, exactly
-    /// alike but slower than [`ProductPrecision::F32`].
+    /// Whether there are instructions for this arithmetic. Without them the results are the same, but slower than
+    /// [`ProductPrecision::F32`].
     #[must_use]
     pub fn speeds_up(self, arithmetic: ProductPrecision) -> bool {
         match (self.0, arithmetic) {

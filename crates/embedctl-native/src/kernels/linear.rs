@@ -1,4 +1,4 @@
-//! Products of rows and packed weights, and what follows them while the sums are still in the cache.
+//! Products of rows and packed weights, finished while the sums are still in the cache.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::tile::{
     split,
 };
 
-/// What is done with a product `y = x W' + bias`.
+/// The last operation on a product `y = x W' + bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProductFinish {
     /// `out = y`
@@ -163,7 +163,7 @@ impl Call<'_> {
         }
     }
 
-    /// Finishes rows of a tile, `width` values each, of which `outputs` are written.
+    /// Finishes a tile's rows of `width` values each and writes the first `outputs` of each.
     #[inline(always)]
     fn finish<'a, S: Simd>(
         &self,
@@ -282,7 +282,7 @@ struct NoBias([f32; MOST_WIDTH]);
 
 static NO_BIAS: NoBias = NoBias([0.0; MOST_WIDTH]);
 
-/// What a matrix keeps for some packed columns.
+/// Scale, sum of weights and bias of some packed columns.
 #[derive(Clone, Copy)]
 struct PackedColumns<'a> {
     scale: &'a [f32],

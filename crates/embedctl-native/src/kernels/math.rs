@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::isa::{Isa, with};
 use super::simd::{Coefficients, MOST_LANES, Simd};
 
-/// What follows a feed-forward layer's first product.
+/// The activation after a feed-forward layer's first product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `x Φ(x)` by the error function (transformers: `gelu`).
@@ -173,9 +173,9 @@ fn gelu<S: Simd>(s: S, erf: &[S::Table; 7], x: S::F) -> S::F {
     let index = s.truncate(t);
     let u = s.sub(t, s.to_float(index));
     let degree = if S::PIECES == 16 { 4 } else { 6 };
-    let mut p = s.look(erf[degree], index);
+    let mut p = s.look_up(erf[degree], index);
     for d in (0..degree).rev() {
-        p = s.fma(p, u, s.look(erf[d], index));
+        p = s.fma(p, u, s.look_up(erf[d], index));
     }
     s.fma(a, p, s.mul(x, s.splat(0.5)))
 }
@@ -194,9 +194,9 @@ pub(super) fn gelu_coarse<S: Simd>(s: S, tail: &[S::Table; 7], x: S::F) -> S::F 
     let last = (S::PIECES - 1) as f32;
     let index = s.as_int(s.fma(a, s.splat(last / end), s.splat(WHOLE)));
     let degree = coarse_degree(S::PIECES);
-    let mut p = s.look(tail[degree], index);
+    let mut p = s.look_up(tail[degree], index);
     for d in (0..degree).rev() {
-        p = s.fma(p, a, s.look(tail[d], index));
+        p = s.fma(p, a, s.look_up(tail[d], index));
     }
     s.sub(s.max(s.splat(0.0), x), p)
 }
@@ -249,7 +249,7 @@ impl Polynomials {
             column[pieces - 1] = 0.0;
         }
         tables.erf[0][pieces - 1] = 0.5;
-        // Pieces about whole numbers of widths, and the last one zero: what is far away has no tail.
+        // Pieces about whole numbers of widths; the last one is zero, since the function vanishes there.
         let width = f64::from(COARSE_END) / (pieces - 1) as f64;
         let local = pieced(pieces, coarse_degree(pieces), |piece, u| {
             let x = (piece as f64 + u - 0.5) * width;

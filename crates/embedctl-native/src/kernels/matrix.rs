@@ -44,7 +44,7 @@ pub struct Matrix {
     preparation: Option<Preparation>,
 }
 
-/// What an operand must have been converted for.
+/// The matrix properties that an operand is converted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OperandForm {
     isa: Isa,

@@ -14,9 +14,9 @@ use super::tile::Block;
 pub struct Operand {
     /// `steps` dwords for each row, a float, a pair or a quad each.
     data: CacheLines,
-    /// What one step of a row's integers is worth.
+    /// The value of one step of each row's integers.
     scale: Vec<f32>,
-    /// What a row's integer zero stands for.
+    /// The value of each row's integer zero.
     base: Vec<f32>,
     /// One row on its way through the preparation.
     prepared: CacheLines,
@@ -199,9 +199,9 @@ fn add_squares<S: Simd>(s: S, squares: &mut [S::F; 2], values: [S::F; 2]) {
 /// How numbers become integers.
 #[derive(Clone, Copy)]
 pub(super) struct IntegerStep {
-    /// What they are multiplied by before they are rounded.
+    /// The factor before rounding.
     pub(super) factor: f32,
-    /// What one step of the integers is worth: NaN if one of the numbers is NaN or infinite.
+    /// The value of one step of the integers: NaN if one of the numbers is NaN or infinite.
     pub(super) worth: f32,
 }
 
@@ -291,7 +291,7 @@ pub(super) fn round16<S: Simd>(s: S, x: &[f32], factor: S::F, out: &mut [i32]) {
     }
 }
 
-/// The vector at `from` of a row that may end before or within it: `rest` stands for what is missing.
+/// The vector at `from` of a row that may end before or within it; missing lanes are `rest`.
 #[inline(always)]
 pub(super) fn part<S: Simd>(s: S, row: &[f32], from: usize, rest: f32) -> S::F {
     match row.get(from..from + S::LANES) {

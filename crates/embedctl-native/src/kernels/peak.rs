@@ -1,4 +1,4 @@
-//! How fast the instructions of products are by themselves: what the engine's speed is compared with.
+//! The peak speed of the products' instructions, as a bound for the engine's speed.
 
 use std::hint::black_box;
 

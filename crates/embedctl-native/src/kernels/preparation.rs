@@ -1,5 +1,5 @@
-//! What is done to a row before it is rounded to 8 bits, and its inverse in the weights: products stay what
-//! they were, and rounding errors shrink.
+//! The change to a row before it is rounded to 8 bits, and its inverse in the weights: products stay the same, and
+//! rounding errors shrink.
 //!
 //! - *Balancing* (SmoothQuant, exponent 1/2): channels with large activations are divided by a factor that the
 //!   weights are multiplied with, so that neither side has all of the outliers.
@@ -15,7 +15,7 @@ use super::simd::{MOST_LANES, Simd};
 /// A change of the row's channels.
 #[derive(Debug, Clone)]
 pub(super) struct Preparation {
-    /// What each channel is multiplied by; ones where nothing is balanced.
+    /// Each channel's factor; 1 where nothing is balanced.
     factors: CacheLines,
     group: usize,
     /// Groups of a block, a power of two; and the number of blocks, odd.
@@ -76,8 +76,8 @@ impl Preparation {
         }
     }
 
-    /// Butterflies from distances of `half` groups on, and reflection, in place. Three butterflies at a time
-    /// stay in registers; those that are left over share a pass with the reflection.
+    /// Butterflies from distances of `half` groups on, and reflection, in place. Three butterflies at a time stay in
+    /// registers; the rest share a pass with the reflection.
     #[inline(always)]
     fn mix<S: Simd>(&self, s: S, x: &mut [f32], mut half: usize) -> Range<S> {
         if self.group < MOST_LANES {

@@ -53,18 +53,18 @@ impl Dot for Quads {
 pub(super) const MOST_ROWS: usize = 12;
 pub(super) const MOST_WIDTH: usize = 4 * MOST_LANES;
 
-/// What becomes of a tile's sums.
+/// The last step of a tile: how its sums are stored.
 pub(super) trait TileEnd: Copy {
     /// Whether tiles are `S::PANEL` vectors wide, else two.
     const WIDE: bool;
-    /// What all rows of a vector share.
+    /// Values of a vector's columns, shared by all its rows.
     type Column<S: Simd>: Copy;
-    /// The same, checked to hold what a tile of `rows` rows asks for.
+    /// Checks that it holds enough for a tile of `rows` rows.
     fn of<S: Simd, D: Dot>(self, rows: usize) -> Self;
     fn column<S: Simd>(self, s: S, vector: usize) -> Self::Column<S>;
-    /// What is stored for the sums of a row.
+    /// The values to store for the sums of a row.
     fn end<S: Simd, D: Dot>(self, s: S, column: Self::Column<S>, row: usize, sums: S::I) -> S::I;
-    /// Whether it is added, as floats, to what is there.
+    /// Whether they are added, as floats, to the values in place.
     fn adds(self) -> bool;
 }
 
@@ -108,15 +108,15 @@ impl TileSums {
     }
 }
 
-/// Rows of dwords, `stride` apart, of which some columns count.
+/// Rows of dwords, `stride` apart; a part of their columns is used.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
     pub(super) data: &'a [i32],
     pub(super) stride: usize,
 }
 
-/// What will be multiplied next, and is asked for meanwhile: processors foresee a panel's rows but not that
-/// another panel follows, and weights that no cache of the core's own holds would be waited for.
+/// The next operand, prefetched meanwhile: processors foresee a panel's rows but not the next panel, and would wait for
+/// weights outside the core's own caches.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Next {
     /// Dwords from the first of `b`.
@@ -159,7 +159,8 @@ pub(super) fn multiply<S: Simd, D: Dot, E: TileEnd>(
     macro_rules! tiles {
         ($vectors:literal: $($rows:literal)*) => {
             match rows {
-                // SAFETY: asserted above: `a` and `out` hold `rows` rows and `b` `steps` rows of what is used of them.
+                // SAFETY: asserted above: `a` and `out` hold `rows` rows and `b` holds `steps` rows, as far as they are
+                // used.
                 $($rows => unsafe { tile::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride) },)*
                 _ => unreachable!("no more rows than asserted"),
             }
@@ -253,7 +254,7 @@ unsafe fn tile<S: Simd, D: Dot, E: TileEnd, const ROWS: usize, const VECTORS: us
             }
         }
     }
-    // Vector by vector: what its rows share is loaded once.
+    // Vector by vector: the values that its rows share are loaded once.
     let (end, out) = (end.of::<S, D>(ROWS), out.as_mut_ptr());
     macro_rules! ends {
         ($j:literal: $($i:literal)*) => {

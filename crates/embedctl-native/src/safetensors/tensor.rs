@@ -62,7 +62,7 @@ impl<'a> Tensor<'a> {
         self.extent.bytes.len()
     }
 
-    /// The element type, where it is one that is read.
+    /// The element type, if it is supported.
     #[must_use]
     pub fn element(&self) -> Option<Element> {
         self.extent.element.as_ref().ok().copied()
@@ -94,7 +94,7 @@ impl<'a> Tensor<'a> {
     /// All elements as f32.
     ///
     /// # Errors
-    /// If the tensor is no floating-point one, or holds NaN or infinity.
+    /// If its elements are not floating-point numbers, or one is NaN or infinite.
     pub fn floats(&self) -> Result<Vec<f32>> {
         // Only a shape of elements that are read was compared with the bytes.
         let size = self.floating()?.size();
@@ -138,10 +138,10 @@ impl<'a> Tensor<'a> {
     /// All elements as integers.
     ///
     /// # Errors
-    /// If the tensor is no integer one, or the file cannot be read.
+    /// If its elements are not integers, or the file cannot be read.
     pub fn integers(&self) -> Result<Vec<i64>> {
         let Some(element @ (Element::I64 | Element::I32)) = self.element() else {
-            return Err(self.unread());
+            return Err(self.unsupported_element());
         };
         let mut data = vec![0; self.stored_bytes()];
         self.bytes(0, &mut data)?;
@@ -154,10 +154,10 @@ impl<'a> Tensor<'a> {
     fn floating(&self) -> Result<Element> {
         self.element()
             .filter(|element| !matches!(element, Element::I64 | Element::I32 | Element::I8))
-            .ok_or_else(|| self.unread())
+            .ok_or_else(|| self.unsupported_element())
     }
 
-    fn unread(&self) -> Error {
+    fn unsupported_element(&self) -> Error {
         let element = match &self.extent.element {
             Ok(element) => format!("{element:?}"),
             Err(name) => name.clone(),
@@ -197,7 +197,7 @@ impl ElementTable {
             .ok_or_else(|| missing(checkpoint, name))?;
         let &[own_rows, own_width] = tensor.shape() else {
             return Err(tensor.wrong(format!(
-                "has the shape {:?}, which is no table",
+                "has the shape {:?}, which is not a table",
                 tensor.shape()
             )));
         };
@@ -205,7 +205,7 @@ impl ElementTable {
         let element = tensor
             .element()
             .filter(|element| !matches!(element, Element::I64 | Element::I32 | Element::F64))
-            .ok_or_else(|| tensor.unread())?;
+            .ok_or_else(|| tensor.unsupported_element())?;
         let mut data = vec![0; tensor.stored_bytes()];
         let mut place = 0;
         for chunk in data.chunks_mut(CHUNK) {

@@ -136,13 +136,13 @@ fn a_file_that_is_written_to_or_cut_while_it_is_read_is_an_error_and_no_signal()
         let table = ElementTable::open(&checkpoint, "table", None, None).unwrap();
         checkpoint.check_unchanged().unwrap();
         change();
-        // What was read is what it was.
+        // Elements read before the change stay the same.
         let mut row = vec![0.0; 300];
         for index in [0, 57, 99] {
             table.row(index, &mut row);
             assert!(row.iter().all(|value| *value == 1.5), "{name}");
         }
-        // What is read now is refused at once, or at the end.
+        // A read now is refused at once, or by the check at the end.
         let read = checkpoint.get("a").unwrap().floats();
         let refused = [read.map(drop), checkpoint.check_unchanged()];
         let errors = refused.into_iter().filter_map(std::result::Result::err);

@@ -1,4 +1,4 @@
-//! Apple's GPUs, as `system_profiler` lists them: it comes with macOS and knows what Metal knows.
+//! Apple's GPUs, as `system_profiler` lists them: it comes with macOS and has Metal's information.
 
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ struct MetalDevice {
     sppci_model: Option<String>,
     #[serde(default)]
     spdisplays_vendor: Option<String>,
-    /// `8 GB`; Apple's own have the machine's memory and say nothing.
+    /// `8 GB`; absent for Apple's own GPUs, which share the machine's memory.
     #[serde(default)]
     spdisplays_vram: Option<String>,
     #[serde(default)]

@@ -1,9 +1,9 @@
-//! One list of GPUs from two sources: Windows knows them all and what DirectML calls them, NVIDIA's driver
-//! knows more about its own and what CUDA calls them.
+//! One list of GPUs from two sources: Windows knows all of them and DirectML's numbers, NVIDIA's driver knows more
+//! about its own and CUDA's numbers.
 
 use super::Gpu;
 
-/// `listed` in its order, with what `known` has to say about each; what is only `known` follows.
+/// The GPUs `listed` in their order, with the details in `known`, then GPUs that are only in `known`.
 pub(super) fn merge(listed: Vec<Gpu>, mut known: Vec<Gpu>) -> Vec<Gpu> {
     let mut gpus: Vec<Gpu> = listed
         .into_iter()

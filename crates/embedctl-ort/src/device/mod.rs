@@ -1,9 +1,8 @@
-//! What hardware is here, and what can be done with it.
+//! The machine's hardware, and its use for embedding.
 //!
-//! [`Hardware::detect`] asks the system: `/proc` and `/sys` on Linux, DXGI on Windows, `system_profiler` on
-//! macOS, and NVIDIA's own library wherever its driver is. Nothing is needed to be installed, nothing here
-//! fails: what cannot be found out is `None`. Everything that is read from files is parsed by functions of
-//! a root folder or of a text, so that machines that are not at hand can be tested.
+//! [`Hardware::detect`] asks the system: `/proc` and `/sys` on Linux, DXGI on Windows, `system_profiler` on macOS, and
+//! NVIDIA's own library wherever its driver is. Nothing needs to be installed and nothing fails: unknown values are
+//! `None`. Files are parsed by functions of a root folder or a text, so that other machines can be tested.
 
 #[cfg(any(target_os = "macos", test))]
 mod macos;
@@ -32,7 +31,7 @@ pub use vulkan::{Vulkan, VulkanDriver};
 #[cfg(windows)]
 pub use windows::adapter_index;
 
-/// How much memory this process holds on GPUs: nobody tells here.
+/// The memory that this process holds on GPUs: unknown on this system.
 #[cfg(not(any(target_os = "linux", windows)))]
 pub struct HeldMemory;
 
@@ -60,7 +59,7 @@ pub struct Hardware {
     pub npus: Vec<Npu>,
     /// NVIDIA's driver, if its library is here.
     pub nvidia: Option<NvidiaDriver>,
-    /// What WebGPU needs on Linux; `None` where it needs something else.
+    /// Vulkan, which WebGPU needs on Linux; `None` on other systems.
     pub vulkan: Option<Vulkan>,
 }
 
@@ -94,10 +93,10 @@ impl Vendor {
 /// A graphics processor.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Gpu {
-    /// What `--device` calls it with the providers of its vendor (CUDA and TensorRT, MIGraphX); `None`
-    /// where they cannot see it, or where there are none.
+    /// Its device number for the providers of its vendor (CUDA and TensorRT, MIGraphX); `None` if they cannot see it,
+    /// or there are none.
     pub number: Option<u32>,
-    /// What `--device` calls it with DirectML: the one with the most memory of its own is 0.
+    /// Its device number for DirectML: the GPU with the most memory of its own is 0.
     pub directml_number: Option<u32>,
     /// Its name.
     pub name: String,
@@ -105,11 +104,11 @@ pub struct Gpu {
     pub vendor: Vendor,
     /// Its own memory in bytes.
     pub memory: Option<u64>,
-    /// How much of that nobody uses, in bytes.
+    /// Free bytes of that memory.
     pub memory_free: Option<u64>,
-    /// How busy it was of late, in percent.
+    /// Its recent utilization, in percent.
     pub utilization: Option<u32>,
-    /// What it can compute: NVIDIA's compute capability (`9.0`), AMD's target (`gfx1100`).
+    /// Its architecture: NVIDIA's compute capability (`9.0`), AMD's target (`gfx1100`).
     pub architecture: Option<String>,
     /// NVIDIA's name for this very piece: `GPU-…`.
     pub uuid: Option<String>,
@@ -117,12 +116,12 @@ pub struct Gpu {
     pub pci_address: Option<String>,
     /// The kernel's driver for it.
     pub driver: Option<String>,
-    /// Why it cannot be used, or not by everything.
+    /// Why it cannot be used, or not by all providers.
     pub problem: Option<GpuProblem>,
 }
 
 impl Gpu {
-    /// A device of which nothing else is known yet.
+    /// A device without further details.
     #[must_use]
     pub fn new(vendor: Vendor, name: String) -> Self {
         Self {
@@ -153,7 +152,7 @@ pub struct NvidiaDriver {
     pub version: Option<String>,
     /// The newest CUDA that it runs: `13.0`.
     pub cuda: Option<String>,
-    /// What is wrong with it, or should be known about it.
+    /// A problem with it, or a remark.
     pub problem: Option<String>,
 }
 
@@ -166,8 +165,8 @@ impl NvidiaDriver {
 }
 
 impl Hardware {
-    /// Looks at this machine. Takes some milliseconds; where NVIDIA's driver has to wake up a device,
-    /// some tenths of a second.
+    /// Detects this machine's hardware. Takes some milliseconds, or some tenths of a second if NVIDIA's driver has to
+    /// wake up a device.
     #[must_use]
     pub fn detect() -> Self {
         let (cpu, memory) = processor_and_memory();

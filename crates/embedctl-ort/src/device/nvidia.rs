@@ -9,9 +9,8 @@ use nvml_wrapper::{Device, Nvml};
 use super::visible::cuda_numbers;
 use super::{Gpu, GpuProblem, NvidiaDriver, Vendor};
 
-/// Where the library lies, beyond the loader's own search. Under Windows' Linux (WSL) the driver is
-/// Windows' own, in a folder that not every loader is told of; the last is where old Windows drivers have
-/// it.
+/// Where the library lies, beyond the loader's own search. Under Windows' Linux (WSL) the driver is Windows' own, in a
+/// folder that is not in every loader's search path; the last folder is that of old Windows drivers.
 #[cfg(target_os = "linux")]
 const PLACES: [&str; 3] = [
     "libnvidia-ml.so.1",
@@ -28,8 +27,8 @@ const PLACES: [&str; 2] = [
 pub(super) fn ask() -> Option<(NvidiaDriver, Vec<Gpu>)> {
     match load() {
         Ok(nvml) => Some(describe(&nvml)),
-        // The library is there, but the driver behind it is not as it should be: not loaded, or another
-        // version than the library (after an update without a restart).
+        // The library is installed, but the driver is not loaded, or has another version than the library (after an
+        // update without a restart).
         Err(failure) => {
             let driver = NvidiaDriver {
                 problem: Some(words(&failure?)),
@@ -40,7 +39,7 @@ pub(super) fn ask() -> Option<(NvidiaDriver, Vec<Gpu>)> {
     }
 }
 
-/// The management library; where it cannot be used, why, and nothing if it is not here.
+/// The management library, or why it cannot be used; `None` if it is not installed.
 fn load() -> Result<Nvml, Option<NvmlError>> {
     let mut failure = None;
     for place in PLACES {
@@ -53,15 +52,15 @@ fn load() -> Result<Nvml, Option<NvmlError>> {
     Err(failure)
 }
 
-/// How much memory this process holds on NVIDIA's GPUs.
+/// The memory that this process holds on NVIDIA's GPUs.
 pub struct HeldMemory {
     nvml: Nvml,
-    /// Bytes in use on all GPUs, whoever uses them, when the watch began.
+    /// Bytes in use on all GPUs, by all processes, when the watch began.
     before: u64,
 }
 
 impl HeldMemory {
-    /// Begins to watch, before this process takes any; `None` if there is no driver.
+    /// Begins to watch, before this process uses a GPU; `None` if there is no driver.
     #[must_use]
     pub fn watch() -> Option<Self> {
         let nvml = load().ok()?;
@@ -69,8 +68,8 @@ impl HeldMemory {
         Some(Self { nvml, before })
     }
 
-    /// Bytes that this process holds now. In a container the driver may not know it under its number; then
-    /// what all processes hold more than when the watch began.
+    /// Bytes that this process holds now. In a container the driver may not know this process's number; then the
+    /// increase over all processes since the watch began.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let own = std::process::id();
@@ -146,7 +145,7 @@ fn reordered(gpus: &[Gpu]) -> Option<String> {
     let differ = gpus.windows(2).any(|pair| pair[0].name != pair[1].name);
     (differ && !by_bus).then(|| {
         "CUDA numbers differing GPUs fastest first; set CUDA_DEVICE_ORDER=PCI_BUS_ID to make its \
-         numbers those that are shown here"
+         numbers the numbers shown here"
             .to_owned()
     })
 }

@@ -9,8 +9,8 @@ use super::pci_names;
 use super::{Gpu, GpuProblem, Npu, Vendor};
 use embedctl_common::folder::children;
 
-/// The GPUs; `root` stands for `/`. Only those of makers whose GPUs compute: every server has a chip for
-/// its console.
+/// The GPUs; `root` stands for `/`. Only GPUs of makers with compute support: every server also has a chip for its
+/// console.
 pub(super) fn gpus(root: &Path) -> Vec<Gpu> {
     let nodes = compute_nodes(root);
     let mut names = None;
@@ -21,7 +21,7 @@ pub(super) fn gpus(root: &Path) -> Vec<Gpu> {
             let vendor = Vendor::of_pci(vendor_number);
             let class = hexadecimal(folder, "class")? >> 16;
             let computes = match vendor {
-                // AMD's largest call themselves processing accelerators.
+                // AMD's largest have the class of processing accelerators.
                 Vendor::Amd => class == 0x03 || class == 0x12,
                 Vendor::Nvidia | Vendor::Intel => class == 0x03,
                 Vendor::Apple | Vendor::Other => false,
@@ -89,7 +89,7 @@ pub(super) fn npus(root: &Path) -> Vec<Npu> {
 struct ComputeNode {
     /// Its number among GPUs, which is that of ROCm.
     number: u32,
-    /// What code is compiled for: `gfx1100`.
+    /// The target of its code: `gfx1100`.
     target: Option<String>,
 }
 

@@ -19,7 +19,7 @@ pub(super) fn list(root: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// The name of a device: what people call it, where the list has that in brackets behind the chip's name.
+/// The name of a device: its product name, if the list has one in brackets behind the chip's name.
 ///
 /// A vendor's line starts with its number, the lines of its devices with a tab and theirs, and those of
 /// makers of cards with two.

@@ -1,4 +1,4 @@
-//! Why a graphics processor cannot be used: what the system shows of it.
+//! Why a graphics processor cannot be used, as far as the system shows.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::Vendor;
 
-/// Why a device cannot be used, or not by everything. As JSON its sentence.
+/// Why a device cannot be used, or not by all providers. In JSON a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GpuProblem {

@@ -1,10 +1,9 @@
-//! What CUDA calls the GPUs that NVIDIA's library lists: `CUDA_VISIBLE_DEVICES` hides and renumbers them.
+//! CUDA's numbers of the GPUs that NVIDIA's library lists: `CUDA_VISIBLE_DEVICES` hides and renumbers them.
 
 /// CUDA's number for each of the devices `uuids`, which stand in the order of the PCI bus; `None` for one
 /// that `mask`, the value of `CUDA_VISIBLE_DEVICES`, hides.
 ///
-/// The mask is a list of numbers and of beginnings of UUIDs. CUDA reads it up to the first entry that
-/// means nothing to it.
+/// The mask is a list of numbers and of beginnings of UUIDs. CUDA reads it up to the first invalid entry.
 pub(super) fn cuda_numbers(mask: Option<&str>, uuids: &[&str]) -> Vec<Option<u32>> {
     let Some(mask) = mask else {
         return (0..).map(Some).take(uuids.len()).collect();
@@ -13,7 +12,7 @@ pub(super) fn cuda_numbers(mask: Option<&str>, uuids: &[&str]) -> Vec<Option<u32
     for (number, entry) in (0..).zip(mask.split(',').map(str::trim)) {
         let index = match entry.parse::<usize>() {
             Ok(index) => index,
-            // A slice of a device: it takes a number, but which device it belongs to doesn't show.
+            // A slice of a device: it takes a number, but its device is unknown.
             Err(_) if entry.starts_with("MIG-") => continue,
             Err(_) if entry.starts_with("GPU-") => {
                 let mut matches = (0..uuids.len()).filter(|&index| uuids[index].starts_with(entry));

@@ -17,8 +17,7 @@ pub(super) fn gpus() -> Vec<Gpu> {
     adapters().into_iter().map(|adapter| adapter.gpu).collect()
 }
 
-/// DXGI's index of the adapter that is device `number` here: DirectML wants the former, people mean the
-/// latter.
+/// DXGI's index of the adapter that is device `number` here: DirectML takes the former, users give the latter.
 #[must_use]
 pub fn adapter_index(number: u32) -> Option<u32> {
     let adapters = adapters();

@@ -3,16 +3,16 @@
 use crate::padded::PaddedBatch;
 use embedctl_model::PositionIds;
 
-/// One declared input of the graph and what it is fed with.
+/// One declared input of the graph and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphInput {
     /// Name in the graph.
     pub name: String,
-    /// What to feed.
+    /// Its content.
     pub feed: InputFeed,
 }
 
-/// What an input is fed with, in the element type that the graph declares.
+/// The content of an input, in the element type that the graph declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputFeed {
     /// Integers of shape `[rows, length]`; [`Tokens::fill`] makes them.
@@ -61,7 +61,7 @@ pub enum PastDim {
     Rows,
     /// The number of tokens in the cache: 0.
     Tokens,
-    /// What the graph says.
+    /// A size fixed by the graph.
     Fixed(usize),
 }
 

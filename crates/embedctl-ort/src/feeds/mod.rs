@@ -1,7 +1,7 @@
-//! What a graph is fed with, and which of its outputs is read: decided once, by name and type.
+//! The contents of a graph's inputs and the output to read: decided once, by name and type.
 //!
-//! Both engines work from the same [`Feeds`], so that they cannot come to different conclusions about a
-//! model. Nothing is guessed: an input whose meaning is not known here is an error that names it.
+//! Both engines work from the same [`Feeds`], so that they cannot come to different conclusions about a model. Nothing
+//! is guessed: an unknown input is an error that names it.
 
 mod input;
 #[cfg(test)]
@@ -15,11 +15,11 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MODEL_FILE;
 use embedctl_model::{ElementType, Graph, Model, OutputChoice, PositionIds, Value};
 
-/// Names that are understood, as they are listed to people.
+/// Supported input names, as messages list them.
 const SUPPORTED: &str = "input_ids, attention_mask, token_type_ids, position_ids, \
      past_key_values.*, use_cache_branch";
 
-/// What helps where a graph cannot be fed.
+/// The remedy for a graph that cannot be fed.
 fn another_file() -> String {
     format!(
         "name another ONNX file of the model with {MODEL_FILE}, or export it anew with dynamic axes"
@@ -35,7 +35,7 @@ pub(crate) struct Feeds {
     pub output: OutputChoice,
     /// Its element type.
     pub element: ElementType,
-    /// What rows are padded with.
+    /// The id that rows are padded with.
     pub padding_id: u32,
     /// Rows of a batch at most, where the graph itself fixes them (to 1).
     pub max_rows: Option<usize>,

@@ -1,4 +1,4 @@
-//! What is understood of a graph, and what is refused.
+//! Graphs that can be fed, and refused ones.
 
 use super::*;
 

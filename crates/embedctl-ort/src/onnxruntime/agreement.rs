@@ -1,7 +1,7 @@
-//! Whether a provider computes what the CPU does.
+//! The check that a provider gives the CPU's results.
 //!
-//! A kernel that is wrong gives plausible vectors, and nobody would notice: ONNX Runtime 1.27 combines masks
-//! wrongly on WebGPU, for one, and so every model with local attention. So a sample is run on both.
+//! A wrong kernel gives plausible vectors, so its errors would go unnoticed. For example, ONNX Runtime 1.27 combines
+//! masks wrongly on WebGPU, and so computes every model with local attention wrongly. So a sample is run on both.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -17,17 +17,16 @@ use embedctl_common::setting::{MODEL_FILE, PROVIDER};
 use embedctl_model::batch::Batch;
 use embedctl_model::{Model, Onnx};
 
-/// Below this a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
+/// Below this cosine a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
 
 /// The same where arithmetic is meant to be rough: bfloat16, integers.
 const LEAST_ROUGH: f64 = 0.98;
 
-/// Tokens of the sample's rows: more than the windows of local attention, and a multiple of what kernels
-/// take at a time.
+/// Tokens of the sample's rows: more than the windows of local attention, and a multiple of the kernels' blocks.
 const LENGTH: usize = 160;
 
-/// Weights above this size (of the files) are not loaded a second time for it.
+/// Models whose files are larger are not loaded a second time for the check.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same

@@ -1,8 +1,8 @@
 //! Inputs and outputs bound to a device's memory, for providers that have their own.
 //!
-//! What does not change from batch to batch (`token_type_ids`, empty caches) is sent to the device once
-//! for each shape. The output is asked for in memory that the processor can read and the device can write
-//! to at full speed, where the provider has such memory.
+//! Inputs that do not change from batch to batch (`token_type_ids`, empty caches) are sent to the device once for each
+//! shape. The output is asked for in memory that the processor can read and the device can write to at full speed,
+//! where the provider has such memory.
 
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{IoBinding, Session};
@@ -21,7 +21,7 @@ pub(super) enum OutputMemory {
 }
 
 impl OutputMemory {
-    /// What to try for `provider`, the best first.
+    /// The places to try for `provider`, the best first.
     pub(super) fn candidates(provider: Provider, device: u32) -> Vec<Self> {
         match (provider, i32::try_from(device)) {
             (Provider::Cuda | Provider::TensorRt, Ok(device)) => {

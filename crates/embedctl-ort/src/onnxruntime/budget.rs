@@ -1,7 +1,7 @@
-//! The token budget that suits a device, found by running batches of growing size on it.
+//! The best token budget for a device, found by running batches of growing size.
 //!
-//! Batches double until a step gains less than a twentieth, memory runs out, or the next step would take
-//! longer than finding out is worth.
+//! Batches double until a step gains less than a twentieth, memory runs out, or the next step would exceed the time
+//! limit.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const TIME: Duration = Duration::from_secs(3);
 /// Runs of a batch of one size: the first pays for its memory, the best of the others counts.
 const RUNS: u32 = 3;
 
-/// The budget for rows of `length` tokens, of which `most_rows` fit into a batch; `None` where not even
-/// the smallest batch runs. `sample` makes a batch of so many rows, `run` runs it and says how long that took.
+/// The budget for rows of `length` tokens, at most `most_rows` in a batch; `None` if not even the smallest batch runs.
+/// `sample` makes a batch of so many rows, `run` runs it and says how long that took.
 pub(super) fn measure(
     length: usize,
     most_rows: usize,

@@ -1,4 +1,4 @@
-//! Constants that bfloat16 has no number for.
+//! Constants beyond the range of bfloat16.
 //!
 //! Older exports hide padding by `(1 - mask) × c`, with c the least number of float32. In bfloat16 that becomes
 //! -∞, 0 × -∞ is NaN, and attention is lost: OpenVINO 2025.4 computes MiniLM with cosines about 0.3 so. The
@@ -26,7 +26,7 @@ pub(super) fn clamp(model: &mut [u8]) -> Result<usize, String> {
     Ok(found.len())
 }
 
-/// Tells `beyond` of every number in a message that is beyond the range.
+/// Calls `beyond` for every number in a message that is beyond the range.
 fn collect<'a>(
     kind: MessageKind,
     message: &'a [u8],

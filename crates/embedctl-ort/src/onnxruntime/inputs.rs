@@ -12,7 +12,7 @@ use crate::feeds::{Feeds, InputFeed, PastDim, PastElement, Tokens, Width};
 use crate::padded::PaddedBatch;
 use embedctl_model::PoolingMode;
 
-/// What is read from a session.
+/// The output that is read from a session.
 #[derive(Clone)]
 pub(super) struct SessionReading {
     /// Inputs, and the output that the model's files name.

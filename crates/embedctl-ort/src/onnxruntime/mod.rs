@@ -1,9 +1,9 @@
 //! Running models with ONNX Runtime, in sessions of the library that [`crate::runtime`] has chosen.
 //!
-//! [`opener`] makes sessions, [`proof`] makes sure that a provider does the work and [`agreement`] that it
-//! does it right. [`session`] runs batches: on the processor one session a worker, over one copy of the
-//! [`weights`]; on a device one session that its workers share, with pooling in the graph ([`pooled`]) and
-//! tensors bound to the device's memory ([`binding`]).
+//! [`opener`] makes sessions, [`proof`] checks that a provider does the work, and [`agreement`] that its results are
+//! right. [`session`] runs batches: on the processor one session a worker, over one copy of the [`weights`]; on a
+//! device one session that its workers share, with pooling in the graph ([`pooled`]) and tensors bound to the device's
+//! memory ([`binding`]).
 
 mod agreement;
 mod binding;
@@ -104,7 +104,7 @@ fn on_processor(
         ) {
             Ok(sessions) => shared = Some(sessions),
             Err(_) if opener.cancel.is_cancelled() => return Err(Error::interrupted()),
-            // Works without, too, in more memory. If the model is at fault, loading it will say so.
+            // Sessions work without, too, in more memory. If the model is at fault, loading it reports that.
             Err(reason) => info.passed_over.push(PassedOver {
                 candidate: "weights shared between workers".into(),
                 reason,
@@ -162,7 +162,7 @@ fn on_devices(
                     && options.all_devices
                     && !sessions.is_empty() =>
             {
-                // Devices are counted by trying: this is the first number that there is none for.
+                // Devices are counted by trying: this is the first number without a device.
                 info.passed_over.push(PassedOver {
                     candidate: format!("{} device {number}", opener.provider),
                     reason: error.to_string(),
@@ -242,7 +242,7 @@ enum Sessions {
     Own {
         /// Made at opening, for the workers that were announced.
         ready: Mutex<Vec<Arc<Mutex<Session>>>>,
-        /// What they run on, where they share.
+        /// The weights that they share, if they do.
         weights: Option<Arc<SharedWeights>>,
         /// Makes more.
         opener: Box<Opener>,

@@ -35,7 +35,7 @@ const MOST_DEVICES: u32 = 64;
 /// (their float operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
 const SLOW_WHEN_QUANTIZED: &str = "SkipLayerNormFusion;BiasGeluFusion";
 
-/// What it takes to make a session.
+/// The parts needed to make a session.
 pub(super) struct Opener {
     library: Library,
     pub provider: Provider,
@@ -45,12 +45,12 @@ pub(super) struct Opener {
     source: GraphSource,
     pub reading: SessionReading,
     operators: BTreeSet<String>,
-    /// Of the first session that was proved.
+    /// The matrix products that the first proved session left to the CPU.
     products_on_cpu: OnceLock<usize>,
     pub cancel: CancelToken,
 }
 
-/// A session whose provider was seen to do the work.
+/// A session whose provider was proved to do the work.
 pub(super) struct Proved {
     pub session: Session,
     pub placement: Vec<Placed>,
@@ -150,7 +150,7 @@ impl Opener {
         Ok(builder)
     }
 
-    /// Numbers of the devices to open, as asked for.
+    /// Numbers of the devices to open, as the user gave them.
     pub(super) fn devices(&self, options: &EngineOptions) -> Result<Vec<u32>> {
         if !self.kind.numbered {
             single_device(self.provider, options)?;
@@ -265,8 +265,7 @@ impl Opener {
         self.source.load(builder, &self.cancel).ok()
     }
 
-    /// Binds `worker`'s tensors as well as the provider bears it: what fails with a first batch is not
-    /// tried again with a real one.
+    /// Binds `worker`'s tensors in the best way that works for a first batch.
     fn bind(&self, worker: &mut OrtWorker, batch: &Batch, number: u32) -> Option<OutputMemory> {
         OutputMemory::candidates(self.provider, number)
             .into_iter()
@@ -293,7 +292,7 @@ impl Opener {
                 let cause = remedy::complete(self.provider, &reason, &self.library);
                 provider_error(Cause {
                     reason: format!(
-                        "the provider {} cannot be had from {}: {}",
+                        "the provider {} is not available from {}: {}",
                         self.provider,
                         plugin.unwrap_or(&self.library.path).display(),
                         cause.reason
@@ -313,8 +312,8 @@ impl Opener {
         Ok(session)
     }
 
-    /// ONNX Runtime's words, and what to do where the library is too old for the model. On the CPU the
-    /// model is at fault; another provider may have reasons of its own.
+    /// ONNX Runtime's message, with a remedy if the library is too old for the model. On the CPU the model is at fault;
+    /// another provider may have reasons of its own.
     fn refused(&self, error: &ort::Error) -> Error {
         if self.cancel.is_cancelled() {
             return Error::interrupted();

@@ -157,7 +157,7 @@ fn addition(states: &str, element: ElementType, modes: &[PoolingMode], opset: i6
             vec![int("axis", 1)],
         );
     }
-    // 0 keeps the rows, -1 takes what is left.
+    // 0 keeps the rows, -1 takes all other elements.
     let flat = addition.add_integers("flat", &[0, -1]);
     addition.node.push(Node {
         input: vec![joined, flat],

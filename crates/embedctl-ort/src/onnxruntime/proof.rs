@@ -1,8 +1,8 @@
-//! The proof that a provider does the work that is done in its name.
+//! The proof that a provider itself does the work.
 //!
-//! ONNX Runtime gives every node that a provider doesn't take to the CPU, and says nothing. So one short
-//! batch is run under the profiler before the first real one: where matrix products ran is then known.
-//! Shape arithmetic belongs on the CPU; more than a twentieth of the products there is a failure.
+//! ONNX Runtime silently gives every node that a provider does not take to the CPU. So one short batch is run under the
+//! profiler before the first real one, to see where matrix products ran. Shape arithmetic belongs on the CPU; more than
+//! a twentieth of the products there is a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Profiling {
         Ok((builder, Self { folder }))
     }
 
-    /// Runs a batch, the second of two: the first pays for what is done once. Returns what ran where.
+    /// Runs two batches and returns the providers of the second one's nodes: the first includes one-time work.
     ///
     /// # Errors
     /// If a batch fails, in the library's own words, or the profile is not readable.
@@ -70,7 +70,7 @@ impl Profiling {
         placement::last_run(&profile)
     }
 
-    /// The profile: where the library says that it is, or the one file in the folder that is none of ours.
+    /// The profile: the file that the library names, or the one file in the folder that is not ours.
     fn written(&self, named: &Path) -> PathBuf {
         if named.is_file() {
             return named.to_path_buf();
@@ -88,7 +88,7 @@ impl Profiling {
 /// A short batch of plausible token ids: no more rows and tokens than the model takes.
 pub(super) fn sample(model: &Model, rows: usize, length: usize) -> Batch {
     let length = length.min(model.config.max_length).max(1);
-    // Any id will do that is none of padding, and low ids exist in every vocabulary.
+    // Any id except padding's works, and low ids exist in every vocabulary.
     let id = |index: usize| {
         let id = 5 + u32::try_from(index % 90).expect("below 90");
         if id == model.config.padding_id { 4 } else { id }
@@ -115,10 +115,10 @@ pub(super) fn products_on_cpu(assigned: &[AssignedNode]) -> usize {
         .count()
 }
 
-/// What each provider did, the wanted one first, and why that does not do, where it doesn't.
+/// Each provider's work, the wanted provider first, and why that one's share is too small, if it is.
 ///
-/// `operators` are those of the model's own graph, as in [`embedctl_model::Graph::operators`]: what a
-/// provider ran under another name is a part of the graph that it compiled.
+/// `operators` are those of the model's own graph, as in [`embedctl_model::Graph::operators`]: an operator under
+/// another name is a part of the graph that the provider compiled.
 pub(super) fn judge(
     nodes: &[RanNode],
     provider: Provider,
@@ -183,7 +183,7 @@ pub(super) fn judge(
     (placed, complaint)
 }
 
-/// What one provider did.
+/// One provider's work.
 #[derive(Default)]
 struct ProviderWork {
     nodes: usize,

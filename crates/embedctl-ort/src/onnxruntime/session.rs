@@ -36,7 +36,7 @@ pub(super) struct OrtWorker {
     padded: PaddedBatch,
     inputs: Inputs,
     converted: Vec<f32>,
-    /// What helps where memory runs out.
+    /// The remedy for exhausted memory.
     remedy: fn() -> String,
 }
 
@@ -128,7 +128,7 @@ fn read<'a>(
         ElementType::F64 => {
             let (shape, states) = output.try_extract_tensor::<f64>().map_err(unexpected)?;
             converted.clear();
-            #[allow(clippy::cast_possible_truncation)] // that is what is wanted of them
+            #[allow(clippy::cast_possible_truncation)] // truncation is intended
             converted.extend(states.iter().map(|&state| state as f32));
             (shape, converted.as_slice())
         }
@@ -141,7 +141,7 @@ fn read<'a>(
     Ok((shape, elements))
 }
 
-/// Whether the library's words mean that a smaller batch may do. It has no code of its own for that.
+/// Whether the library's message means that a smaller batch may work. It has no error code for that.
 fn says_too_large(words: &str) -> bool {
     let lower = words.to_ascii_lowercase();
     [
@@ -203,7 +203,7 @@ impl Worker for OrtWorker {
 
 impl Drop for OrtWorker {
     fn drop(&mut self) {
-        // What is bound may lie in the device's memory, which only one thread at a time may touch.
+        // Bound tensors may lie in the device's memory, which only one thread at a time may touch.
         self.unbind();
     }
 }

@@ -1,4 +1,4 @@
-//! What each provider is told for a model: from the user's options to registration.
+//! Each provider's settings for a model, from the user's options.
 
 use std::path::PathBuf;
 
@@ -20,14 +20,14 @@ pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {
     equal_lengths: false,
 };
 
-/// What a provider's kind decides about its sessions.
+/// The properties of a provider that decide about its sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DeviceKind {
     /// It is a device of its own beside the processor: workers share a session, batches are large.
     pub device: bool,
     /// It has memory of its own, so that it pays to leave the token states there.
     pub own_memory: bool,
-    /// It has several devices that `--device` tells apart.
+    /// It has several devices with numbers.
     pub numbered: bool,
 }
 
@@ -61,7 +61,7 @@ impl DeviceKind {
     }
 }
 
-/// What `provider` is told for `model`; the device's number is to be filled in.
+/// The settings of `provider` for `model`; the caller fills in the device's number.
 pub(super) fn settings(
     provider: Provider,
     model: &Model,
@@ -106,7 +106,7 @@ fn cache_folder(
     }
     let folder = base.join("embedctl").join(provider.name());
     let folder = folder.join(&hash.hex()[..16]);
-    // Without it the provider builds everything again: slower, and nothing worse.
+    // Without it the provider builds everything again, which is only slower.
     Ok(std::fs::create_dir_all(&folder).ok().map(|()| folder))
 }
 
@@ -114,7 +114,7 @@ fn user_cache() -> Option<PathBuf> {
     let folder = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
-            // A device's compiled model is code: it must be nobody else's.
+            // A device's compiled model is code: no other user may write there.
             .filter(|path| trust::doubt(&path.join("embedctl")).is_none())
     };
     if let Some(cache) = folder("XDG_CACHE_HOME") {

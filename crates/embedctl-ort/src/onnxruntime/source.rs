@@ -1,4 +1,4 @@
-//! What a session is made from, and making one unless asked to stop meanwhile.
+//! The graph of a session, and loading it with cancellation.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,7 +11,7 @@ use super::constants;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::threads::spawn_scoped;
 
-/// What a session is made from.
+/// The graph of a session.
 pub(super) enum GraphSource {
     /// The model's own file.
     File(PathBuf),

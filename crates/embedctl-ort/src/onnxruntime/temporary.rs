@@ -1,6 +1,6 @@
-//! A temporary folder that goes, whatever happens: with its value, or, if the process was killed, when
-//! the next one that makes such a folder finds it unlocked. The latter is ours: a killed process drops nothing,
-//! and what it leaves has the size of a model.
+//! A temporary folder that is always removed: when it is dropped or, if its process was killed, by the next process
+//! that makes such a folder and finds it unlocked. A killed process drops nothing, and its files have the size of a
+//! model.
 
 use std::fs::{self, File};
 use std::io::Result;
@@ -56,7 +56,7 @@ fn remove_abandoned(parent: &Path) {
             continue;
         }
         let path = entry.path();
-        // Others may put anything under such a name into a folder that all share: only our own is looked into.
+        // Other users may put anything under such a name into the shared folder: only this user's own folders are used.
         if is_own_folder(&path)
             && let Ok(lock) = small_file::open(&path.join(LOCK))
             && lock.try_lock().is_ok()
@@ -66,7 +66,7 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Whether a path is a folder, and no link to one, that nobody but this user can write to.
+/// Whether a path is a folder (not a link to one) that only this user can write to.
 #[cfg(unix)]
 fn is_own_folder(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -117,7 +117,7 @@ mod tests {
         assert!(foreign.exists());
     }
 
-    /// Everybody may put something into the system's folder for temporary files.
+    /// All users may write to the system's folder for temporary files.
     #[cfg(unix)]
     #[test]
     fn what_others_have_put_there_is_neither_waited_for_nor_removed() {

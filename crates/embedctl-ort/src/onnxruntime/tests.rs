@@ -32,7 +32,7 @@ fn library_is_here(test: &str) -> bool {
         Err(error) => {
             let required = std::env::var("EMBEDCTL_TEST_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|one| one == "ort"), "{error}");
-            // Past the test harness, which would keep what a passing test prints to itself.
+            // Past the test harness, which hides a passing test's output.
             let _ = writeln!(
                 std::io::stderr(),
                 "skipped: {test} needs ONNX Runtime ({error})"
@@ -276,7 +276,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
                 if bound {
                     worker.bind(binding::OutputMemory::Plain).unwrap();
                 }
-                // Another shape before and after: what is bound must follow.
+                // Another shape before and after: bound tensors must follow.
                 let other = Batch {
                     ids: batch.ids.clone(),
                     types: Vec::new(),

@@ -43,9 +43,9 @@ const WEIGHTS: &str = "weights.bin";
 
 /// Sessions over one copy of the weights.
 pub(super) struct SharedSessions {
-    /// As many as were asked for.
+    /// The requested number of sessions.
     pub sessions: Vec<Session>,
-    /// What they run on; must outlive them.
+    /// The shared weights; must outlive the sessions.
     pub weights: Arc<SharedWeights>,
 }
 
@@ -124,8 +124,8 @@ impl SharedWeights {
             mapped: None,
         };
         if let Ok(file) = File::open(folder.join(WEIGHTS)) {
-            // SAFETY: nobody else writes to the file: it lies in a folder for this user alone, and it
-            // loses its name as soon as the sessions are open.
+            // SAFETY: no other process writes to the file: it lies in a folder for this user alone, and it loses its
+            // name as soon as the sessions are open.
             let mapped = unsafe { Mmap::map(&file) }
                 .map_err(|error| format!("cannot map the weights: {error}"))?;
             weights.mapped = Some(mapped);

@@ -1,7 +1,7 @@
-//! The small graph that a provider has to compute right: made here, so that its answer is known.
+//! The small graph that a provider must compute right; its result is known.
 //!
-//! `LayerNormalization(Gemm(MatMul(x, W), V, b) + x)`: what a transformer's time goes into, at a size that
-//! providers for devices claim.
+//! `LayerNormalization(Gemm(MatMul(x, W), V, b) + x)`: a transformer's main operators, at a size that providers for
+//! devices accept.
 
 use prost::Message as _;
 
@@ -64,7 +64,7 @@ pub fn model() -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// What is fed: `[ROWS, WIDTH]`, row-major.
+/// The input: `[ROWS, WIDTH]`, row-major.
 #[must_use]
 pub fn input() -> Vec<f32> {
     Seed::Input.values()

@@ -19,8 +19,8 @@ use embedctl_common::named::named;
 use embedctl_model::WeightsKind;
 
 named! {
-    /// What does the arithmetic: an execution provider of ONNX Runtime, or an engine inside the program: `native`
-    /// for checkpoints of known architectures, `rten` for ONNX files.
+    /// The provider of the arithmetic: an execution provider of ONNX Runtime, or an engine built into the program:
+    /// `native` for checkpoints of known architectures, `rten` for ONNX files.
     pub enum Provider("provider", "choose auto or any of") {
         Native = "native",
         Cpu = "cpu",
@@ -47,7 +47,7 @@ impl Provider {
         }
     }
 
-    /// Whether it is an engine inside this program, on the processor.
+    /// Whether it is an engine built into this program, on the processor.
     #[must_use]
     pub fn is_inside(self) -> bool {
         matches!(self, Self::Native | Self::Rten)

@@ -1,7 +1,7 @@
-//! `--provider-option NAME=VALUE`: what a provider can be told beside its device, and what is refused.
+//! Provider options (`NAME=VALUE`): settings of a provider beside its device, and their checks.
 //!
-//! A short list, on purpose: an option stands here when it changes what people care about (speed, memory,
-//! the vectors), and its values are checked before anything is loaded.
+//! The list is short on purpose: an option must matter for speed, memory or the vectors. Values are checked before
+//! anything is loaded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -82,7 +82,7 @@ pub(crate) fn value_of(
     Some(found.value)
 }
 
-/// What an option's value may be.
+/// The valid values of an option.
 enum OptionValues {
     /// `true` or `false`.
     Flag,
@@ -164,7 +164,7 @@ impl KnownOption {
                 .filter(|&count| count > 0)
                 .map(OptionValue::Number),
         };
-        taken.ok_or_else(|| format!("'{value}' is no value here: {}", self.spell()).into())
+        taken.ok_or_else(|| format!("'{value}' is not valid here: {}", self.spell()).into())
     }
 }
 
@@ -210,7 +210,7 @@ impl FromStr for ProviderOption {
             .split_once('=')
             .and_then(|(name, value)| Some((name.split_once('.')?, value)));
         let Some(((provider, name), value)) = parts else {
-            return Err(Cause::of(format!("'{text}' is no option of a provider"))
+            return Err(Cause::of(format!("'{text}' is not a provider option"))
                 .with("write PROVIDER.NAME=VALUE, such as openvino.precision=bf16"));
         };
         let provider: Provider = provider.parse()?;

@@ -1,4 +1,4 @@
-//! What came of trying a provider, whoever tried it.
+//! The result of trying a provider.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::obtain::how_to_get;
 pub struct ProviderReport {
     /// The provider.
     pub provider: Provider,
-    /// Whether whoever tried it has it at all.
+    /// Whether the library has the provider at all.
     #[serde(default = "yes")]
     pub built_in: bool,
     /// Whether it ran a small graph, matrix products included, with the right result.

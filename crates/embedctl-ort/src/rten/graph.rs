@@ -1,7 +1,7 @@
-//! A loaded graph and how it is run.
+//! A loaded graph, and running it.
 //!
-//! rten knows float32, int32 and 8-bit integers: other types are converted when a file is read, and what is
-//! declared as int64 or boolean is fed as int32.
+//! rten knows float32, int32 and 8-bit integers: other types are converted when a file is read, and inputs declared as
+//! int64 or boolean are fed as int32.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ const NAME: &str = "rten";
 pub const VERSION: &str = "0.27.0";
 
 /// What helps where rten cannot run a graph.
-fn another_way() -> String {
+fn alternatives_remedy() -> String {
     format!(
         "ONNX Runtime may run it (pip install onnxruntime, then {PROVIDER} cpu), or name another ONNX file with \
          {MODEL_FILE}"
@@ -73,7 +73,7 @@ pub fn open(
         let Cause { reason, remedy } = reason;
         let reason = reason.trim_end_matches('.');
         let error = failed(format!("cannot run {}: {reason}", path.display()));
-        error.with_remedy(remedy.unwrap_or_else(another_way))
+        error.with_remedy(remedy.unwrap_or_else(alternatives_remedy))
     })?;
     Ok(Box::new(RtenEngine {
         info: EngineInfo {
@@ -151,7 +151,7 @@ impl Worker for RtenWorker {
                     "failed on a batch of {} rows of {} tokens: {reason}",
                     padded.rows, padded.length
                 ))
-                .with_remedy(another_way())
+                .with_remedy(alternatives_remedy())
             })?;
         self.states = states;
         Ok(self.graph.feeds.wrap(&self.states, &self.padded, width))

@@ -1,12 +1,14 @@
-//! What a library file is, read from its headers: whether this program could load it at all. Nothing is
-//! loaded for that, so a file that would crash the loader does no harm. By hand, as in [`super::elf`]: of each format a
-//! magic number and the processor's.
+//! Whether this program could load a library file at all, by the system and processor in the file's headers. Nothing
+//! is loaded, so a file that would crash the loader does no harm.
+//!
+//! The magic number and the processor's are read here: the crate `object` parses whole files, also where a file is
+//! cut short or for another system, and has no names of processors that match [`std::env::consts::ARCH`].
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::elf::{Elf, number};
+use super::elf;
 use super::fault::LibraryFault;
 use super::search_path::System;
 
@@ -47,10 +49,10 @@ pub(super) fn check(path: &Path) -> Result<(), LibraryFault> {
         return Err(LibraryFault::OtherProcessor(binary.machines));
     }
     if binary.system == System::Linux
-        && let Ok(elf) = Elf::read(&mut file)
-        && elf.end() > length
+        && let Ok(least) = elf::least_size(file)
+        && least > length
     {
-        return Err(LibraryFault::CutShort(length, elf.end()));
+        return Err(LibraryFault::CutShort(length, least));
     }
     Ok(())
 }
@@ -93,6 +95,15 @@ fn identify(head: &[u8]) -> Option<Binary> {
         _ => return None,
     };
     Some(Binary { system, machines })
+}
+
+/// A little-endian number of `width` bytes; 0 where there are none.
+fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
+    let mut all = [0; 8];
+    if let Some(part) = bytes.get(at..at.saturating_add(width)) {
+        all[..width].copy_from_slice(part);
+    }
+    u64::from_le_bytes(all)
 }
 
 /// The names are those of `std::env::consts::ARCH`.
@@ -146,10 +157,10 @@ mod tests {
     fn what_is_no_library_is_told_by_its_beginning() {
         for (content, word) in [
             (&b""[..], "empty"),
-            (b"hello", "no shared library"),
-            (b"/* GNU ld script */ INPUT(x)", "no shared library"),
+            (b"hello", "not a shared library"),
+            (b"/* GNU ld script */ INPUT(x)", "not a shared library"),
             (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
-            (b"MZ", "no shared library"),
+            (b"MZ", "not a shared library"),
         ] {
             let reason = reason(content).unwrap_err();
             assert!(reason.contains(word), "{reason}");

@@ -1,8 +1,8 @@
-//! Programs that are asked something: each in a process group of its own, which is ended with everything that it has
-//! started when time is up, too much was said, or nobody wants to know any more.
+//! Child programs with limits: each runs in a process group of its own, which is killed as a whole when its time is up,
+//! its output is too long, or its answer is no longer needed.
 //!
-//! Whoever leaves the group and keeps a pipe open is not waited for: pipes are read by threads of their own, and what
-//! has been read by then is taken.
+//! A process that leaves the group and keeps a pipe open is not waited for: pipes are read by threads of their own, and
+//! the output so far is taken.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -39,8 +39,7 @@ impl BoundedCommand {
         })
     }
 
-    /// What it says, in parts, from pipes that nobody else reads; it ends when the pipe is closed. `limit`: bytes
-    /// after which no more is read.
+    /// Its standard output, in parts; it ends when the pipe is closed. `limit`: bytes after which no more is read.
     pub(super) fn output(&mut self, limit: u64) -> io::Result<Receiver<Vec<u8>>> {
         read(self.child.stdout.take(), limit)
     }
@@ -59,7 +58,7 @@ impl BoundedCommand {
                 std::thread::sleep(LOOK_EVERY);
             }
         }
-        // Before it is waited for: until then nobody else gets its number.
+        // Before waiting: until then its process number is not reused.
         self.kill();
         self.is_reaped = true;
         self.child.wait().ok()
@@ -116,7 +115,7 @@ fn read(pipe: Option<impl Read + Send + 'static>, limit: u64) -> io::Result<Rece
         let mut pipe = pipe.take(limit);
         try_spawn("asked", move || {
             let mut part = vec![0; 8192];
-            // An error is an end as well, and so is nobody who listens.
+            // An error ends the output as well, and so does a closed receiver.
             while let Ok(length @ 1..) = pipe.read(&mut part) {
                 if sender.send(part[..length].to_vec()).is_err() {
                     return;
@@ -127,10 +126,10 @@ fn read(pipe: Option<impl Read + Send + 'static>, limit: u64) -> io::Result<Rece
     Ok(parts)
 }
 
-/// What a program says until it ends.
+/// The whole output of a program.
 ///
 /// # Errors
-/// If it cannot be started, fails, takes longer than `time` or says more than `limit` bytes, or `stop` asks for an end.
+/// If it cannot be started, fails, takes longer than `time`, writes more than `limit` bytes, or `stop` is cancelled.
 pub(super) fn answer(
     command: &mut Command,
     time: Duration,
@@ -156,17 +155,17 @@ pub(super) fn answer(
     }
     if said.len() as u64 > limit {
         return Err(io::Error::other(format!(
-            "it said more than {limit} bytes and was stopped"
+            "it wrote more than {limit} bytes and was stopped"
         )));
     }
     match asked.end(true) {
         Some(status) if status.success() => Ok(said),
         Some(status) => Err(io::Error::other(format!("it failed ({status})"))),
-        None => Err(io::Error::other("it ended, and nobody knows how")),
+        None => Err(io::Error::other("it ended with an unknown status")),
     }
 }
 
-/// Lines that come in parts. One that is longer than `longest` is cut short: nobody sends such a line.
+/// Lines that arrive in parts. A line longer than `longest` is cut short: no valid line is so long.
 pub(super) struct BoundedLines {
     longest: usize,
     begun: Vec<u8>,
@@ -234,7 +233,7 @@ mod tests {
         );
     }
 
-    /// Whether nobody is left who holds the writing end of a pipe: everybody who inherited it has ended.
+    /// Whether all processes that inherited the writing end of a pipe have ended.
     fn all_ended(mut reading: impl Read) -> bool {
         // Returns at the end alone, and the test hangs if there is none.
         let mut rest = Vec::new();

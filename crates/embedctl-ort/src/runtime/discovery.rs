@@ -143,7 +143,7 @@ pub(crate) struct FoundLibraries {
     pub places: Vec<String>,
 }
 
-/// Finds all candidates: those that the user named, or else those in all places.
+/// Finds all candidates: the user's own choice, or else the libraries in all places.
 pub(crate) fn all(search_path: &SearchPath) -> FoundLibraries {
     let named = NamedLibrary::of(search_path);
     let mut found = FoundLibraries::default();

@@ -1,157 +1,96 @@
-//! The parts of ELF files that matter here, read without loading them: how long a file should be, which
-//! libraries it asks for, and, but for Windows and macOS, whether it exports a name. By hand, without the crate
-//! `object`: a header and two tables of bounded length, in a format that does not change.
-
-#[cfg(not(any(windows, target_vendor = "apple")))]
-mod exports;
+//! 64-bit little-endian ELF files, read without loading them: the size that a file should have, the libraries it
+//! needs, and, but for Windows and macOS, whether it exports a name.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
-#[cfg(not(any(windows, target_vendor = "apple")))]
-pub use exports::exports;
+use object::LittleEndian;
+use object::elf::{DT_NEEDED, DT_STRSZ, DT_STRTAB, DynamicTag, FileHeader64, PT_LOAD};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+use object::read::{ReadCache, Result, StringTable};
 
-/// Tables longer than this are no tables: the file is damaged, or not what it seems.
-const LONGEST_TABLE: u64 = 16 << 20;
+const ENDIAN: LittleEndian = LittleEndian;
 
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
-const DT_STRSZ: u64 = 10;
+type Header = FileHeader64<LittleEndian>;
 
 /// Names of the libraries that the file at `path` asks the loader for.
+///
+/// # Errors
+/// If the file cannot be read, or its headers are damaged.
 pub(super) fn needed(path: &Path) -> io::Result<Vec<String>> {
-    let mut file = File::open(path)?;
-    let elf = Elf::read(&mut file)?;
-    let dynamic = elf.dynamic(&mut file)?;
-    let (Some(names), Some(size)) = (value(&dynamic, DT_STRTAB), value(&dynamic, DT_STRSZ)) else {
+    let data = &ReadCache::new(File::open(path)?);
+    // Segments, as the loader reads them: a stripped file may have no sections.
+    let header = Header::parse(data).map_err(damaged)?;
+    let segments = header.program_headers(ENDIAN, data).map_err(damaged)?;
+    let mut entries = Vec::new();
+    for segment in segments {
+        let dynamic = segment.dynamic(ENDIAN, data).map_err(damaged)?;
+        let dynamic = dynamic.into_iter().flatten();
+        entries.extend(dynamic.map(|entry| (entry.tag(ENDIAN), entry.val(ENDIAN))));
+    }
+    let value = |tag: DynamicTag| entries.iter().find(|one| one.0 == tag).map(|one| one.1);
+    let (Some(address), Some(size)) = (value(DT_STRTAB), value(DT_STRSZ)) else {
         return Ok(Vec::new());
     };
-    let names = table(&mut file, elf.offset(names)?, size)?;
-    dynamic
-        .iter()
-        .filter(|&&(tag, _)| tag == DT_NEEDED)
-        .map(|&(_, at)| {
-            let rest = usize::try_from(at).ok().and_then(|at| names.get(at..));
-            let name = rest.and_then(|rest| rest.split(|&byte| byte == 0).next());
-            name.map(|name| String::from_utf8_lossy(name).into_owned())
-                .ok_or_else(damaged)
+    let mut loaded = segments.iter().filter(|one| one.p_type(ENDIAN) == PT_LOAD);
+    let start = loaded.find_map(|segment| {
+        let (offset, length) = segment.file_range(ENDIAN);
+        let inside = address.checked_sub(segment.p_vaddr(ENDIAN))?;
+        offset.checked_add(inside).filter(|_| inside < length)
+    });
+    let start = start.ok_or_else(|| damaged("its table of names lies in no segment"))?;
+    let names = StringTable::new(data, start, start.saturating_add(size));
+    let needed = entries.iter().filter(|one| one.0 == DT_NEEDED);
+    needed
+        .map(|&(_, offset)| {
+            let name = u32::try_from(offset).ok().and_then(|at| names.get(at).ok());
+            let name = name.ok_or_else(|| damaged("it names no library"))?;
+            Ok(String::from_utf8_lossy(name).into_owned())
         })
         .collect()
 }
 
-fn value(dynamic: &[(u64, u64)], tag: u64) -> Option<u64> {
-    let found = dynamic.iter().find(|entry| entry.0 == tag);
-    found.map(|entry| entry.1)
+/// The size in bytes that the file must have at least: up to the end of its segments and section headers.
+pub(super) fn least_size(file: File) -> Result<u64> {
+    let data = &ReadCache::new(file);
+    let header = Header::parse(data)?;
+    let sections = u64::from(header.e_shentsize(ENDIAN)) * u64::from(header.e_shnum(ENDIAN));
+    let segments = header.program_headers(ENDIAN, data)?.iter();
+    let ends = segments
+        .filter(|one| one.p_type(ENDIAN) == PT_LOAD)
+        .map(|one| one.p_offset(ENDIAN).saturating_add(one.p_filesz(ENDIAN)));
+    Ok(ends.fold(header.e_shoff(ENDIAN).saturating_add(sections), u64::max))
 }
 
-/// The parts of a 64-bit little-endian ELF file that matter here.
-pub(super) struct Elf {
-    segments: Vec<Segment>,
-    /// Where the section headers end: usually the last thing in the file.
-    sections_end: u64,
+/// Whether the file at `path` exports all of `names`, as the loader would find them: by the GNU hash table.
+///
+/// # Errors
+/// If the file cannot be read, or its headers are damaged.
+#[cfg(not(any(windows, target_vendor = "apple")))]
+pub fn exports(path: &Path, names: &[&str]) -> io::Result<bool> {
+    use object::elf::{SHN_UNDEF, SHT_DYNSYM, gnu_hash};
+    use object::read::elf::{Sym as _, VersionTable};
+
+    let data = &ReadCache::new(File::open(path)?);
+    let header = Header::parse(data).map_err(damaged)?;
+    let sections = header.sections(ENDIAN, data).map_err(damaged)?;
+    let symbols = sections
+        .symbols(ENDIAN, data, SHT_DYNSYM)
+        .map_err(damaged)?;
+    let Some((table, _)) = sections.gnu_hash(ENDIAN, data).map_err(damaged)? else {
+        return Ok(false);
+    };
+    Ok(names.iter().all(|name| {
+        let (name, any) = (name.as_bytes(), VersionTable::default());
+        let found = table.find(ENDIAN, name, gnu_hash(name), None, &symbols, &any);
+        // A symbol without a section is wanted from another library.
+        found.is_some_and(|(_, symbol)| symbol.st_shndx(ENDIAN) != SHN_UNDEF)
+    }))
 }
 
-struct Segment {
-    kind: u64,
-    offset: u64,
-    address: u64,
-    size: u64,
-}
-
-impl Segment {
-    const LOAD: u64 = 1;
-    const DYNAMIC: u64 = 2;
-}
-
-impl Elf {
-    /// Reads the headers.
-    pub(super) fn read(file: &mut File) -> io::Result<Self> {
-        let header = table(file, 0, 64)?;
-        if !header.starts_with(&[0x7F, b'E', b'L', b'F', 2, 1]) {
-            return Err(damaged());
-        }
-        let (at, size, count) = (
-            number(&header, 32, 8),
-            number(&header, 54, 2),
-            number(&header, 56, 2),
-        );
-        if size != 56 {
-            return Err(damaged());
-        }
-        let segments = table(file, at, size * count)?
-            .chunks_exact(56)
-            .map(|header| Segment {
-                kind: number(header, 0, 4),
-                offset: number(header, 8, 8),
-                address: number(header, 16, 8),
-                size: number(header, 32, 8),
-            })
-            .collect();
-        let sections = number(&header, 58, 2) * number(&header, 60, 2);
-        Ok(Self {
-            segments,
-            sections_end: number(&header, 40, 8).saturating_add(sections),
-        })
-    }
-
-    /// The size that the file must have at least.
-    pub(super) fn end(&self) -> u64 {
-        let loaded = self.segments.iter().filter(|one| one.kind == Segment::LOAD);
-        loaded
-            .map(|one| one.offset.saturating_add(one.size))
-            .fold(self.sections_end, u64::max)
-    }
-
-    /// What the file tells the loader: tags and their values.
-    fn dynamic(&self, file: &mut File) -> io::Result<Vec<(u64, u64)>> {
-        let segment = self
-            .segments
-            .iter()
-            .find(|one| one.kind == Segment::DYNAMIC);
-        let Some(segment) = segment else {
-            return Ok(Vec::new());
-        };
-        let entries = table(file, segment.offset, segment.size)?;
-        Ok(entries
-            .chunks_exact(16)
-            .map(|entry| (number(entry, 0, 8), number(entry, 8, 8)))
-            .take_while(|&(tag, _)| tag != 0)
-            .collect())
-    }
-
-    /// Where in the file a virtual address is.
-    fn offset(&self, address: u64) -> io::Result<u64> {
-        self.segments
-            .iter()
-            .filter(|one| one.kind == Segment::LOAD)
-            .find(|one| address >= one.address && address - one.address < one.size)
-            .and_then(|one| one.offset.checked_add(address - one.address))
-            .ok_or_else(damaged)
-    }
-}
-
-/// A little-endian number of `width` bytes; 0 where there are none.
-pub(super) fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
-    let mut all = [0; 8];
-    if let Some(part) = bytes.get(at..at.saturating_add(width)) {
-        all[..width].copy_from_slice(part);
-    }
-    u64::from_le_bytes(all)
-}
-
-fn table(file: &mut File, offset: u64, size: u64) -> io::Result<Vec<u8>> {
-    if size > LONGEST_TABLE {
-        return Err(damaged());
-    }
-    file.seek(SeekFrom::Start(offset))?;
-    let mut bytes = vec![0; usize::try_from(size).map_err(|_| damaged())?];
-    file.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is no sound ELF file")
+fn damaged(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, reason)
 }
 
 #[cfg(test)]
@@ -167,9 +106,49 @@ mod tests {
             names.iter().any(|name| name.starts_with("libc.")),
             "{names:?}"
         );
+    }
+
+    #[test]
+    fn a_cut_file_is_an_error() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("no.so");
-        std::fs::write(&path, &std::fs::read(myself).unwrap()[..100]).unwrap();
+        let myself = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        std::fs::write(&path, &myself[..100]).unwrap();
         assert!(needed(&path).is_err());
+        assert!(exports(&path, &["malloc"]).is_err());
+    }
+
+    #[test]
+    fn damaged_libraries_are_read_or_refused() {
+        let Some(libc) = libc_file() else {
+            return; // another C library, or none
+        };
+        let libc = std::fs::read(libc).unwrap();
+        embedctl_testing::mutation::each("libdamaged.so", &libc, 20, |path| {
+            let _ = needed(path);
+            let _ = exports(path, &["malloc"]);
+            let _ = least_size(File::open(path).unwrap());
+        });
+    }
+
+    fn libc_file() -> Option<std::path::PathBuf> {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut files = maps
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(5));
+        let libc = files.find(|path| path.contains("/libc.so.6") || path.contains("/libc-2"));
+        libc.map(Into::into)
+    }
+
+    /// The C library's own file: names that it exports, that it only asks for, and that are in no table.
+    #[test]
+    fn exported_names_are_found_by_their_hash() {
+        let Some(libc) = libc_file() else {
+            return; // another C library, or none
+        };
+        assert!(exports(&libc, &["malloc", "pthread_create", "qsort"]).unwrap());
+        assert!(!exports(&libc, &["malloc", "CreateEpFactories"]).unwrap());
+        // Wanted from the loader, defined there.
+        assert!(!exports(&libc, &["_dl_argv"]).unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! Why a library cannot be used at all, and what helps.
+//! Why a library cannot be used at all, and the remedy.
 
 use super::search_path::System;
 use embedctl_common::error::Cause;
@@ -13,28 +13,28 @@ pub(crate) enum LibraryFault {
     CutShort(u64, u64),
     #[error("it is a pointer to a file in Git LFS, not the file")]
     LfsPointer,
-    #[error("it is no shared library")]
+    #[error("it is not a shared library")]
     NoLibrary,
     #[error("it is a library for {0}, and this is {here}", here = System::HERE)]
     OtherSystem(System),
-    /// The processors that it is for, in the words of [`std::env::consts::ARCH`].
+    /// The processors that it is for, by the names of [`std::env::consts::ARCH`].
     #[error("foreign architecture: the file is for {}, and this program is for {}", .0.join(" and "), std::env::consts::ARCH)]
     OtherProcessor(Vec<String>),
-    #[error("it is no ONNX Runtime (OrtGetApiBase is missing)")]
+    #[error("it is not an ONNX Runtime library (OrtGetApiBase is missing)")]
     NoOnnxRuntime,
-    /// The version that it calls itself, which is too old, and the oldest that would do.
+    /// Its version, which is too old, and the oldest that works.
     #[error("it is version {0}, and 1.{1} or later is needed")]
     Old(String, u32),
-    /// What it calls itself, which is none of ONNX Runtime's versions.
-    #[error("it calls itself version '{0}', and 1.{1} or later is needed")]
+    /// Its version, which is not one of ONNX Runtime's, and the oldest that works.
+    #[error("its version is '{0}', and 1.{1} or later is needed")]
     NoVersion(String, u32),
-    /// The loader, the library, or the end of the process that asked it, in their words.
+    /// The loader's or the library's message, or how the process that probed it ended.
     #[error("{0}")]
     Words(String),
 }
 
 impl LibraryFault {
-    /// Itself in words, and what helps against it.
+    /// The message and the remedy.
     pub(super) fn cause(&self) -> Cause {
         Cause {
             reason: self.to_string(),
@@ -42,8 +42,7 @@ impl LibraryFault {
         }
     }
 
-    /// What helps against it. Of foreign words (the loader's, the C library's) only those are looked at that
-    /// are the same everywhere.
+    /// The remedy. Of the loader's and the C library's messages only parts are matched that are the same everywhere.
     pub(crate) fn remedy(&self) -> Option<String> {
         match self {
             Self::Empty | Self::CutShort(..) => Some("install the package again".to_owned()),

@@ -56,10 +56,10 @@ pub(crate) fn load_exactly(path: &Path) -> Result<Library, LibraryFault> {
     Ok(loaded.insert(library).clone())
 }
 
-/// Makes a library that will do this process's one and only. [`LOADED`] is the caller's to fill.
+/// Loads a usable library as this process's only one. The caller fills [`LOADED`].
 ///
 /// # Errors
-/// If it does not start; another may be tried only if it was not loaded, which nobody can tell.
+/// If it does not start. No other may be tried then, since it may have been loaded.
 pub(crate) fn start(
     candidate: &Candidate,
     version: String,

@@ -1,13 +1,13 @@
-//! ONNX Runtime libraries: where they lie, what they can do, which one is loaded, and why one is not.
+//! ONNX Runtime libraries: finding, probing, choosing and loading them, and explaining why one is not used.
 //!
-//! A process can hold one ONNX Runtime, so all of this is settled before a session is made. [`discovery`]
-//! lists the files that may be tried (with [`python`] and [`node`] for packages), [`plugin`] those that bring
-//! providers of their own, [`binary`] and [`elf`] look at their headers, [`probe`] asks them in child processes, [`selection`] chooses, [`preload`] finds what a provider
-//! needs from elsewhere, [`process`] names the variables that must be set before, [`library`] loads,
-//! [`registration`] asks the library for a provider, [`placement`] reads where nodes were put, [`trust`] says
-//! whose files may be run unasked, [`asked`] ends programs that are asked, [`remedy`] turns a loader's or
-//! driver's words into what helps, and [`unusable`] knows what this machine lacks. Running models
-//! in sessions is [`crate::onnxruntime`]'s.
+//! A process can hold one ONNX Runtime, so all of this is settled before a session is made. [`discovery`] lists the
+//! files that may be tried (with [`python`] and [`node`] for packages), [`plugin`] those that bring providers of their
+//! own, [`binary`] and [`elf`] look at their headers, [`probe`] asks them in child processes, [`selection`] chooses,
+//! [`preload`] finds what a provider needs from elsewhere, [`process`] names the variables that must be set before,
+//! [`library`] loads, [`registration`] asks the library for a provider, [`placement`] reads where nodes were put,
+//! [`trust`] says whose files may be run unasked, [`bounded_command`] runs programs with limits, [`remedy`] turns a
+//! loader's or driver's message into a remedy, and [`unusable`] knows what this machine lacks. [`crate::onnxruntime`]
+//! runs models in sessions.
 
 mod binary;
 mod bounded_command;
@@ -41,12 +41,12 @@ use embedctl_common::error::{Cause, Error, ErrorKind};
 /// The engine's name in messages.
 pub(crate) const NAME: &str = "ONNX Runtime";
 
-/// Which library to use, and how to find out what it can do.
+/// The library to use, and how to probe it.
 #[derive(Debug, Clone, Default)]
 pub struct RuntimeOptions {
-    /// `--ort-lib`: an ONNX Runtime library or the folder that holds it; `None`: libraries are looked for.
+    /// An ONNX Runtime library or the folder that holds it; `None`: libraries are searched for.
     pub library: Option<PathBuf>,
-    /// How to ask a library in a process of its own what it can do. Without it nothing is asked: the first
+    /// The command that probes a library in a process of its own. Without it libraries are not probed: the first
     /// library that has the wanted provider is loaded into this process, and no plug-in is used.
     pub probe: Option<ProbeCommand>,
 }
@@ -56,7 +56,7 @@ pub(crate) fn engine_error(cause: impl Into<Cause>) -> Error {
     Error::engine(NAME, cause)
 }
 
-/// The same of one provider: a step that `auto` passes over.
+/// The same of one provider: `auto` passes over it.
 pub(crate) fn provider_error(cause: impl Into<Cause>) -> Error {
     Error::new(ErrorKind::Provider, NAME, cause)
 }

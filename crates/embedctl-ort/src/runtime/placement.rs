@@ -1,7 +1,7 @@
-//! Where a session's nodes run: read from the library, not believed.
+//! The providers on which a session's nodes run, as the library reports them.
 //!
-//! Two sources. The *assignment* is what the library decided while it made the session; it costs nothing.
-//! The *profile* is what ran, with times, for a batch that was run under the profiler.
+//! Two sources. The *assignment* is the library's decision while it made the session; reading it costs nothing. The
+//! *profile* lists the nodes that ran, with times, for a batch under the profiler.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
@@ -27,7 +27,7 @@ pub(crate) struct AssignedNode {
     pub operator: String,
 }
 
-/// The library's name for `provider`; `None` for an engine that is none of its providers.
+/// The library's name for `provider`; `None` for an engine that is not one of its providers.
 pub(crate) fn library_name(provider: Provider) -> Option<&'static str> {
     Some(match provider {
         Provider::Cpu => CPU,
@@ -50,15 +50,15 @@ pub(crate) fn multiplies_matrices(operator: &str) -> bool {
     name.contains("MatMul") || name.contains("Gemm") || name.contains("Attention")
 }
 
-/// Asks the library to remember where it puts nodes; [`assigned`] reads it from the session.
+/// Makes the library record the placement of nodes; [`assigned`] reads it from the session.
 pub(crate) fn record(builder: SessionBuilder) -> Result<SessionBuilder, String> {
     builder
         .with_config_entry("session.record_ep_graph_assignment_info", "1")
         .map_err(|error| with_causes(&error))
 }
 
-/// Where the nodes of a session made from a builder that [`record`]s were put. Some providers list only
-/// what they left to the CPU.
+/// Where the nodes of a session made from a builder that [`record`]s were put. Some providers list only the nodes that
+/// they left to the CPU.
 pub(crate) fn assigned(session: &Session) -> Result<Vec<AssignedNode>, String> {
     let api = ort::api();
     let check = |status| {

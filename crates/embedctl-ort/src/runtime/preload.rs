@@ -1,9 +1,8 @@
 //! Libraries that a provider needs from elsewhere, found and loaded before it asks for them.
 //!
-//! `libonnxruntime_providers_cuda.so` names CUDA's libraries and says nothing of where they are. pip puts
-//! them among the packages, NVIDIA's installer into a toolkit folder, and the system's loader knows neither.
-//! A library that is loaded already serves whoever asks for its name, so `LD_LIBRARY_PATH` need not be set.
-//! [`places`] says where to look.
+//! `libonnxruntime_providers_cuda.so` names CUDA's libraries, but not their folders. pip puts them among the packages,
+//! NVIDIA's installer into a toolkit folder, and the system's loader knows neither. The loader takes a library of that
+//! name that is already loaded, so `LD_LIBRARY_PATH` need not be set. [`places`] lists the folders.
 
 mod places;
 
@@ -23,10 +22,10 @@ use embedctl_common::word_list::words;
 /// The part of CUDA that comes with the driver.
 pub(crate) const DRIVER: &str = "libcuda.so.1";
 
-/// What was prepared for a provider.
+/// The libraries prepared for a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PreparedProvider {
-    /// What the provider needs and nothing here has, with the loader's words.
+    /// Missing libraries, with the loader's messages.
     pub missing: Vec<Missing>,
     /// Files that were loaded from places where the loader would not have looked.
     pub loaded: Vec<PathBuf>,
@@ -50,7 +49,7 @@ pub(crate) struct Missing {
     pub reason: String,
 }
 
-/// The order in which libraries are loaded: each after those that it needs.
+/// The order in which libraries are loaded: each after its dependencies.
 const ORDER: &str = "libcuda.so.1 libcudart.so libnvJitLink.so libcublasLt.so libcublas.so libnvrtc.so libcurand.so
     libcufft.so libcudnn.so libnvinfer.so libnvinfer_plugin.so libnvonnxparser.so libamdhip64.so libMIOpen.so
     libmigraphx";
@@ -60,11 +59,11 @@ fn rank(name: &str) -> Option<usize> {
     prefixes.position(|prefix| name.starts_with(prefix))
 }
 
-/// Loads what `provider` of the ONNX Runtime library at `library` needs, from wherever it is. Does nothing
-/// for providers that need nothing, and nothing again for what is loaded already.
+/// Loads the dependencies of `provider` of the ONNX Runtime library at `library` from all known places. Libraries that
+/// are already loaded are not loaded again.
 pub(crate) fn prepare(provider: Provider, library: &Path) -> PreparedProvider {
     if System::HERE != System::Linux {
-        // On Windows and macOS the loader is told by the installers, and finds what lies beside a library.
+        // On Windows and macOS installers register their folders with the loader, which also looks beside a library.
         return PreparedProvider::default();
     }
     let parts: &[&str] = match provider {
@@ -77,17 +76,17 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> PreparedProvider {
     for part in parts {
         let file = System::HERE.provider_library(part);
         let path = library.parent().unwrap_or(Path::new("")).join(file);
-        // Without the file there is nothing to prepare; registration will say so.
+        // Without the file there is nothing to prepare; registration reports that.
         names.extend(elf::needed(&path).unwrap_or_default());
     }
     let cuda = cuda_major(&names);
     if cuda.is_some() {
-        // Not every build names it among what it needs; all need it.
+        // Not every build lists it among its dependencies; all need it.
         names.insert(DRIVER.to_owned());
     }
     let mut wanted: Vec<(String, bool)> = names.into_iter().map(|name| (name, true)).collect();
     wanted.retain(|(name, _)| rank(name).is_some());
-    // Asked for by name while they run, where they are there.
+    // Optional libraries that are loaded by name at run time.
     for name in cuda.map(optional).into_iter().flatten() {
         if !wanted.iter().any(|(other, _)| *other == name) {
             wanted.push((name, false));
@@ -114,9 +113,9 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> PreparedProvider {
     prepared
 }
 
-/// Loads what the plug-in at `path` needs and what lies beside it, or among CUDA's libraries, where the
-/// loader does not look: pip's wheels hold no links, so that `libcudart.so.13` lies there as
-/// `libcudart.so.13.4.36`, which serves under the name that it was built with.
+/// Loads the dependencies of the plug-in at `path` that lie beside it or among CUDA's libraries, where the loader does
+/// not look. pip's wheels hold no links, so `libcudart.so.13` lies there as `libcudart.so.13.4.36`; once loaded, it
+/// serves under the name that it was built with.
 pub(crate) fn prepare_plugin(path: &Path) -> PreparedProvider {
     let mut prepared = PreparedProvider::default();
     if System::HERE != System::Linux {
@@ -202,7 +201,7 @@ fn load(name: &str, places: &LoaderFolders) -> Result<Option<PathBuf>, String> {
     if let Some(path) = try_in(&places.far) {
         return Ok(Some(path));
     }
-    // A file that is there and cannot be loaded is the better clue.
+    // A file that exists but cannot be loaded is the better explanation.
     Err(broken.unwrap_or(reason))
 }
 

@@ -1,7 +1,7 @@
-//! Environment variables that ONNX Runtime and NVIDIA's libraries read and have no other switch for.
+//! Environment variables of ONNX Runtime and NVIDIA's libraries for settings without another switch.
 //!
-//! They hold for a whole process, so a library cannot set them behind its host's back: a program does, as
-//! its first act, or whoever starts it.
+//! They hold for a whole process, so a library must not set them by itself: the program does so first of all, or the
+//! user sets them before it starts.
 
 use std::ffi::OsStr;
 
@@ -32,8 +32,8 @@ pub unsafe fn disable_telemetry() {
     unsafe { set(NO_TELEMETRY) };
 }
 
-/// Lets WebGPU's plug-in run on whatever Vulkan knows, for this process and its children: by itself it only
-/// offers cards that ONNX Runtime has found on its own. A value that the variable has already stays.
+/// Lets WebGPU's plug-in run on every device that Vulkan knows, for this process and its children: by default it offers
+/// only cards that ONNX Runtime has found on its own. A value that the variable has already stays.
 ///
 /// # Safety
 /// No other thread may run: call it first thing in `main`.
@@ -42,10 +42,10 @@ pub unsafe fn allow_any_adapter() {
     unsafe { set(ANY_ADAPTER) };
 }
 
-/// Keeps TensorRT, which has no option for it, from computing float32 in `TensorFloat-32`, for this process
-/// and its children. Without it (or the variable `NVIDIA_TF32_OVERRIDE`) opening a model with
-/// TensorRT is an error, unless its option `tf32=true` allows that. It would switch off CUDA's option
-/// `tf32=true` as well, so call it where [`wants_no_tf32`] says so.
+/// Keeps TensorRT, which has no option for it, from computing float32 in `TensorFloat-32`, for this process and its
+/// children. Without it (or the variable `NVIDIA_TF32_OVERRIDE`) opening a model with TensorRT is an error, unless its
+/// option `tf32=true` allows that. It would switch off CUDA's option `tf32=true` as well, so call it only if
+/// [`wants_no_tf32`].
 ///
 /// # Safety
 /// No other thread may run: call it in `main`, before anything else is started.
@@ -65,7 +65,7 @@ pub fn wants_no_tf32(providers: &ProviderChoice, options: &[ProviderOption]) -> 
     named && !allows_tf32(options)
 }
 
-/// Refuses TensorRT in a process in which it would compute less exactly than it was asked to.
+/// Refuses TensorRT in a process in which it would compute less exactly than requested.
 pub(crate) fn require_no_tf32(provider: Provider, options: &[ProviderOption]) -> Result<()> {
     let set = std::env::var_os(NO_TF32.0);
     check(provider, options, set.as_deref())

@@ -9,11 +9,11 @@ use super::bounded_command;
 use super::search_path::{SearchPath, System, file_name, version};
 use embedctl_common::folder::children;
 
-/// How long an interpreter may take to say where its packages are, and how many bytes it may say.
+/// The most time and bytes for an interpreter to print its packages' folders.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 const MOST_SAID: u64 = 1 << 20;
 
-/// The site-packages of the `python3` on PATH, read off its place in the file system.
+/// The site-packages of the `python3` on PATH, found by its place in the file system.
 pub(super) fn by_path(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     let (python, passed_over) = interpreter(here)?;
     let mut folders: Vec<PathBuf> = here
@@ -46,7 +46,7 @@ pub(super) fn by_path(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     ))
 }
 
-/// The same by running it: only where its place says nothing, as with the shims of version managers.
+/// The same by running it: only if its place does not show them, as with the shims of version managers.
 pub(super) fn by_asking(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     let (python, _) = interpreter(here)?;
     let known = prefixes(&python, here.system)
@@ -58,8 +58,8 @@ pub(super) fn by_asking(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     }
     let mut command = Command::new(&python);
     command
-        // Isolated: neither the current folder nor a variable may give it code to run. What PYTHONPATH names is
-        // searched without it.
+        // Isolated: neither the current folder nor a variable may give it code to run. The folders of PYTHONPATH are
+        // searched separately.
         .args(["-I", "-c", "import sys; print('\\n'.join(sys.path))"])
         // Shims of version managers read files of the folder that they are called in.
         .current_dir(if cfg!(windows) { "C:\\" } else { "/" });
@@ -79,7 +79,7 @@ pub(super) fn by_asking(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
     )
 }
 
-/// The first `python3` (on Windows also `python`) on PATH that may be run, and what was passed over before it.
+/// The first `python3` (on Windows also `python`) on PATH that may be run, and the programs passed over before it.
 fn interpreter(here: &SearchPath) -> Option<(PathBuf, String)> {
     let names: &[&str] = match here.system {
         System::Windows => &["python3.exe", "python.exe"],

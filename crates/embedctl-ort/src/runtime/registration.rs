@@ -1,7 +1,7 @@
-//! Registering an execution provider with a session: what each is told, and nothing else beside it.
+//! Registering exactly one execution provider with a session, with its options.
 //!
-//! Every registration fails where the provider cannot be had. ONNX Runtime's own habit, to log that and
-//! run on the CPU, is what this tool exists to avoid.
+//! Registration fails if the provider is not available. ONNX Runtime's default, to log that and run on the CPU, must
+//! never happen.
 
 use std::path::{Path, PathBuf};
 
@@ -31,8 +31,8 @@ pub(crate) fn session_builder(environment: &Environment) -> Result<SessionBuilde
         .with_memory_pattern(false)?)
 }
 
-/// Keeps a session without another provider on the CPU's own: once plug-ins are registered, the library would
-/// give it to one that offers the processor, and nothing would say so.
+/// Keeps a session without another provider on the CPU provider: once plug-ins are registered, the library would
+/// silently give it to a plug-in that offers the processor.
 pub(crate) fn on_cpu(
     builder: SessionBuilder,
     environment: &Environment,
@@ -47,14 +47,14 @@ pub(crate) fn on_cpu(
     Ok(builder.with_devices([cpu], None)?)
 }
 
-/// What a provider is told when it is registered.
+/// The settings of a provider at registration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProviderSettings {
     /// Number of the device, in the provider's own order.
     pub device: u32,
     /// Threads for one session of a provider that computes on the processor; 0: the provider's choice.
     pub threads: usize,
-    /// `--provider-option`: those of the provider.
+    /// The user's options of the provider.
     pub options: Vec<ProviderOption>,
     /// A folder in which compiled engines may be kept from run to run.
     pub cache: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub(crate) struct ShapeProfiles {
 }
 
 impl ProviderSettings {
-    /// The value of the option `name`, if it was given; what was given last counts.
+    /// The last value given for the option `name`, if any.
     pub(crate) fn option(&self, name: &str) -> Option<OptionValue> {
         let found = self.options.iter().rev().find(|one| one.name == name);
         found.map(|one| one.value)
@@ -102,8 +102,8 @@ impl ProviderSettings {
         i32::try_from(self.device).map_err(|_| format!("there is no device {}", self.device))
     }
 
-    /// DirectML goes by DXGI's list, whose first adapter need not be the fastest; `--device` goes by the
-    /// memory of their own, as `embedctl devices` shows it.
+    /// DirectML uses DXGI's order, whose first adapter need not be the fastest; embedctl's device numbers are ordered
+    /// by their own memory.
     fn directml_id(&self) -> Result<i32, String> {
         #[cfg(windows)]
         if let Some(index) = crate::device::adapter_index(self.device) {
@@ -207,8 +207,8 @@ fn words(error: ort::Error<SessionBuilder>) -> String {
     with_causes(&error)
 }
 
-/// CUDA: full float32 unless asked otherwise, and an arena that grows by what is needed, because batches
-/// differ in shape and doubling would take twice the memory that a run needs.
+/// CUDA: full float32 by default, and an arena that grows by the exact need, because batches differ in shape and
+/// doubling would take twice the memory that a run needs.
 fn cuda(settings: &ProviderSettings) -> Result<ep::CUDA, String> {
     let strategy = match settings.word("arena") {
         Some("doubling") => ArenaExtendStrategy::NextPowerOfTwo,
@@ -393,7 +393,7 @@ mod tests {
         );
         assert_eq!(openvino_config("GPU", &plain, false), r#"{"GPU":{}}"#);
         let asked = ProviderSettings {
-            // What is given last counts.
+            // The last value counts.
             options: ["openvino.precision=fp32", "openvino.precision=bf16"]
                 .map(|option| option.parse().unwrap())
                 .into(),

@@ -1,7 +1,7 @@
-//! From the words of a loader or a driver to what helps against them: the package, the file, the driver.
+//! Remedies for the messages of a loader or a driver: the package, file or driver to install.
 //!
-//! ONNX Runtime, the loader and the drivers have no codes for what they refuse, only words. This is the one
-//! place that reads them; our own faults are types ([`super::fault`]).
+//! ONNX Runtime, the loader and the drivers have no error codes, only messages. They are parsed only here; embedctl's
+//! own faults are types ([`super::fault`]).
 
 use std::fmt::Write as _;
 
@@ -14,8 +14,7 @@ use crate::provider::obtain::how_to_get;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{DEVICE, PROVIDER_OPTION};
 
-/// What the failure of `provider`'s registration or trial means. `words` are the library's own, `version`
-/// is the library's.
+/// The cause of a failed registration or trial of `provider`. `words` is the library's message, `version` its version.
 pub(crate) fn explain(
     provider: Provider,
     words: &str,
@@ -38,13 +37,13 @@ pub(crate) fn explain(
     Cause { reason, remedy }
 }
 
-/// The words with which `provider` of `library` refused itself in this process, and what helps.
+/// The cause of a failure of `provider` of `library` in this process, from the library's message.
 pub(crate) fn complete(provider: Provider, words: &str, library: &Library) -> Cause {
-    // What is loaded is not loaded again; this is for what is missing.
+    // Loaded libraries are not loaded again; this finds the missing ones.
     let prepared = preload::prepare(provider, &library.path);
     let cause = explain(provider, words, &prepared, &library.version);
     match unusable::here(provider) {
-        // A missing file is no wonder where the device is missing.
+        // A missing device explains a missing file.
         Some(found) => Cause {
             reason: format!("{} ({})", found.reason, cause.reason),
             ..found
@@ -84,7 +83,7 @@ fn remedy(
     }
     match provider {
         Provider::WebGpu if has("adapter") || has("vulkan") => Some(VULKAN.to_owned()),
-        // A plug-in that knows this processor not, or an ONNX Runtime too old for it.
+        // A plug-in without support for this processor, or an ONNX Runtime too old for it.
         Provider::OpenVino if has("no device cpu") => Some(
             "`pip install onnxruntime-openvino`, a build with OpenVINO in it, runs on any x86-64 processor"
                 .to_owned(),
@@ -185,11 +184,11 @@ fn nvidia(lower: &str, reason: &str, prepared: &PreparedProvider, version: &str)
     None
 }
 
-/// Words of the library's on one line, without the place in its source before them:
-/// `/…/provider_bridge_ort.cc:2043 … ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to …`.
+/// The library's message on one line, without the source location before it: `/…/provider_bridge_ort.cc:2043 …
+/// ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to …`.
 fn shorten(words: &str) -> String {
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    // A condition of the library's own, with its place and its text before the words for people.
+    // A failed condition, with its location and text before the actual message.
     if let Some((_, rest)) = words.split_once(" was false. ") {
         return rest.to_owned();
     }

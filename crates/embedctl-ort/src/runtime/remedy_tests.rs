@@ -94,7 +94,7 @@ fn a_drivers_words_have_their_remedies() {
     }
     let cause = explain(
         Provider::Cuda,
-        "what nobody knows",
+        "an unknown message",
         &prepared(12, &[]),
         "1.26.0",
     );

@@ -1,6 +1,6 @@
-//! What the search for libraries depends on: environment variables, `PATH`, the system's folders and names.
+//! The inputs of the search for libraries: environment variables, `PATH`, the system's folders and names.
 //!
-//! All of it is read once, so that tests can search a machine that is not at hand.
+//! They are read once, so that tests can search another machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -68,10 +68,10 @@ fn is_version(text: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// What the search depends on; [`SearchPath::real`] reads it from the process.
+/// The inputs of the search; [`SearchPath::real`] reads them from the process.
 #[derive(Debug, Clone)]
 pub(crate) struct SearchPath {
-    /// `--ort-lib`.
+    /// The user's library or folder.
     pub option: Option<PathBuf>,
     /// Environment variables that matter, by name.
     pub variables: Vec<(&'static str, OsString)>,
@@ -83,7 +83,7 @@ pub(crate) struct SearchPath {
     pub system_folders: Vec<PathBuf>,
     /// Names of libraries.
     pub system: System,
-    /// Ends the asking of programs.
+    /// Cancels the programs that are run.
     pub stop: CancelToken,
 }
 
@@ -111,8 +111,8 @@ impl SearchPath {
         }
     }
 
-    /// The first of `names` in the folders of `PATH`, and what was passed over before it because others may have put it
-    /// there, for messages.
+    /// The first of `names` in the folders of `PATH`, and, for messages, the programs passed over before it because
+    /// other users may have put them there.
     pub(super) fn program(&self, names: &[&str]) -> Option<(PathBuf, String)> {
         let mut passed_over = Vec::new();
         let files = self

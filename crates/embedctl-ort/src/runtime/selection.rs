@@ -1,10 +1,10 @@
-//! Which library serves which provider, settled before this process loads one.
+//! The choice of a library for a provider, before this process loads one.
 //!
-//! A process can hold one ONNX Runtime, so for `cuda,openvino,cpu` it must be known that no library here
-//! runs CUDA before the one with OpenVINO is loaded. Libraries are asked in processes of their own (see
-//! [`super::probe`]): for the CPU one after another, because the first usual does; for another provider side
-//! by side, but only those that may have it. Without a [`ProbeCommand`](super::ProbeCommand) nothing
-//! is asked, and the first that may have the provider is loaded.
+//! A process can hold one ONNX Runtime, so for `cuda,openvino,cpu` it must be known that no library here runs CUDA
+//! before the one with OpenVINO is loaded. Libraries are probed in processes of their own (see [`super::probe`]): for
+//! the CPU one after another, because the first usually works; for other providers in parallel, but only libraries that
+//! may have the provider. Without a [`ProbeCommand`](super::ProbeCommand) libraries are not probed, and the first that
+//! may have the provider is loaded.
 
 mod asking;
 mod refused;
@@ -23,7 +23,7 @@ use crate::provider::Provider;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::locked;
-use refused::{CAME_WITHOUT, Reasons, RefusedCandidate, inside, passed_over};
+use refused::{CAME_WITHOUT, Reasons, RefusedCandidate, list_providers, passed_over};
 
 /// The search for libraries, for one opening of a model.
 pub struct LibrarySelection<'a> {
@@ -31,18 +31,18 @@ pub struct LibrarySelection<'a> {
     /// Number of the device that providers are tried on.
     device: u32,
     cancel: &'a CancelToken,
-    /// Whether a device that is emulated by the processor will do: for who asked for it by name.
+    /// Whether a device that the processor emulates is accepted: only if the user named it.
     software: bool,
     here: SearchPath,
     named: Option<NamedLibrary>,
     found: OnceCell<FoundLibraries>,
     /// The same, each library after its plug-ins.
     plugged: OnceCell<Vec<Candidate>>,
-    /// What stands in a provider's way on this machine.
+    /// The reason why a provider cannot work on this machine.
     unusable_reason: fn(Provider) -> Option<Cause>,
 }
 
-/// What a candidate will do with.
+/// The parts of a candidate that serve a provider.
 #[derive(Debug, PartialEq, Eq)]
 struct ChosenLibrary {
     /// The library's version.
@@ -52,8 +52,8 @@ struct ChosenLibrary {
 }
 
 impl<'a> LibrarySelection<'a> {
-    /// A search as `options` say, for a provider on device number `device`. `software`: whether a device
-    /// that the processor emulates will do.
+    /// A search by `options` for a provider on device number `device`. `software`: whether a device that the processor
+    /// emulates is accepted.
     #[must_use]
     pub fn new(
         options: &'a RuntimeOptions,
@@ -75,7 +75,7 @@ impl<'a> LibrarySelection<'a> {
         }
     }
 
-    /// Whether a library here may have `provider`, as far as files tell: no library is loaded or asked.
+    /// Whether a library here may have `provider`, as far as files show: no library is loaded or probed.
     pub fn may_have(&self, provider: Provider) -> bool {
         let may = |candidate: &Candidate| {
             candidate.doubt.is_none()
@@ -89,8 +89,7 @@ impl<'a> LibrarySelection<'a> {
             || provider.may_be_plugged_in() && self.plugged().iter().any(may)
     }
 
-    /// The library that serves `provider`, loaded into this process for good, and what the provider needs
-    /// beside it.
+    /// The library that serves `provider`, loaded into this process for good, and the provider's dependencies.
     ///
     /// # Errors
     /// If no library here serves it; if the one that the user named, or that this process holds already,
@@ -142,7 +141,7 @@ impl<'a> LibrarySelection<'a> {
         })
     }
 
-    /// The library that this process holds, with a plug-in of `provider` or else its own, if it will do.
+    /// The library that this process holds, with a plug-in of `provider` or else its own, if it serves the provider.
     fn held(&self, library: &Library, provider: Provider) -> Result<Library> {
         let path = library.path.display();
         let is_it = |candidate: &Candidate| real(&candidate.path) == real(&library.path);
@@ -239,7 +238,7 @@ impl<'a> LibrarySelection<'a> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     return Err(Error::interrupted());
                 }
-                // This program cannot be started again (it was replaced, perhaps): it goes without.
+                // This program cannot be started again (perhaps it was replaced), so libraries are not probed.
                 Err(_) => {}
             }
         }
@@ -247,7 +246,7 @@ impl<'a> LibrarySelection<'a> {
             .map_err(|fault| RefusedCandidate::Library(fault.cause())))
     }
 
-    /// What it takes to have `provider` from a candidate in which it works.
+    /// The parts of a candidate that serve `provider`, if it works.
     fn verdict(
         &self,
         candidate: &Candidate,
@@ -264,7 +263,7 @@ impl<'a> LibrarySelection<'a> {
         }
         let Some(tried) = report.provider(provider) else {
             if let Some(plugin) = plugin {
-                // It never came to say whose it is.
+                // It ended before it named its providers.
                 return Err(match plugin.unusable.clone() {
                     Some(reason) if plugin.providers().is_empty() => {
                         RefusedCandidate::Library(Cause::of(reason))
@@ -272,14 +271,14 @@ impl<'a> LibrarySelection<'a> {
                     _ => RefusedCandidate::Untold,
                 });
             }
-            let reason = "it did not say what came of it";
+            let reason = "it did not report a result";
             return Err(RefusedCandidate::Provider(Cause::of(reason)));
         };
         if !tried.built_in && candidate.plugin.is_some() {
             return Err(RefusedCandidate::Untold);
         }
         if !tried.built_in {
-            return Err(RefusedCandidate::Lacks(inside(&report)));
+            return Err(RefusedCandidate::Lacks(list_providers(&report)));
         }
         if !tried.works {
             let reason = tried.reason.clone().unwrap_or_default();
@@ -313,7 +312,7 @@ fn may_have(provider: Provider, path: &Path) -> bool {
     };
     let file = System::HERE.provider_library(part);
     let beside = |path: &Path| path.with_file_name(&file).is_file();
-    // A bare name is looked up by the loader, nobody knows where.
+    // A bare name is looked up by the loader, in unknown folders.
     let unknown = path.parent().is_none_or(|folder| folder == Path::new(""));
     unknown || beside(path) || beside(&real(path))
 }

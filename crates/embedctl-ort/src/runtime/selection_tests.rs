@@ -6,7 +6,7 @@ use super::*;
 use crate::provider::ProviderReport;
 use embedctl_common::error::ErrorKind;
 
-/// What a search is made with.
+/// The options of a search.
 type Options = (RuntimeOptions, CancelToken);
 
 /// A machine with nothing on it but `folder`, as a folder for libraries of the system's.
@@ -48,7 +48,7 @@ fn finding_nothing_says_where_and_what_to_do() {
     assert_eq!(kind, ErrorKind::NoLibrary, "{text}");
     for part in [
         "libonnxruntime.so",
-        "it is no shared library",
+        "it is not a shared library",
         folder.path().to_str().unwrap(),
         "pip install onnxruntime",
         "ort_lib",

@@ -1,9 +1,8 @@
-//! Whose code is run unasked: loading a library or asking an interpreter runs whatever somebody put there.
+//! Files that may be run without the user naming them: loading a library or starting an interpreter runs its code.
 //!
-//! What the user named by an option is run as it is. What is only found (beside the program, in an environment, on
-//! `PATH`, among packages) must be named by an absolute path, since a relative one means another file in every
-//! folder, such as that of a project that was only looked at; and nobody but the user and root may be able to write
-//! to it or to put another file in its place.
+//! A file that the user named by an option is run. A file that is only found (beside the program, in an environment, on
+//! `PATH`, among packages) must have an absolute path, since a relative one leads to another file in every folder, even
+//! in a downloaded project's. Only the user and root may be able to write to it or to replace it.
 
 use std::path::Path;
 
@@ -17,7 +16,7 @@ pub fn doubt(path: &Path) -> Option<String> {
                 .into(),
         );
     }
-    platform::flaw(path)
+    platform::path_fault(path)
 }
 
 #[cfg(unix)]
@@ -28,11 +27,11 @@ mod platform {
 
     const WRITABLE_BY_ALL: u32 = 0o002;
     const WRITABLE_BY_GROUP: u32 = 0o020;
-    /// Whoever may write to such a folder may add files, and take away or rename only his own.
+    /// Users who may write to such a folder may add files, but remove or rename only their own.
     const STICKY: u32 = 0o1000;
 
-    /// What is wrong with a file: with itself, the folders that lead to it, or those that it really lies in.
-    pub(super) fn flaw(path: &Path) -> Option<String> {
+    /// The fault of a file: of itself, of the folders in its path, or of the folders of the file that it links to.
+    pub(super) fn path_fault(path: &Path) -> Option<String> {
         let real = fs::canonicalize(path).ok();
         let named = path.ancestors().find_map(|part| of(part, path));
         named.or_else(|| {
@@ -41,7 +40,7 @@ mod platform {
         })
     }
 
-    /// What is wrong with `part`, one of the folders that lead to `whole`, or itself.
+    /// The fault of `part`, which is `whole` itself or one of the folders in its path.
     fn of(part: &Path, whole: &Path) -> Option<String> {
         let found = fs::symlink_metadata(part).ok()?;
         if ![0, own_user()].contains(&found.uid()) {
@@ -84,7 +83,7 @@ mod platform {
 mod platform {
     use std::path::Path;
 
-    pub(super) fn flaw(_: &Path) -> Option<String> {
+    pub(super) fn path_fault(_: &Path) -> Option<String> {
         None
     }
 }

@@ -1,21 +1,21 @@
-//! What stands in a provider's way on this machine, whatever libraries say: the wrong system, a device or
-//! a driver that is missing. And the package that would bring a library with it.
+//! Reasons why a provider cannot work on this machine with any library: the wrong system, a missing device or driver.
+//! Also the package that has a library with it.
 //!
-//! A library knows only the file that it missed first. Whether a remedy is apt, the hardware decides:
-//! without an NVIDIA GPU no package makes CUDA work.
+//! A library reports only the first missing file. Whether a remedy helps depends on the hardware: without an NVIDIA GPU
+//! no package makes CUDA work.
 
 use crate::device::{Gpu, GpuProblem, Hardware, NvidiaDriver, Vendor};
 use crate::provider::Provider;
 use crate::provider::obtain::{self, Platform};
 use embedctl_common::error::Cause;
 
-/// What stands in the way of `provider` on this machine.
+/// Why `provider` cannot work on this machine.
 #[must_use]
 pub fn here(provider: Provider) -> Option<Cause> {
     unusable_reason(provider, &Hardware::detect(), Platform::HERE)
 }
 
-/// What stands in the way of `provider` on a machine of that hardware.
+/// Why `provider` cannot work on a machine of that hardware.
 #[must_use]
 pub fn unusable_reason(
     provider: Provider,
@@ -50,7 +50,7 @@ fn nvidia(hardware: &Hardware, platform: Platform) -> Option<Cause> {
     let Some(first) = gpus.peek() else {
         return Some(Cause::of("no NVIDIA GPU was found"));
     };
-    // A number is what makes a GPU one that CUDA can use.
+    // A GPU that CUDA can use has a number.
     let problem = first.problem.clone();
     if gpus.any(|gpu| gpu.number.is_some()) {
         return None;
@@ -110,9 +110,9 @@ fn vulkan(hardware: &Hardware) -> Option<Cause> {
     ))
 }
 
-/// Why no library here has `provider`, if no package would bring one that makes sense.
+/// Why no library here has `provider`, if no package would help.
 #[must_use]
-pub fn pointless(provider: Provider, hardware: &Hardware) -> Option<&'static str> {
+pub fn reason_without_package(provider: Provider, hardware: &Hardware) -> Option<&'static str> {
     let software_only = hardware
         .vulkan
         .as_ref()
@@ -275,7 +275,7 @@ mod tests {
             };
             (
                 unusable_reason(Provider::WebGpu, &hardware, LINUX),
-                pointless(Provider::WebGpu, &hardware),
+                reason_without_package(Provider::WebGpu, &hardware),
             )
         };
         let card = || vec![gpu(Vendor::Amd, None, None)];

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use embedctl::input::Source;
 use embedctl::pipeline::{self, Complete, EmbedOptions};
-use embedctl::safe_text::REDACTED;
+use embedctl::secrets::REDACTED;
 
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;

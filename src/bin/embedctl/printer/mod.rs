@@ -37,7 +37,8 @@ pub use summary::{RunReport, destination, engine as engine_label, stage_fields};
 pub use transfer::Downloads;
 pub use words::{bytes, count, number};
 
-use embedctl::safe_text::{Secrets, printable, printable_json};
+use embedctl::safe_text::{printable, printable_json};
+use embedctl::secrets::Secrets;
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::failure::{CommandFailure, panic_message};

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use embedctl::safe_text::{Secrets, printable, printable_json};
+use embedctl::safe_text::{printable, printable_json};
+use embedctl::secrets::Secrets;
 use serde_json::json;
 
 use crate::exit::ExitCode;

@@ -1,4 +1,5 @@
-//! The processor and memory where there is no `/proc`: asked for by calls.
+//! The processor and memory on systems without `/proc`, by calls to the processor or the system. The crate `sysinfo`
+//! would add four crates on Windows and two on macOS for these few calls, and names no instruction sets.
 
 use super::Memory;
 

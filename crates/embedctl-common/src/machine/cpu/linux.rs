@@ -20,8 +20,8 @@ pub(super) fn cpu(root: &Path) -> Cpu {
             (name.trim() == key).then_some(value.trim())
         })
     };
-    // On Arm there is no name. The device tree or the firmware may have the machine's, which virtual machines of one
-    // kind share, whatever their processors are; these are known by their makers' numbers.
+    // On Arm there is no name. The device tree or the firmware may name the machine, but virtual machines of one kind
+    // share that name, so the processors' numbers are added.
     let name = values("model name").next().map(str::to_owned);
     let name = name.unwrap_or_else(|| {
         let machine = machine(root);
@@ -119,7 +119,7 @@ fn bytes(info: &str, key: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Bytes of swap that nobody uses.
+/// Bytes of free swap.
 pub(crate) fn swap_free(root: &Path) -> u64 {
     bytes(&memory_info(root), "SwapFree").unwrap_or(0)
 }

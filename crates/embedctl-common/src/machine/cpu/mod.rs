@@ -1,4 +1,4 @@
-//! The processor and main memory: what they are, and how much of them this process may use.
+//! The processor and main memory: their description, and the share that this process may use.
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
@@ -22,13 +22,13 @@ pub struct Cpu {
     pub threads: usize,
     /// Threads that this process may use: the number of workers that a run has.
     pub usable: usize,
-    /// Why that are fewer than there are.
+    /// The limit that makes these fewer than there are.
     pub limit: Option<CoreLimit>,
     /// Instruction sets that make a difference for matrix products.
     pub instructions: Vec<&'static str>,
 }
 
-/// What keeps this process from using all threads.
+/// The limit on the threads of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "by", rename_all = "lowercase")]
 pub enum CoreLimit {
@@ -85,7 +85,7 @@ pub fn here() -> (Cpu, Memory) {
     }
 }
 
-/// Main memory as it is now, without the processor, which takes longer to ask for.
+/// Main memory now, without the processor, whose description takes longer.
 pub(super) fn memory_now() -> Memory {
     #[cfg(target_os = "linux")]
     {
@@ -100,8 +100,7 @@ pub(super) fn memory_now() -> Memory {
 #[cfg(target_os = "linux")]
 pub(super) use linux::swap_free;
 
-/// Which limit holds, if any: the narrower one. Rounded as the standard library does, whose count is the
-/// one that decides.
+/// The narrower limit, if any. Rounded as the standard library does, whose count decides.
 #[cfg(any(target_os = "linux", test))]
 fn limit(threads: usize, processors: usize, quota: Option<f64>) -> Option<CoreLimit> {
     match quota {

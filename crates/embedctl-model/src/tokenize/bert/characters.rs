@@ -1,8 +1,8 @@
-//! What becomes of each character, learnt from the tokenizers crate itself.
+//! The treatment of each character, learnt from the tokenizers crate itself.
 //!
-//! BERT's normalizer and pre-tokenizer treat characters without regard to their neighbours, so what they
-//! make of one alone is what they make of it anywhere. The exceptions are told apart here: marks that
-//! trade places when a text is decomposed, and the beginnings of tokens added to the vocabulary.
+//! BERT's normalizer and pre-tokenizer treat characters without regard to their neighbours, so a character alone gives
+//! the same result as in a text. The exceptions are found here: marks that trade places when a text is decomposed, and
+//! the beginnings of tokens added to the vocabulary.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use tokenizers::{
 /// Characters whose meaning is learnt together.
 const BLOCK: usize = 256;
 
-/// What becomes of one character of the normalizer's output.
+/// The role of one character of the normalizer's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CharacterClass {
     /// Ends a word and is gone.
@@ -41,7 +41,7 @@ impl NormalizedCharacter {
     }
 }
 
-/// What becomes of one character of the text.
+/// The normalized form of one character of the text.
 #[derive(Debug, Clone, Default)]
 struct Fold {
     /// `None`: it depends on its neighbours.
@@ -59,11 +59,11 @@ pub(super) enum Ascii {
     Break,
     Alone(u8),
     Letter(u8),
-    /// Look among the others.
+    /// Listed in the pages of all characters.
     Other,
 }
 
-/// What becomes of every character.
+/// The normalized forms of all characters.
 pub(super) struct Characters {
     pub(super) tokenizer: Arc<Tokenizer>,
     /// Whether marks are stripped, for which characters are decomposed and marks put into order.
@@ -106,13 +106,13 @@ impl Characters {
         Some(characters)
     }
 
-    /// What becomes of the character that begins with `byte`.
+    /// The normalized form of the character that begins with `byte`.
     pub(super) fn ascii(&self, byte: u8) -> Ascii {
         let known = self.ascii.get(usize::from(byte));
         known.copied().unwrap_or(Ascii::Other)
     }
 
-    /// What becomes of the first character of `text`; `None` where it depends on what is beside it.
+    /// The normalized form of the first character of `text`; `None` if it depends on its neighbours.
     pub(super) fn first(&self, text: &str) -> Option<(&[NormalizedCharacter], usize)> {
         let c = text.chars().next()?;
         let fold = self.fold(c);
@@ -138,7 +138,7 @@ impl Characters {
         &block[code % BLOCK]
     }
 
-    /// Asks the crate what becomes of a character.
+    /// Asks the crate for the normalized form of a character.
     fn learn(&self, c: char) -> Fold {
         Fold {
             pieces: self.pieces(c),

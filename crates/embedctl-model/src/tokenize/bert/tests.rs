@@ -41,8 +41,7 @@ fn same(bert: &Bert, text: &str) -> bool {
     true
 }
 
-/// Whether a text holds what is left to the crate: an added token, or a character that depends on its
-/// neighbours.
+/// Whether a text is left to the crate: it has an added token, or a character that depends on its neighbours.
 fn is_left_to_the_crate(bert: &Bert, text: &str) -> bool {
     let characters = &bert.characters;
     characters.added.iter().any(|token| text.contains(token))

@@ -94,8 +94,8 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
         Ok(pieces)
     }
 
-    /// The chunk that goes on behind `after`: cut at the coarsest level at which it can be from any of
-    /// `starts`, of which the last is `after` itself.
+    /// The next chunk that ends behind `after`, cut at the coarsest possible level from any of `starts`; the last of
+    /// these is `after` itself.
     fn next(&mut self, starts: &[usize], after: usize) -> Result<ChunkCut> {
         for level in self.levels() {
             for &start in starts {
@@ -164,7 +164,7 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
         };
         let from = from.max(cut.start + 1);
         let mut starts = self.starts(cut.level, cut.start, from..end);
-        // As with chunks: its own tokens count.
+        // As for chunks, its own tokens are counted.
         while let Some(&start) = starts.first() {
             if (self.tokenize)(start..end)?.len() <= self.prompt + self.overlap {
                 break;

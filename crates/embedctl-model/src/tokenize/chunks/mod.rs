@@ -1,7 +1,7 @@
-//! Long texts in chunks, each of which fits the model whole.
+//! Long texts in chunks that each fit the model whole.
 //!
-//! A chunk is a text like any other: its tokens are those of `text[start..end]` alone, so that its vector is
-//! the one that this part of the text gets by itself.
+//! A chunk is a text like any other: its tokens are those of `text[start..end]` alone, so its vector is that of this
+//! part of the text alone.
 
 mod cuts;
 #[cfg(test)]
@@ -66,7 +66,7 @@ pub struct Chunked {
     pub overlap: usize,
 }
 
-/// What a chunk is a part of.
+/// The place of a chunk in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Index of the text.
@@ -86,15 +86,15 @@ pub struct Chunks {
     pub texts: Texts,
     /// Their tokens, ready to run.
     pub tokens: TokenRows,
-    /// What they are parts of.
+    /// Their places in the texts.
     pub spans: Vec<Span>,
 }
 
 impl TextTokenizer {
-    /// What `chunking` means for this model.
+    /// Resolves `chunking` for this model.
     ///
     /// # Errors
-    /// If a chunk would not fit the model, has no limit at all, or would be nothing but overlap.
+    /// If a chunk would not fit the model, would have no limit, or would consist of overlap alone.
     pub fn chunked(&self, chunking: &Chunking) -> Result<Chunked> {
         let usage = |reason: String, remedy: String| Err(Error::usage(reason).with_remedy(remedy));
         let most = self.text_tokens.saturating_sub(self.prompt_ids);
@@ -127,7 +127,7 @@ impl TextTokenizer {
         if chunking.overlap >= tokens {
             return usage(
                 format!(
-                    "{CHUNK_OVERLAP} {}: a chunk has {tokens} tokens, those that it repeats among them",
+                    "{CHUNK_OVERLAP} {}: a chunk has {tokens} tokens in all, repeated ones included",
                     chunking.overlap
                 ),
                 format!("lower it below {CHUNK_TOKENS}; a tenth is usual"),
@@ -185,7 +185,7 @@ impl TextTokenizer {
             Ok(ids.to_vec())
         };
         let is_short = characters.is_none_or(|most| text.chars().nth(most).is_none());
-        // A long text is not tokenized whole only to see that it is long.
+        // A very long text is known to be long without being tokenized whole.
         let mut ends = None;
         if text.len() > LONG {
             ends = Some(self.any.ends(text)?);

@@ -63,7 +63,7 @@ fn count(tokenizer: &TextTokenizer, text: &str) -> usize {
     ids.unwrap().len()
 }
 
-/// What is promised of the chunks of any text.
+/// Checks the guarantees of the chunks of any text.
 fn check(tokenizer: &TextTokenizer, text: &str, how: Chunked) -> Result<(), TestCaseError> {
     let chunks = chunks(tokenizer, text, how);
     prop_assert_eq!(chunks.texts.len(), chunks.spans.len());

@@ -1,4 +1,4 @@
-//! What every class does after its own steps: tokens are added, flagged and put around a text.
+//! The steps of every class after its own: tokens are added, flagged and put around a text.
 
 use tokenizers::normalizers::{Lowercase, NormalizerWrapper, Sequence as Normalizers};
 use tokenizers::processors::PostProcessorWrapper;
@@ -134,13 +134,13 @@ impl Backend {
         Ok(())
     }
 
-    /// The id of what a template calls `part`.
+    /// The id of the token that a template calls `part`.
     fn around(&self, part: &str, ids: &[(&str, u32)]) -> Result<u32> {
         let is_named = |part: &str| ["bos", "eos", "cls", "sep"].contains(&part);
         let text = |part: &str| self.names.text(&format!("{part}_token"));
         let own = self.named_id(&format!("{part}_token"));
         let own = own.filter(|_| is_named(part));
-        // Of two with one text, be it Python's "None", the later counts.
+        // Of two tokens with the same text (even Python's "None"), the later counts.
         let is_it = |(known, _): &&(&str, u32)| {
             *known == part || is_named(known) && is_named(part) && text(known) == text(part)
         };
@@ -166,7 +166,7 @@ impl Backend {
         Ok(())
     }
 
-    /// What the class does when tokens have been added.
+    /// The class's last step, after tokens have been added.
     pub(super) fn finish(&mut self, class: TokenizerClass, arguments: &Arguments) -> Result<()> {
         match class {
             TokenizerClass::Backend

@@ -1,10 +1,9 @@
-//! What each tokenizer class of the reference makes of a `tokenizer.json`.
+//! The tokenizer that each class of the reference builds from a `tokenizer.json`.
 //!
-//! In transformers 5 most classes take only the vocabulary, the post-processor and SentencePiece's table
-//! of characters from the file; model settings, normalizer, pre-tokenizer and, for many, the special
-//! tokens around a text come from the class and its arguments. `TokenizersBackend` and classes without
-//! an `__init__` keep the file. Every step here follows its `tokenization_*.py`; what the class after
-//! all does with tokens that are added is in [`Backend`].
+//! In transformers 5 most classes take only the vocabulary, the post-processor and SentencePiece's table of characters
+//! from the file; model settings, normalizer, pre-tokenizer and, for many, the special tokens around a text come from
+//! the class and its arguments. `TokenizersBackend` and classes without an `__init__` keep the file. Every step here
+//! follows its `tokenization_*.py`; the last steps, which add tokens, are in [`Backend`].
 
 mod backend;
 mod rebuild;
@@ -26,7 +25,7 @@ type Result<T> = std::result::Result<T, Cause>;
 /// Builds the tokenizer of the class `chosen` from `file`.
 ///
 /// # Errors
-/// If the file's model is of another kind than the class's, or the class would fail on what it is given.
+/// If the file's model is of another kind than the class's, or the class would fail on its arguments.
 pub(super) fn build(
     chosen: &ChosenClass,
     file: Tokenizer,

@@ -15,7 +15,7 @@ use crate::tokenizer::languages::{MBART, MBART_50};
 use crate::tokenizer::registry::{ChosenClass, TokenizerClass};
 use embedctl_common::word_list::lists;
 
-/// How Qwen's tokenizers split a text; `marks` is what words consist of beside letters.
+/// How Qwen's tokenizers split a text; `marks` are a word's characters beside letters.
 fn qwen_split(marks: &str) -> Value {
     let letters = if marks.is_empty() {
         r"\p{L}".to_string()
@@ -83,7 +83,7 @@ pub(super) fn rebuild(
     let strip = |left: bool, right: bool| {
         step(json!({"type": "Strip", "strip_left": left, "strip_right": right}))
     };
-    // What DeBERTa v2 and Barthez share, but for lower-casing.
+    // The normalizer of DeBERTa v2 and Barthez, except for lower-casing.
     let cleaned = || step(replace(json!({"Regex": r"\s{2,}|[\n\r\t]"}), " "));
     let bert = |clean: bool, chinese: bool, accents: Value, lower: bool| {
         step(

@@ -92,7 +92,7 @@ impl SpecialNames {
             {
                 token = mask(class, text).map(Special::Flagged).or(token);
             }
-            // Padding that is set in the file names the token, unless the class passes one on, be it none.
+            // Padding set in the file names the token, unless the class passes one on, even `None`.
             let passes = matches!(
                 class,
                 TokenizerClass::Gpt2

@@ -11,7 +11,7 @@ use super::super::tile::Dot;
 use super::softmax::KeyWeights;
 use super::{AttentionScratch, HeadsInput, Text};
 
-/// Of what is not rounded.
+/// The step of values that are not rounded.
 pub(super) const AS_IS: IntegerStep = IntegerStep {
     factor: 1.0,
     worth: 1.0,
@@ -32,7 +32,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
     ) -> IntegerStep {
         let mut top = Top::new(s);
         for token in 0..self.len {
-            self.ahead(s, input, token + 8, head);
+            self.prefetch_token(s, input, token + 8, head);
             top.take(s, self.row(input, token, head));
         }
         top.step(s, most)
@@ -71,7 +71,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
             for c in (0..width).step_by(per * S::LANES) {
                 let mut block = [s.splat(0.0); MOST_LANES];
                 for (to, key) in block.iter_mut().zip(first..first + S::LANES) {
-                    self.ahead(s, &self.keys, key + S::LANES, head);
+                    self.prefetch_token(s, &self.keys, key + S::LANES, head);
                     let key = self.row(&self.keys, key.min(self.len - 1), head);
                     let low = part(s, key, c, 0.0);
                     *to = if D::ARITHMETIC == ProductPrecision::F32 {

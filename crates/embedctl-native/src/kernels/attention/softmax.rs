@@ -32,7 +32,7 @@ pub(super) fn mask<S: Simd>(
 /// Scores of the keys from `key` on, floats or integers, become `2^(score * worth + shift)`, or 0 out of sight;
 /// returns their sum.
 #[inline(always)]
-pub(super) fn soften<S: Simd, D: Dot, const FLOATS: bool>(
+pub(super) fn exponentiate<S: Simd, D: Dot, const FLOATS: bool>(
     s: S,
     scores: &mut [f32],
     key: usize,
@@ -62,7 +62,7 @@ pub(super) fn soften<S: Simd, D: Dot, const FLOATS: bool>(
     s.sum(s.add(sums[0], sums[1]))
 }
 
-/// What a query gives to a block of keys.
+/// A query's weights of a block of keys, summed up.
 #[derive(Clone, Copy)]
 pub(super) struct KeyWeights {
     pub(super) sum: f32,
@@ -86,7 +86,7 @@ impl KeyWeights {
         }
     }
 
-    /// Whether the greatest of them leaves too few of 16 bits for those that are small beside it; `seen` keys have one.
+    /// Whether the greatest weight leaves too few of 16 bits for the small ones; `seen` keys have a weight.
     #[inline(always)]
     fn is_steep<S: Simd>(self, s: S, weights: &[f32], seen: usize) -> bool {
         // Only where a few keys may have nearly all.
@@ -131,7 +131,7 @@ pub(super) const SHORT: usize = 32;
 /// Keys of a block, at most, whose weighted values are summed in single precision.
 pub(super) const MOST_HEAVY: usize = 4;
 
-/// A key that takes most of what a query gives to its block.
+/// A key with most of a query's weight of its block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heavy {
     /// Of the tile.
@@ -141,8 +141,8 @@ pub(super) struct Heavy {
 }
 
 /// Takes the heaviest keys out of the weights that a row's query gives to the keys from `first` on, as long as one of
-/// them leaves too few bits for the others; `seen` keys are in sight. An attention sink is one of these: beside it all
-/// other weights of its block would become zero, and it is they that carry the text.
+/// them leaves too few bits for the others; `seen` keys are in sight. An attention sink is such a key: beside it all
+/// other weights of its block would become zero, and those carry the text.
 #[inline(always)]
 pub(super) fn take_heavy<S: Simd>(
     s: S,

@@ -103,7 +103,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         fn as_int(self, a: F) -> I = op!(_mm256_castps_si256(a));
         fn pair(self, low: I, high: I) -> I = op!(_mm256_blend_epi16::<0xaa>(low, _mm256_slli_epi32::<16>(high)));
         fn table(self, entries: &Coefficients) -> F = self.load(entries);
-        fn look(self, table: F, index: I) -> F = op!(_mm256_permutevar8x32_ps(table, index));
+        fn look_up(self, table: F, index: I) -> F = op!(_mm256_permutevar8x32_ps(table, index));
         fn max_i(self, a: I, b: I) -> I = op!(_mm256_max_epi32(a, b));
         fn prefetch_far(self, at: *const i32) = op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
     }

@@ -81,7 +81,7 @@ impl Simd for Avx512 {
         fn as_float(self, a: I) -> F = op!(_mm512_castsi512_ps(a));
         fn as_int(self, a: F) -> I = op!(_mm512_castps_si512(a));
         fn table(self, entries: &Coefficients) -> F = self.load(entries);
-        fn look(self, table: F, index: I) -> F = op!(_mm512_permutexvar_ps(index, table));
+        fn look_up(self, table: F, index: I) -> F = op!(_mm512_permutexvar_ps(index, table));
         fn dot_pairs(self, acc: I, a: I, b: I) -> I = op!(dpwssd(acc, a, b));
         fn dot_quads(self, acc: I, a: I, b: I) -> I = op!(_mm512_dpbusd_epi32(acc, a, b));
         fn max_i(self, a: I, b: I) -> I = op!(_mm512_max_epi32(a, b));

@@ -96,7 +96,7 @@ pub(super) trait Simd: Copy {
     const ROWS: usize;
     /// Rows of a full tile beside two vectors.
     const NARROW_ROWS: usize;
-    /// Pieces that [`Self::look`] tells apart: 8 or 16.
+    /// Pieces that [`Self::look_up`] tells apart: 8 or 16.
     const PIECES: usize;
     /// Subtracted from an unsigned 8-bit value before it is stored: 128 where the product wants signed bytes.
     const BYTE_OFFSET: i32;
@@ -104,7 +104,7 @@ pub(super) trait Simd: Copy {
     type F: Copy;
     /// A vector of 32-bit integers, or of the pairs and quads that products take.
     type I: Copy;
-    /// The entries of a table that [`Self::look`] tells apart, in registers.
+    /// The entries of a table that [`Self::look_up`] tells apart, in registers.
     type Table: Copy;
 
     /// Runs `work` compiled for this instruction set.
@@ -150,16 +150,16 @@ pub(super) trait Simd: Copy {
     fn as_int(self, a: Self::F) -> Self::I;
     /// Low halves of `low`, and low halves of `high` above them.
     fn pair(self, low: Self::I, high: Self::I) -> Self::I;
-    /// The lanes of `a`, then those of `b`, as 16-bit integers, of which values beyond them become the last ones.
+    /// The lanes of `a`, then those of `b`, as 16-bit integers, saturated.
     fn pack16(self, a: Self::I, b: Self::I) -> Self::I;
-    /// The lanes of four vectors, one after another, as bytes: unsigned where [`Self::BYTE_OFFSET`] is 0, else
-    /// signed; values beyond them become the last ones.
+    /// The lanes of four vectors, one after another, as bytes: unsigned where [`Self::BYTE_OFFSET`] is 0, else signed;
+    /// saturated.
     fn pack8(self, lanes: [Self::I; 4]) -> Self::I;
     fn max_i(self, a: Self::I, b: Self::I) -> Self::I;
     /// The first [`Self::PIECES`] entries.
     fn table(self, entries: &Coefficients) -> Self::Table;
-    /// Entry `index`, of which as many bits count as tell [`Self::PIECES`] apart.
-    fn look(self, table: Self::Table, index: Self::I) -> Self::F;
+    /// Entry `index` modulo [`Self::PIECES`].
+    fn look_up(self, table: Self::Table, index: Self::I) -> Self::F;
 
     /// Accumulates a product of 16-bit pairs: `acc + a0 * b0 + a1 * b1`.
     fn dot_pairs(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;

@@ -97,7 +97,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         ))
     }
     #[inline(always)]
-    fn look(self, table: uint8x16x2_t, index: I) -> F {
+    fn look_up(self, table: uint8x16x2_t, index: I) -> F {
         // Entry i takes bytes 4 i to 4 i + 3 of the table.
         op!({
             let first = vmulq_n_s32(vandq_s32(index, vdupq_n_s32(7)), 0x0404_0404);

@@ -1,4 +1,4 @@
-//! Plain Rust on arrays of eight: what every processor runs, and what the compiler may vectorize.
+//! Plain Rust on arrays of eight, for every processor; the compiler may vectorize it.
 
 use super::{Coefficients, Simd};
 
@@ -65,7 +65,7 @@ impl Simd for Portable {
         fn as_int(self, a: F) -> I = map(a, |x| x.to_bits() as i32);
         fn max_i(self, a: I, b: I) -> I = zip(a, b, i32::max);
         fn table(self, entries: &Coefficients) -> Coefficients = *entries;
-        fn look(self, table: Coefficients, index: I) -> F = map(index, |i| table[i as usize & 15]);
+        fn look_up(self, table: Coefficients, index: I) -> F = map(index, |i| table[i as usize & 15]);
     }
     #[inline(always)]
     unsafe fn load_at(self, from: *const i32) -> I {

@@ -1,4 +1,4 @@
-//! Matrix products, with what is done to their results at once.
+//! Matrix products and their finishing operations.
 
 use super::*;
 

@@ -1,7 +1,6 @@
 //! Vulkan, through which WebGPU computes on Linux: whether its loader is installed, and which drivers.
 //!
-//! Nothing of Vulkan is started here: drivers run code of their own when they are, and that is the probe's
-//! business, in a process of its own.
+//! Vulkan is not started here: that runs the drivers' own code, and happens only in a probe's process.
 
 #[cfg(any(target_os = "linux", test))]
 mod search;

@@ -1,4 +1,4 @@
-//! The manifests that name Vulkan's drivers, looked for where its loader looks.
+//! The manifests of Vulkan's drivers, found in the loader's folders.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::VulkanDriver;
 use crate::device::Vendor;
 
-/// What decides where the loader looks.
+/// The settings that decide the loader's folders.
 #[derive(Debug, Default)]
 pub(super) struct DriverPaths {
     /// Files or folders that replace the search: `VK_DRIVER_FILES`, before that `VK_ICD_FILENAMES`.
@@ -105,7 +105,7 @@ fn driver(manifest: &Path) -> Option<VulkanDriver> {
         } else if is(&["intel"]) {
             Some(Vendor::Intel)
         } else if is(&["virtio", "gfxstream", "dzn"]) {
-            // For what a host hands into a virtual machine.
+            // Drivers for a host's GPU in a virtual machine.
             Some(Vendor::Other)
         } else {
             None

@@ -41,10 +41,10 @@ pub(in crate::runtime) fn are_registered() -> bool {
     !registered.is_empty()
 }
 
-/// Registers the plug-in at `path` and says what it offers.
+/// Registers the plug-in at `path` and lists its devices.
 ///
-/// One that offers nothing is asked for the names that it has for devices that are not here (those to compile
-/// for): in a probe's child only, where nothing else is run.
+/// If there are none, it is asked for absent devices to compile for, which give its providers' names: only in a probe's
+/// child, where nothing else runs.
 pub(in crate::runtime) fn look(environment: &Environment, path: &Path) -> PluginReport {
     let mut report = PluginReport::new(path.to_path_buf());
     let prepared = preload::prepare_plugin(path);
@@ -76,17 +76,17 @@ impl PluginReport {
             self.names.push(name);
         }
         if self.version.is_none() {
-            self.version = own(device, c"version").map(str::to_owned);
+            self.version = own_metadata(device, c"version").map(str::to_owned);
         }
     }
 }
 
-/// The devices of the plug-in at `path`, those that are only to be compiled for among them.
+/// The devices of the plug-in at `path`, including devices that are absent and only compiled for.
 fn of<'e>(environment: &'e Environment, path: &Path) -> impl Iterator<Item = Device<'e>> {
     let path = path.to_string_lossy().into_owned();
-    environment
-        .devices()
-        .filter(move |device| own(device, c"library_path").is_some_and(|file| file == path))
+    environment.devices().filter(move |device| {
+        own_metadata(device, c"library_path").is_some_and(|file| file == path)
+    })
 }
 
 /// The device number `number` on which `provider` of the plug-in at `path` runs, among those of `kind` (`GPU`), or
@@ -124,7 +124,7 @@ pub(in crate::runtime) fn choose<'e>(
     }
 }
 
-/// That a plug-in of `provider` offers no device, and what it looks for.
+/// The message that a plug-in of `provider` offers no device, with the device that it needs.
 pub(in crate::runtime) fn none_offered(provider: Provider, kind: Option<&str>) -> String {
     let kind = kind.map(|kind| format!(" {kind}")).unwrap_or_default();
     let wanted = match provider {
@@ -138,7 +138,7 @@ pub(in crate::runtime) fn none_offered(provider: Provider, kind: Option<&str>) -
     format!("the plug-in offers no device{kind} here{wanted}")
 }
 
-/// What a device is; `None` for one that is not here and only to be compiled for.
+/// A description of a device; `None` for an absent one that is only compiled for.
 fn describe(device: &Device<'_>) -> Option<PluginDevice> {
     let hardware = device.hardware_device();
     // SAFETY: the device lives as long as the environment, and its pairs with it.
@@ -151,7 +151,7 @@ fn describe(device: &Device<'_>) -> Option<PluginDevice> {
         DeviceType::NPU => "NPU",
         _ => "CPU",
     };
-    let name = own(device, c"FULL_DEVICE_NAME").or_else(|| value(pairs, c"Description"));
+    let name = own_metadata(device, c"FULL_DEVICE_NAME").or_else(|| value(pairs, c"Description"));
     Some(PluginDevice {
         provider: device.ep().unwrap_or_default().to_owned(),
         kind: kind.to_owned(),
@@ -159,8 +159,8 @@ fn describe(device: &Device<'_>) -> Option<PluginDevice> {
     })
 }
 
-/// What the plug-in says of its own device under `key`.
-fn own<'e>(device: &Device<'e>, key: &CStr) -> Option<&'e str> {
+/// The plug-in's metadata of its own device under `key`.
+fn own_metadata<'e>(device: &Device<'e>, key: &CStr) -> Option<&'e str> {
     // SAFETY: the device lives as long as the environment, and its pairs with it.
     let pairs = unsafe { (ort::api().EpDevice_EpMetadata)(device.ptr()) };
     value(pairs, key)
@@ -171,8 +171,8 @@ fn value<'a>(pairs: *const OrtKeyValuePairs, key: &CStr) -> Option<&'a str> {
     if pairs.is_null() {
         return None;
     }
-    // SAFETY: the pairs are the library's and live as long as what they were asked of; the value is null or a
-    // string that ends with a zero byte and lives as long as they do.
+    // SAFETY: the pairs are the library's and live as long as their device; the value is null or a string that ends
+    // with a zero byte and lives as long as they do.
     unsafe {
         let value: *const c_char = (ort::api().GetKeyValue)(pairs, key.as_ptr());
         (!value.is_null())

@@ -1,7 +1,7 @@
-//! Which files are plug-ins, by what they export: nothing is loaded for that, and no list of names is kept.
+//! Finding plug-ins by the names that files export, without loading them or keeping a list of file names.
 //!
-//! They are looked for beside a library, and in the packages of its Python environment (of the active ones,
-//! where it lies in none), each package's own folder.
+//! They are searched for beside a library, and in each package's folder of its Python environment (or of the active
+//! ones, if it lies in none).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use crate::runtime::python;
 use crate::runtime::search_path::{SearchPath, System, file_name, real};
 use embedctl_common::folder::children;
 
-/// What ONNX Runtime calls to get a plug-in's providers, and to give them back.
+/// The functions that ONNX Runtime calls to create and release a plug-in's providers.
 const ENTRY_POINTS: [&str; 2] = ["CreateEpFactories", "ReleaseEpFactory"];
 
-/// What the providers export that belong to one build of ONNX Runtime; some of them have the entry points, too.
+/// Exported by providers that belong to one build of ONNX Runtime; some of them have the entry points, too.
 const OF_ONE_BUILD: &str = "GetProvider";
 
 /// The plug-ins that go with the ONNX Runtime at `library`, in the order of their paths.
 pub(in crate::runtime) fn around(library: &Path, here: &SearchPath) -> Vec<PathBuf> {
     let Some(own) = library.parent().filter(|own| own.is_absolute()) else {
-        return Vec::new(); // the loader's to find, nobody knows where
+        return Vec::new(); // found by the loader, in an unknown folder
     };
     let mut folders = vec![own.to_path_buf()];
-    // A link to a library has its neighbours where that really lies.
+    // For a link, the neighbours are those of the linked file.
     let behind = real(library);
     folders.extend(
         behind
@@ -72,8 +72,7 @@ fn is_plugin(file: &Path) -> bool {
 #[cfg(any(windows, target_vendor = "apple"))]
 fn is_plugin(file: &Path) -> bool {
     let map = std::fs::File::open(file).and_then(|file| {
-        // SAFETY: a library's file that is changed while it is read would be one while it is loaded, too; what
-        // is read here is only searched.
+        // SAFETY: the bytes are only searched; a file that changes meanwhile would be as unsafe to load.
         unsafe { memmap2::Mmap::map(&file) }
     });
     let Ok(bytes) = map else {
@@ -87,8 +86,8 @@ fn is_plugin(file: &Path) -> bool {
     ENTRY_POINTS.iter().all(|name| has(name)) && !has(OF_ONE_BUILD)
 }
 
-/// Whose plug-in a file is, going by its name as ONNX Runtime's own are named; nothing is decided by that, but
-/// it is the best that can be said of one that does not load.
+/// The provider of a plug-in's file, by ONNX Runtime's own file names. Nothing is decided by that; it only describes a
+/// plug-in that does not load.
 pub(in crate::runtime) fn guess(plugin: &Path) -> Option<Provider> {
     let name = file_name(plugin).to_ascii_lowercase();
     let own = name.split_once("onnxruntime_providers_")?.1;

@@ -1,8 +1,8 @@
 //! Plug-ins: providers in libraries of their own, several of which one ONNX Runtime loads side by side.
 //!
-//! [`find`] sees by a file's exported names that it is one, [`devices`] registers it with a loaded ONNX
-//! Runtime and reads what it offers. A plug-in is loaded by a probe's child first, like every library that
-//! is only found; a library with one of its plug-ins is one candidate of [`super::selection`]'s.
+//! [`find`] recognizes a plug-in by a file's exported names, and [`devices`] registers it with a loaded ONNX Runtime
+//! and lists its devices. A plug-in is loaded by a probe's child first, like every library that was not named by the
+//! user. A library with one of its plug-ins is one candidate of [`super::selection`].
 
 pub(super) mod devices;
 pub(super) mod find;
@@ -23,37 +23,37 @@ pub struct Plugin {
     pub version: Option<String>,
 }
 
-/// What is known about a plug-in from loading it.
+/// The report on a plug-in, from loading it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginReport {
     /// Its file.
     pub path: PathBuf,
     /// Its version, as it states it.
     pub version: Option<String>,
-    /// Its providers, in the library's names: `OpenVINOExecutionProvider`. A plug-in that cannot be loaded, or
-    /// has nothing to offer, may not even tell these.
+    /// Its providers, in the library's names: `OpenVINOExecutionProvider`. They may be unknown for a plug-in that
+    /// cannot be loaded or offers no device.
     pub names: Vec<String>,
-    /// What it offers to run on.
+    /// The devices that it offers.
     pub devices: Vec<PluginDevice>,
     /// Why it cannot be used; `None` also where it only offers no device.
     pub unusable: Option<String>,
-    /// What helps against that, where something does.
+    /// The remedy, if there is one.
     pub remedy: Option<String>,
 }
 
-/// What a plug-in offers to run on.
+/// A device that a plug-in offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginDevice {
     /// The provider, in the library's name.
     pub provider: String,
     /// `CPU`, `GPU` or `NPU`.
     pub kind: String,
-    /// What the plug-in calls it, where it does.
+    /// The plug-in's name for it, if it has one.
     pub name: Option<String>,
 }
 
 impl PluginReport {
-    /// A plug-in of which nothing is known yet.
+    /// A report on a plug-in that has not been loaded yet.
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -61,7 +61,7 @@ impl PluginReport {
         }
     }
 
-    /// Whether it is `provider`'s, as far as it says so itself, or else its file's name.
+    /// Whether it is `provider`'s, by its own providers, or else by its file's name.
     #[must_use]
     pub fn is_of(&self, provider: Provider) -> bool {
         match self.names.as_slice() {
@@ -72,7 +72,7 @@ impl PluginReport {
         }
     }
 
-    /// Its providers that have a name here.
+    /// Its providers, as far as embedctl supports them.
     #[must_use]
     pub fn providers(&self) -> Vec<Provider> {
         let all = Provider::ALL.into_iter();

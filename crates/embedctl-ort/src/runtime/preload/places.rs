@@ -1,4 +1,4 @@
-//! Where libraries that a provider needs may lie: beside the library that asks for them, among packages, in toolkits.
+//! The folders of libraries that a provider needs: beside the library itself, among packages, in toolkits.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ impl LoaderFolders {
                     .filter(|folder| is_tensorrt(&file_name(folder))),
             );
         }
-        // What lies beside the library is as good as the library.
+        // Files beside the library are trusted like the library.
         let own = library.parent();
         near.retain(|folder| {
             folder.is_dir() && (Some(folder.as_path()) == own || is_trusted(folder))

@@ -1,4 +1,4 @@
-//! The child's side: load one library, say what it is, try providers.
+//! The child's side: load one library, describe it, try providers.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -17,13 +17,13 @@ use embedctl_common::error::Cause;
 /// Which providers a child tries, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempts {
-    /// All that the library has, but for those named.
+    /// All of the library's providers except these.
     AllBut(Vec<Provider>),
-    /// These.
+    /// These providers.
     These(Vec<Provider>),
 }
 
-/// What a child is asked: the arguments that follow [`super::ProbeCommand::arguments`], understood.
+/// A child's task: the parsed arguments that follow [`super::ProbeCommand::arguments`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeRequest {
     pub(super) library: PathBuf,
@@ -54,12 +54,12 @@ impl ProbeRequest {
     /// From the arguments of a child.
     ///
     /// # Errors
-    /// If they are not those that a parent gives.
+    /// If they are not the arguments that a parent gives.
     pub fn parse(arguments: &[OsString]) -> io::Result<Self> {
         Self::understand(arguments).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "these are no arguments of a probe",
+                "these are not the arguments of a probe",
             )
         })
     }
@@ -87,11 +87,10 @@ impl ProbeRequest {
     }
 }
 
-/// Does what a probe's child is started for: loads the library of `request` and writes to `output` what can
-/// be said about it.
+/// The main function of a probe's child: loads the library of `request` and writes its description to `output`.
 ///
-/// This process may crash or hang in it; that is what the child is for. It should be left at once
-/// afterwards, without exit handlers, which some libraries do not survive.
+/// The library may crash this process or make it hang; the child exists for that reason. Exit at once afterwards,
+/// without exit handlers, in which some libraries crash.
 ///
 /// # Errors
 /// If `output` cannot be written to.

@@ -1,8 +1,8 @@
-//! Asking libraries what they can do, each in a process of its own.
+//! Probing libraries for their providers, each in a process of its own.
 //!
-//! A process can hold one ONNX Runtime, and some builds crash or hang where a driver is not as they expect.
-//! So a library is loaded by a child, which tries the providers that are wanted on a small graph and
-//! reports; this process loads the one library that was chosen by that.
+//! A process can hold one ONNX Runtime, and some builds crash or hang where a driver is not as they expect. So a child
+//! process loads a library, tries the wanted providers on a small graph and reports. This process loads only the
+//! library that is chosen by these reports.
 
 mod child;
 mod parent;
@@ -33,8 +33,8 @@ use embedctl_common::threads::spawn_scoped;
 /// many devices takes seconds, a TensorRT engine for the small graph some more.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// How to start a probe. The library crate never runs a program of its own accord: without this it loads
-/// libraries into its own process and finds out there.
+/// The command that starts a probe. The library crate never runs a program on its own: without a command it loads
+/// libraries into its own process.
 #[derive(Debug, Clone)]
 pub struct ProbeCommand {
     /// The program, which hands the arguments that follow to [`ProbeRequest::parse`] and [`serve`].
@@ -57,10 +57,9 @@ impl ProbeCommand {
     }
 }
 
-/// Asks all libraries that are found (or the one that is named) what they can do, side by side. They come
-/// in the order in which they would be tried, with their plug-ins; those that cannot be used are among them, with
-/// the reason.
-/// Ends early, with what is known by then, when `cancel` asks for it.
+/// Probes all libraries found (or the one that the user named) in parallel. The reports come in the order of the
+/// search, with plug-ins and with unusable libraries and their reasons. When `cancel` is cancelled, it ends early with
+/// the results so far.
 #[must_use]
 pub fn survey(
     command: &ProbeCommand,
@@ -69,7 +68,7 @@ pub fn survey(
 ) -> Vec<LibraryReport> {
     let here = SearchPath::real(ort_library.map(Path::to_path_buf), cancel);
     let named = NamedLibrary::of(&here);
-    // Each library before its plug-ins, which are asked in children of their own.
+    // Each library before its plug-ins, which are probed in children of their own.
     let candidates: Vec<Candidate> = discovery::all(&here)
         .candidates
         .into_iter()
@@ -102,8 +101,8 @@ pub fn survey(
                 answer.unwrap_or_else(|error| {
                     let mut report = LibraryReport::new(candidate);
                     report.unusable = Some(match error.kind() {
-                        io::ErrorKind::Interrupted => "it was not asked to the end".into(),
-                        _ => format!("it could not be asked: {error}"),
+                        io::ErrorKind::Interrupted => "its probe was interrupted".into(),
+                        _ => format!("it could not be probed: {error}"),
                     });
                     report
                 })
@@ -120,7 +119,7 @@ pub fn survey(
     libraries
 }
 
-/// Asks one library, after a look at its file that may make that unnecessary.
+/// Probes one library, unless its file already shows that it cannot be used.
 pub(super) fn ask(
     command: &ProbeCommand,
     candidate: &Candidate,

@@ -17,29 +17,29 @@ use crate::runtime::fault::LibraryFault;
 use crate::runtime::plugin::PluginReport;
 use embedctl_common::cancel::CancelToken;
 
-/// The end of what a child says on standard error, kept for the report of a crash.
+/// The most bytes of a child's last standard error, kept for the report of a crash.
 const LAST_WORDS: usize = 2048;
-/// How long its end is waited for.
+/// The wait for the rest of it.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
-/// Bytes that a child says at most, and those of a line: a few kilobytes are usual.
+/// The most bytes of a child's output, and of one line: a few kilobytes are usual.
 const MOST_SAID: u64 = 16 << 20;
 const LONGEST_LINE: usize = 1 << 20;
 
 /// How an answer ended.
 enum AnswerEnd {
-    /// The child had no more to say.
+    /// The child is finished.
     Done,
-    /// It died, hung, or said nothing that can be understood; in words.
+    /// It died, hung, or wrote nothing valid; with a message.
     Died(String),
-    /// Nobody wants to know any more.
+    /// The answer is no longer needed.
     Stopped,
 }
 
-/// Asks the library `candidate` about `attempts`. A child that dies over a provider is followed by another
-/// that goes on with the next.
+/// Probes the library `candidate` for `attempts`. If a child dies while it tries a provider, another child continues
+/// with the next one.
 ///
 /// # Errors
-/// If no child can be started. Where `stop` asks for it, an [`io::ErrorKind::Interrupted`].
+/// If no child can be started; [`io::ErrorKind::Interrupted`] if `stop` is cancelled.
 pub(super) fn ask(
     command: &ProbeCommand,
     candidate: &Candidate,
@@ -162,7 +162,7 @@ fn listen(
             },
             recv(open_errors) -> part => match part {
                 Ok(part) => last_words.add(&part),
-                // It has closed it and goes on.
+                // It has closed standard error and continues.
                 Err(_) => open_errors = &silent,
             },
             recv(stop.channel()) -> _ => break AnswerEnd::Stopped,
@@ -174,7 +174,7 @@ fn listen(
     if !by_itself {
         return Ok(end);
     }
-    // What it said last may still be on its way; who has left its group and holds the pipe is not waited for.
+    // Its last output may still be on its way; a process that left the group and holds the pipe is not waited for.
     let patience = after(LAST_WORDS_WAIT);
     loop {
         select! {
@@ -193,7 +193,7 @@ fn still_busy(command: &ProbeCommand) -> String {
     format!("it was still busy after {limit} s and was stopped")
 }
 
-/// The end of what a child says on standard error.
+/// The end of a child's standard error.
 #[derive(Default)]
 struct LastWords(Vec<u8>);
 
@@ -219,7 +219,7 @@ impl LastWords {
 fn cause_of_death(status: Option<ExitStatus>, said: &str) -> String {
     let mut words = match status {
         Some(status) => how_it_ended(status),
-        None => "it ended, and nobody knows how".into(),
+        None => "it ended with an unknown status".into(),
     };
     if !said.is_empty() {
         words.push_str(": ");

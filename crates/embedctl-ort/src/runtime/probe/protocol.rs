@@ -1,7 +1,7 @@
-//! What the child tells its parent: one JSON object a line, as soon as it is known.
+//! The child's messages to its parent: one JSON object per line, as soon as a result is known.
 //!
-//! A child may die at any point, and what it found before that counts. Libraries write to standard output
-//! as they please, so every line of ours bears a mark, and starts a line of its own.
+//! A child may die at any point, and its results so far count. Libraries may write to standard output, too, so every
+//! message starts with a mark on a line of its own.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::plugin::PluginReport;
 
-/// What a line of ours begins with.
+/// The mark at the start of a message.
 const MARK: &str = "embedctl-probe ";
 
 /// A step of the child's.
@@ -30,7 +30,7 @@ pub(super) enum Event {
     },
     /// The plug-in that the library was to load is loaded, or cannot be.
     Plugin(PluginReport),
-    /// A provider is about to be tried: if nothing follows, that was it.
+    /// A provider is about to be tried: if nothing follows, it ended the child.
     Trying(Provider),
     /// It was.
     Tried(ProviderReport),

@@ -1,5 +1,5 @@
-//! What a probe found out: plain data, the same in the child that finds it, in the parent that chooses by
-//! it, and in what is shown to people.
+//! The results of a probe: plain data, the same in the child, in the parent that chooses by it, and in the program's
+//! output.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::runtime::fault::LibraryFault;
 use crate::runtime::placement::library_name;
 use crate::runtime::plugin::PluginReport;
 
-/// What is known about one ONNX Runtime library.
+/// The report on one ONNX Runtime library.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibraryReport {
     /// Its file.
@@ -20,15 +20,15 @@ pub struct LibraryReport {
     pub origin: String,
     /// Why it cannot be used at all, a crash included; `None` for a usable library.
     pub unusable: Option<String>,
-    /// What helps against that, where something does.
+    /// The remedy, if there is one.
     pub remedy: Option<String>,
     /// Its version, as it states it: `1.31.1`.
     pub version: Option<String>,
     /// Its build, in its own words: branch, commit, compiler flags.
     pub build: Option<String>,
-    /// The providers that it says it was built with, in its own names: `CUDAExecutionProvider`.
+    /// The providers that it was built with, by its own names: `CUDAExecutionProvider`.
     pub available: Vec<String>,
-    /// What came of trying providers: those of its plug-ins, then its own.
+    /// The results of trying providers: those of its plug-ins, then its own.
     pub providers: Vec<ProviderReport>,
     /// The plug-ins around it.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct LibraryReport {
 }
 
 impl LibraryReport {
-    /// A library of which nothing is known yet.
+    /// A report on a library that has not been probed yet.
     pub(in crate::runtime) fn new(candidate: &Candidate) -> Self {
         Self {
             path: candidate.path.clone(),
@@ -45,7 +45,7 @@ impl LibraryReport {
         }
     }
 
-    /// Says of the plug-in's providers that they cannot be used, as it cannot.
+    /// Marks the plug-in's providers as unusable, because the plug-in is.
     pub(super) fn refuse_plugin(&mut self) {
         for plugin in &self.plugins {
             let Some(reason) = &plugin.unusable else {
@@ -63,7 +63,7 @@ impl LibraryReport {
         }
     }
 
-    /// Takes in what the same library said with one of its plug-ins.
+    /// Adds a report on the same library with one of its plug-ins.
     pub(super) fn join(&mut self, plugged: Self) {
         self.plugins.extend(plugged.plugins);
         let own = self.providers.iter().position(|one| one.plugin.is_none());
@@ -71,7 +71,7 @@ impl LibraryReport {
         self.providers.splice(own..own, plugged.providers);
     }
 
-    /// Says that the library cannot be used, why, and what helps.
+    /// Marks the library as unusable, with the reason and the remedy.
     pub(super) fn fail(&mut self, fault: &LibraryFault) {
         self.unusable = Some(fault.to_string());
         self.remedy = fault.remedy();
@@ -84,13 +84,13 @@ impl LibraryReport {
         name.is_some_and(|name| self.available.iter().any(|one| one == name))
     }
 
-    /// What came of trying `provider`, if it was tried: of its plug-ins' first, if there are several.
+    /// The result of trying `provider`, if it was tried: a plug-in's first, if there are several.
     #[must_use]
     pub fn provider(&self, provider: Provider) -> Option<&ProviderReport> {
         self.of(provider).next()
     }
 
-    /// All that came of trying `provider`, plug-ins' first.
+    /// All results of trying `provider`, plug-ins' first.
     pub fn of(&self, provider: Provider) -> impl Iterator<Item = &ProviderReport> {
         let all = self.providers.iter();
         all.filter(move |report| report.provider == provider)

@@ -44,7 +44,7 @@ fn compute(
         .map_err(words)?;
     let placement = placed(&placement::assigned(&session)?, provider)?;
     let input = graph::input();
-    // The first run pays for what is done once: kernels are compiled, memory is allocated.
+    // The first run includes one-time work: kernels are compiled, memory is allocated.
     once(&mut session, &input)?;
     let start = Instant::now();
     let output = once(&mut session, &input)?;
@@ -66,8 +66,8 @@ fn once(session: &mut Session, input: &[f32]) -> Result<Vec<f32>, String> {
     Ok(values.to_vec())
 }
 
-/// Where the products were put, in words. On the CPU under another provider's name is a failure: the
-/// library gives a provider's nodes to the CPU without a word when the provider doesn't take them.
+/// The placement of the products, as a sentence. Products on the CPU are a failure of another provider: the library
+/// silently gives nodes that a provider does not take to the CPU.
 fn placed(nodes: &[AssignedNode], provider: Provider) -> Result<String, String> {
     let wanted = library_name(provider).unwrap_or_default();
     let product = |node: &&AssignedNode| multiplies_matrices(&node.operator);
@@ -88,7 +88,7 @@ fn placed(nodes: &[AssignedNode], provider: Provider) -> Result<String, String> 
         .find(|node| node.provider == wanted);
     Ok(match own {
         Some(node) => format!("{} on {wanted}", node.operator),
-        // Some providers list only what they leave to the CPU, and here that is no product.
+        // Some providers list only nodes that they leave to the CPU, and here that is no product.
         None => format!("products on {wanted}, none on the CPU"),
     })
 }
@@ -154,7 +154,7 @@ mod tests {
             placed(&nodes, Provider::Cuda),
             Ok("MatMul on CUDAExecutionProvider".into())
         );
-        // WebGPU lists only what it left to the CPU.
+        // WebGPU lists only nodes that it left to the CPU.
         assert!(placed(&[node(CPU, "Shape")], Provider::WebGpu).is_ok());
         assert!(placed(&[node(CPU, "MatMul")], Provider::Cpu).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Which device WebGPU runs on: it takes the best that Vulkan offers, and says nothing of it.
+//! The device on which WebGPU runs: it takes the best that Vulkan offers, but does not name it.
 //!
 //! Vulkan may be emulated by the processor (Mesa's lavapipe), which is right for tests and slower than the
 //! CPU provider. The loader is asked for its devices through its C interface; only in a probe's child, as
@@ -9,7 +9,7 @@ use std::ptr;
 
 use crate::provider::ProviderReport;
 
-/// Fills in what WebGPU runs on, where Vulkan is what it runs on and there is an answer.
+/// Fills in the device of WebGPU, if it runs on Vulkan and the loader answers.
 pub(super) fn describe(report: &mut ProviderReport) {
     if !cfg!(target_os = "linux") {
         return;
@@ -77,7 +77,7 @@ type DestroyInstance = unsafe extern "system" fn(*mut c_void, *const c_void);
 type EnumerateDevices = unsafe extern "system" fn(*mut c_void, *mut u32, *mut *mut c_void) -> i32;
 type GetProperties = unsafe extern "system" fn(*mut c_void, *mut Properties);
 
-/// More devices than anybody has.
+/// More devices than any machine has.
 const MOST: usize = 16;
 
 /// Vulkan's devices; none where there is no Vulkan.

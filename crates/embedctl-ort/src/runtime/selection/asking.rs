@@ -1,5 +1,5 @@
-//! Several libraries asked side by side for one provider: the first that will do is taken, and nobody waits for those
-//! behind it.
+//! Several libraries probed in parallel for one provider: the first in their order that works is taken, without waiting
+//! for later ones.
 
 use std::io;
 use std::thread;
@@ -15,7 +15,7 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::spawn_scoped;
 
-/// What came of asking candidates.
+/// The result of probing candidates.
 pub(super) enum CandidateAnswer<'c> {
     /// The first, in their order, in which the provider works.
     Taken {
@@ -24,12 +24,12 @@ pub(super) enum CandidateAnswer<'c> {
         /// Those before it.
         passed_over: Vec<PassedOver>,
     },
-    /// Why none will do.
+    /// Why none works.
     None(Vec<(Candidate, RefusedCandidate)>),
 }
 
 impl LibrarySelection<'_> {
-    /// Asks all of `candidates` that may have `provider` at the same time.
+    /// Probes all of `candidates` that may have `provider` at the same time.
     pub(super) fn ask_all<'c>(
         &self,
         command: &ProbeCommand,
@@ -40,7 +40,7 @@ impl LibrarySelection<'_> {
         let mut verdicts: Vec<Option<Result<ChosenLibrary, RefusedCandidate>>> = candidates
             .iter()
             .map(|candidate| {
-                // What the user named is asked all the same: it may be no library at all, or too old.
+                // The user's own choice is probed in any case: it may not be a library, or be too old.
                 let is_asked = candidate.plugin.is_some()
                     || self.named.is_some()
                     || may_have(provider, &candidate.path);
@@ -79,7 +79,7 @@ impl LibrarySelection<'_> {
                             verdicts[index] = Some(verdict);
                         }
                         Ok((index, Err(error))) => {
-                            let reason = format!("it could not be asked: {error}");
+                            let reason = format!("it could not be probed: {error}");
                             verdicts[index] = Some(Err(RefusedCandidate::Library(Cause::of(reason))));
                         }
                         Err(_) => break Ok(()),

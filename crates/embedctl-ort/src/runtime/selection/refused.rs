@@ -1,4 +1,4 @@
-//! Why no library serves a provider, in the words of those that were asked, and what helps.
+//! Why no library serves a provider, by the reports of the probed ones, and the remedy.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::runtime::{NAME, provider_error};
 use embedctl_common::error::{Cause, Error, ErrorKind};
 use embedctl_common::setting::ORT_LIB;
 
-/// What helps where no library does, for want of a device.
+/// The remedy for a missing device.
 const ANOTHER: &str = "choose another provider, or auto, which takes the best that works here";
 
 /// Why a candidate was not taken.
 pub(super) enum RefusedCandidate {
     /// The library cannot be used.
     Library(Cause),
-    /// It can, but has no such provider; what it has.
+    /// It can, but lacks the provider; with the providers that it has.
     Lacks(String),
     /// It has the provider, which does not work.
     Provider(Cause),
@@ -44,7 +44,7 @@ impl LibrarySelection<'_> {
         }
     }
 
-    /// Why no library serves `provider`, and what helps.
+    /// Why no library serves `provider`, and the remedy.
     pub(super) fn failure(
         &self,
         provider: Provider,
@@ -59,11 +59,11 @@ impl LibrarySelection<'_> {
         } = Reasons::of(refused);
         if let Some(named) = &self.named {
             let (path, by) = (named.path.display(), named.by);
-            // A bare name is the loader's to find.
+            // A bare name is looked up by the loader.
             let bare = named.path.parent() == Some(Path::new(""));
             if !bare && !named.path.exists() {
-                let remedy = "name the library's file or the folder that holds it, or leave that out and libraries \
-                              are looked for";
+                let remedy = "name the library's file or the folder that holds it, or leave that out to \
+                              search for libraries";
                 let reason = format!("there is no {path} ({by})");
                 return self.named_error(reason).with_remedy(remedy);
             }
@@ -132,7 +132,7 @@ fn no_library(reason: String, remedy: Option<String>) -> Error {
     Error::new(ErrorKind::NoLibrary, NAME, reason).with_remedy_if(remedy)
 }
 
-/// Why candidates were not taken, by kind, each with its name; and what helps.
+/// Why candidates were not taken, by kind, each with its name; and the remedy.
 #[derive(Default)]
 pub(super) struct Reasons {
     broken: Vec<String>,
@@ -178,11 +178,11 @@ fn title(candidate: &Candidate) -> String {
     format!("{} ({})", path.display(), candidate.origin)
 }
 
-/// What is said of a library that was not even asked, as the provider's file is not beside it.
-pub(super) const CAME_WITHOUT: &str = "it came without it";
+/// The reason for a library that was not probed, since the provider's file is not beside it.
+pub(super) const CAME_WITHOUT: &str = "it comes without this provider";
 
-/// What a library says that it has.
-pub(super) fn inside(report: &LibraryReport) -> String {
+/// The providers that a library reports.
+pub(super) fn list_providers(report: &LibraryReport) -> String {
     let names: Vec<&str> = Provider::ALL
         .into_iter()
         .filter(|&provider| report.has(provider))

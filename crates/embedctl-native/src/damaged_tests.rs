@@ -1,4 +1,4 @@
-//! Damaged checkpoints and settings: errors that name what is wrong, and never a panic.
+//! Damaged checkpoints and settings: errors that name the fault, and never a panic.
 
 use std::fs;
 use std::path::Path;

@@ -137,7 +137,7 @@ fn public_tokenizers_split_as_in_python() {
 fn a_part_of_a_long_text_is_split_as_the_whole() {
     let Fixture { texts, cases } = Fixture::read();
     let model = model();
-    // Blanks between what is drawn make more places to cut at.
+    // Blanks between the random parts make more places to cut at.
     let long: Vec<String> = [" ", "", "\n", "a b", "\u{e9} \u{4e2d}"]
         .iter()
         .enumerate()
@@ -171,7 +171,7 @@ fn a_part_of_a_long_text_is_split_as_the_whole() {
         .iter()
         .map(|case| case["name"].as_str().unwrap())
         .collect();
-    // Whatever looks farther than a word, or is not understood, is given whole.
+    // Expressions that look farther than a word, or are not understood, get the whole text.
     let expected = [
         "exaone",
         "superbpe",
