@@ -18,7 +18,7 @@ use crate::progress::Counts;
 use crate::provenance::Provenance;
 use crate::record::Texts;
 use crate::reuse::{Found, Old, Reuse};
-use crate::setting::{FORCE, RETRY_REJECTS, REUSE};
+use crate::setting::{FORCE, REUSE};
 use crate::storage::{Address, Readable};
 
 /// An earlier output, and what its vectors must be.
@@ -31,25 +31,10 @@ pub(crate) struct Earlier {
 impl Earlier {
     /// The earlier output that options name.
     pub(super) fn of(options: &EmbedOptions) -> Result<Option<Self>> {
-        let job = super::job::of(options)?;
-        // A file whose rejected records are tried again has the vectors of all others.
-        let own = match &options.output.destination {
-            Destination::Path(out) if job.is_some_and(|job| job.is_single()) => Some(out),
-            _ => None,
+        let Some(path) = &options.reuse else {
+            return Ok(None);
         };
-        let own = own.filter(|_| options.job.retry);
-        let (path, asked) = match (own, &options.reuse) {
-            (None, None) => return Ok(None),
-            (Some(out), None) => (out, format!("{RETRY_REJECTS}: {}", out.display())),
-            (None, Some(path)) => (path, format!("{REUSE} {}", path.display())),
-            (Some(out), Some(_)) => {
-                return Err(Error::usage(format!(
-                    "{RETRY_REJECTS} takes the vectors of -o {} itself, and {REUSE} names others",
-                    out.display()
-                ))
-                .with_remedy(format!("leave {REUSE} out")));
-            }
-        };
+        let asked = format!("{REUSE} {}", path.display());
         if let Destination::Path(out) = &options.output.destination
             && options.output.force
             && is_folder(out)
@@ -61,7 +46,7 @@ impl Earlier {
             );
         }
         let output = options.output();
-        let old = look(path, asked, options, own.is_some())?;
+        let old = look(path, asked, options)?;
         Ok(Some(Self {
             old,
             dtype: output.resolved_dtype()?,
@@ -115,8 +100,8 @@ fn provenance(model: &Model, files: &ModelProvenance, info: &EngineInfo) -> Resu
         .map_err(|error| Error::internal(format!("writing the provenance: {error}")))
 }
 
-/// Looks at the folder, the file or the object at `path`; whether it is the run's `own` output.
-fn look(path: &Path, asked: String, options: &EmbedOptions, own: bool) -> Result<Old> {
+/// Looks at the folder, the file or the object at `path`.
+fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
     let storage = match Address::is_url_path(path) {
         true => Some(options.files.storage()?),
         false => None,
@@ -131,7 +116,7 @@ fn look(path: &Path, asked: String, options: &EmbedOptions, own: bool) -> Result
             .with_remedy("leave the option out, if there is no earlier output yet")),
         storage => {
             let file = Readable::open(path, storage.as_ref())?;
-            Old::file(asked, file, &options.output(), own)
+            Old::file(asked, file, &options.output())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The columns `id` and kept fields, as JSON.
 
 use super::json;
-use crate::arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::record::JSON_COLUMN;
 use embedctl_common::error::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) struct Columns<'a> {
 }
 
 /// A column by how it is written.
-enum Values<'a> {
+pub(crate) enum Values<'a> {
     /// Texts that are JSON already.
     Json(&'a StringArray),
     /// Any of Arrow's types.
@@ -35,11 +35,7 @@ impl<'a> Columns<'a> {
         let schema = batch.schema_ref();
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, array)| {
-            let values = if is_json(field) {
-                Values::Json(array.as_string())
-            } else {
-                Values::Other(json::values(array).ok_or_else(|| without_form(field))?)
-            };
+            let values = Values::of(field, array).ok_or_else(|| without_form(field))?;
             Ok((json::key(field.name()), values))
         });
         let columns = columns.collect::<Result<_>>()?;
@@ -59,17 +55,31 @@ impl<'a> Columns<'a> {
 
     /// Appends the value of one column and row.
     pub fn write_value(&self, column: usize, row: usize, out: &mut Vec<u8>) {
-        let (_, values) = &self.columns[column];
-        match values {
+        self.columns[column].1.write(row, out);
+    }
+}
+
+impl<'a> Values<'a> {
+    /// How the values of a column are written; `None` where JSON has no form for its type.
+    pub(crate) fn of(field: &Field, array: &'a ArrayRef) -> Option<Self> {
+        match is_json(field) {
+            true => Some(Self::Json(array.as_string())),
+            false => json::values(array).map(Self::Other),
+        }
+    }
+
+    /// Appends the value of one row.
+    pub(crate) fn write(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
             // A line break can only stand between tokens here, and a row is a line.
-            Values::Json(array) if array.is_valid(row) => {
+            Self::Json(array) if array.is_valid(row) => {
                 out.extend(array.value(row).bytes().map(|byte| match byte {
                     b'\n' | b'\r' => b' ',
                     byte => byte,
                 }));
             }
-            Values::Json(_) => out.extend_from_slice(b"null"),
-            Values::Other(append) => append(row, out),
+            Self::Json(_) => out.extend_from_slice(b"null"),
+            Self::Other(append) => append(row, out),
         }
     }
 }

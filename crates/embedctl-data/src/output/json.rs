@@ -151,7 +151,7 @@ fn joined<T>(
 }
 
 /// `"name":`
-pub(super) fn key(name: &str) -> Vec<u8> {
+pub(crate) fn key(name: &str) -> Vec<u8> {
     let mut key = Vec::new();
     push(&mut key, name);
     key.push(b':');
@@ -160,7 +160,7 @@ pub(super) fn key(name: &str) -> Vec<u8> {
 
 /// Appends a value as JSON; numbers in their shortest form that reads back equal, those that JSON
 /// lacks as null.
-pub(super) fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+pub(crate) fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value)
         .expect("a Vec takes every byte, and these types always encode");
 }

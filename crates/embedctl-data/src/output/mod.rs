@@ -7,12 +7,12 @@
 
 mod batches;
 mod calibration;
-mod columns;
+pub(crate) mod columns;
 mod encoding;
 pub mod fault;
 mod handle;
 mod ipc;
-mod json;
+pub(crate) mod json;
 mod jsonl;
 mod made;
 mod matrix;
