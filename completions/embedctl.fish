@@ -144,7 +144,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-b
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'What a record does that cannot be embedded' -r -f -a "fail\t'Stop the run'
 skip\t'Leave the record out, count it, and go on'
 null\t'Write a row without a vector, with the reason in the column embedding_error, count it, and go on'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'File for skipped records, JSONL: file, line, reason, start of the record' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'File for skipped records, JSONL: each record whole, with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'File for the summary as one JSON object, written while the run lasts and at its end' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File for Prometheus\' text format, such as node_exporter\'s textfile collector reads (FILE.prom)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two states of --stats and --metrics' -r
@@ -161,7 +161,6 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'File with settings; no other is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l retry-rejects -d 'Try the records again that a complete output has rejected, and nothing else'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer Arrow stream after stream, each with a schema of its own, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line, which say where each record stood'

@@ -177,11 +177,7 @@ fn parts(
     };
     let rows = state.rows();
     let rejected = state.rejected();
-    // A part of records that were tried again holds none for the first time.
-    let read = |part: &Part| match part.info.retry {
-        true => 0,
-        false => part.info.embedded + part.info.rejected,
-    };
+    let read = |part: &Part| part.info.embedded + part.info.rejected;
     let folder = Folder {
         path: folder.to_owned(),
         complete: faults.is_empty(),

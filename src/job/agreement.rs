@@ -151,8 +151,7 @@ impl Job {
 /// Where the first stretch of a shard can be entered: the shard before it, which read the same, ends there.
 fn behind(state: &State, end: &ShardEnd) -> Option<Position> {
     let first = end.stretches.first().filter(|first| first.start > 0)?;
-    let parts = state.of_shard(end.shard.checked_sub(1)?);
-    let last = parts.filter(|part| !part.info.retry).last()?;
+    let last = state.of_shard(end.shard.checked_sub(1)?).last()?;
     let position = last.info.position?;
     let is_there = position.source == first.source && matches!(position.seek, Seek::Byte { .. });
     is_there.then_some(position)

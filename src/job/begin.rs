@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::part::{Part, Point};
+use super::part::Part;
 use super::parts::{About, Create, Limits, Parts};
 use super::reader::Covered;
-use super::rejected::Rejected;
 use super::shards::Shard;
 use super::state::State;
 use super::storage::Guard;
 use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::remedies;
-use crate::setting::{FORCE, RESUME, RETRY_REJECTS};
+use crate::setting::{FORCE, RESUME};
 
 /// A job's folder, looked at and locked.
 #[derive(Debug)]
@@ -50,16 +49,14 @@ impl Job {
         }
         let mut state = self.look()?;
         state.check_lists(storage)?;
-        if state.has_ended(index) && !self.options.retry && !self.is_single() {
+        if state.has_ended(index) && !self.is_single() {
             // A kill between the last part and the completion marker.
             self.complete_ended(&lock, &state)?;
             return Ok(None);
         }
         self.commit_again(&state)?;
         self.clear_orphans(&lock, &state.committed())?;
-        if self.options.retry {
-            self.ended(&state)?;
-        } else if state.success || state.ends.contains_key(&index) {
+        if state.success || state.ends.contains_key(&index) {
             // Somebody has removed a part since.
             for said in [names::SUCCESS, names::MANIFEST, &names::shard(index)] {
                 storage.remove(said)?;
@@ -75,36 +72,6 @@ impl Job {
             state,
             window,
         }))
-    }
-
-    /// Makes sure that its shard is at the end of its input.
-    ///
-    /// # Errors
-    /// If it is not: records are tried again when all others are done.
-    pub fn ended(&self, state: &State) -> Result<()> {
-        let shown = &self.shown;
-        if state.job.is_none() {
-            return Err(nothing_to_retry(shown));
-        }
-        if !state.has_ended(self.options.shard.index) {
-            return Err(Error::usage(format!(
-                "{RETRY_REJECTS}: {shown} is not finished, with {}",
-                state.counted()
-            ))
-            .with_remedy(format!("finish it with {RESUME} first")));
-        }
-        Ok(())
-    }
-
-    /// The records of its shard that are rejected, and the end of what it has read.
-    ///
-    /// # Errors
-    /// As [`Job::ended`]; or if their list cannot be read.
-    pub fn rejected(&self, state: &State) -> Result<(Rejected, Point)> {
-        self.ended(state)?;
-        let index = self.options.shard.index;
-        let rejected = Rejected::read(self.storage.as_ref(), state, Some(index))?;
-        Ok((rejected, state.ends[&index].end.clone()))
     }
 
     /// What stands in the folder.
@@ -132,7 +99,7 @@ impl Job {
         let Shard { index, count } = self.options.shard;
         let is_begun = state.job.is_some()
             && (count == 1 || !state.parts.is_empty() || state.ends.contains_key(&index));
-        if !self.options.goes_on() && !self.anew && is_begun {
+        if !self.options.resume && !self.anew && is_begun {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
                     .with_remedy(match count {
@@ -184,7 +151,7 @@ impl Begun {
             end: part.info.end.clone(),
         };
         let parts = self.state.parts.values();
-        let covers = |part: &&Part| !part.info.retry && part.info.end.records > 0;
+        let covers = |part: &&Part| part.info.end.records > 0;
         parts.filter(covers).map(part).collect()
     }
 
@@ -198,15 +165,6 @@ impl Begun {
             .collect();
         Parts::new(about, create, limits, self.lock, known)
     }
-}
-
-/// There is no output whose rejected records could be tried again.
-#[must_use]
-pub fn nothing_to_retry(shown: &str) -> Error {
-    Error::usage(format!(
-        "{RETRY_REJECTS}: {shown} holds no output whose records could be tried again"
-    ))
-    .with_remedy("leave the option out")
 }
 
 /// Somebody else holds the lock.

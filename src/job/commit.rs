@@ -23,7 +23,7 @@ use crate::hash;
 use crate::output::proof::{HASHES, Proof};
 use crate::output::{self, OutputFormat};
 use crate::record::TextHash;
-use crate::setting::{RESUME, RETRY_REJECTS};
+use crate::setting::{FORCE, RESUME};
 use crate::storage::Readable;
 
 /// A part, and its files as they were put.
@@ -391,18 +391,36 @@ impl Part {
         }
     }
 
+    /// Its rejected records, as they were listed, in lines.
+    ///
+    /// # Errors
+    /// If the list is not there, or another; the message names it.
+    pub fn rejected(&self, storage: &dyn Storage) -> Result<Vec<u8>> {
+        let name = self.info.rejects();
+        let Some(sum) = &self.info.rejects_sha256 else {
+            if self.info.rejected == 0 {
+                return Ok(Vec::new());
+            }
+            let why = format!("an older build made it, which kept no hash of {name}");
+            return Err(Error::input(storage.place(&self.file), why)
+                .with_remedy(format!("write the output anew, with {FORCE}")));
+        };
+        let why = match storage.read(&name)? {
+            Some(lines) if hash::of(&lines) == *sum => return Ok(lines),
+            Some(_) => "is not what was written with its part",
+            None => "is not there, and was written with its part",
+        };
+        Err(self.damaged(storage, &name, why))
+    }
+
     /// The error for its file `name`, or one that belongs to it.
     pub(super) fn damaged(&self, storage: &dyn Storage, name: &str, why: &str) -> Error {
         Error::input(storage.place(name), why).with_remedy(self.remedy(storage))
     }
 
     fn remedy(&self, storage: &dyn Storage) -> String {
-        let option = match self.info.retry {
-            true => RETRY_REJECTS,
-            false => RESUME,
-        };
         format!(
-            "put it back as it was, or remove {} and give the command that wrote the output again, with {option}, \
+            "put it back as it was, or remove {} and give the command that wrote the output again, with {RESUME}, \
              which makes a missing part anew",
             storage.place(&self.file)
         )

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::faulty::Faulty;
 use super::memory::Memory;
-use super::scene::{JSONL, Scene, mend, whole};
+use super::scene::{JSONL, Scene, whole};
 use super::*;
 use crate::mutation::{each, each_content};
 use crate::output::{Finish, VectorWriter};
@@ -68,7 +68,6 @@ fn read(storage: &dyn Storage) -> Result<State> {
     let state = State::read(storage, None)?;
     state.check_lists(storage)?;
     assert_eq!(state.missing_parts(storage)?, Vec::<String>::new());
-    Rejected::read(storage, &state, None)?;
     Ok(state)
 }
 
@@ -78,13 +77,13 @@ fn assert_completed(scene: &Scene, files: &[(String, Vec<u8>)], damaged: &[u8], 
     memory.set(names::MANIFEST, damaged);
     let job = scene.job(true, Arc::new(memory.clone()));
     let (state, read) = (job.look().unwrap(), Manifest::read(&memory).unwrap());
-    assert_eq!(job.renew_completion(&state, read.as_ref()).unwrap(), 0);
+    job.renew_completion(&state, read.as_ref()).unwrap();
     let made = |name| memory.read(name).unwrap();
     assert_eq!(made(names::MANIFEST).as_deref(), Some(manifest));
     assert_eq!(made(names::SUCCESS), Some(Vec::new()));
 }
 
-/// What an output says whose rejected records were tried again: as it was written, or not at all.
+/// What a complete output says: as it was written, or not at all.
 #[test]
 fn damaged_lists_and_manifests_are_read_or_refused() {
     let scene = Scene::new(16, JSONL, 6);
@@ -92,15 +91,13 @@ fn damaged_lists_and_manifests_are_read_or_refused() {
     scene
         .run(false, Arc::new(local.clone()), usize::MAX)
         .unwrap();
-    mend(&scene);
-    scene.again(Arc::new(local.clone())).unwrap();
     let good = read(&local).unwrap();
     let manifest = Manifest::read(&local).unwrap();
-    assert_eq!(manifest.as_ref().map(|it| it.rejected), Some(1));
+    assert_eq!(manifest.as_ref().map(|it| it.rejected), Some(2));
     let files = scene.files();
     for (name, content) in &files {
         let memory = Memory::new(files.clone());
-        each_content(&format!("again/{name}"), content, 60, |damaged| {
+        each_content(&format!("complete/{name}"), content, 60, |damaged| {
             memory.set(name, damaged);
             let Some(state) = assert_no_bug(read(&memory)) else {
                 return;

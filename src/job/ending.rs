@@ -8,7 +8,6 @@ use super::begin::busy;
 use super::beside;
 use super::part::{Manifest, Part};
 use super::paths::parts_of;
-use super::rejected::Rejected;
 use super::seal::sealed;
 use super::shards::Shard;
 use super::state::{self, State};
@@ -50,10 +49,6 @@ impl Job {
         if !state.success {
             self.prove(&state)?;
         }
-        let rejected = match state.parts.values().any(|part| part.info.retry) {
-            true => Some(Rejected::read(self.storage.as_ref(), &state, None)?.lines()),
-            false => None,
-        };
         let manifest = Manifest {
             schema: state::SCHEMA,
             fingerprint: job.fingerprint.hash(),
@@ -69,10 +64,6 @@ impl Job {
         if before.is_some_and(|before| before != text.as_bytes()) {
             storage.remove(names::SUCCESS)?; // it was of other parts
         }
-        match rejected {
-            Some(rejected) => self.renew(names::REJECTED, &rejected)?,
-            None => storage.remove(names::REJECTED)?,
-        }
         self.renew(names::MANIFEST, text.as_bytes())?;
         storage.put(names::SUCCESS, Content::Durable(b""))?;
         Ok(true)
@@ -82,34 +73,19 @@ impl Job {
     /// other parts than those: `manifest` is what it says of them. Whoever holds the lock completes the output at its
     /// own end.
     ///
-    /// How many records are rejected once more, since somebody has removed the part that they became.
-    ///
     /// # Errors
     /// As [`Job::complete`].
-    pub fn renew_completion(&self, state: &State, manifest: Option<&Manifest>) -> Result<u64> {
+    pub fn renew_completion(&self, state: &State, manifest: Option<&Manifest>) -> Result<()> {
         let storage = self.storage.as_ref();
         let index = self.options.shard.index;
         let own = |part: &&Part| part.info.shard == index;
-        let named = || manifest.iter().flat_map(|it| &it.parts).filter(own);
-        let is_so = manifest.is_some() && named().eq(state.parts.values().filter(own));
-        let has_list = || -> Result<bool> {
-            let mut entries = storage.list(names::OWN)?.into_iter();
-            Ok(entries.any(|entry| format!("{}/{}", names::OWN, entry.name) == names::REJECTED))
-        };
-        let lists = state.parts.values().any(|part| part.info.retry);
+        let mut named = manifest.iter().flat_map(|it| &it.parts).filter(own);
+        let is_so = manifest.is_some() && named.by_ref().eq(state.parts.values().filter(own));
         let is_told = state.success && state.uncommitted.is_empty() && is_so;
-        if !(is_told && (!lists || has_list()?))
-            && let Some(lock) = storage.lock(&names::lock(index))?
-        {
+        if !is_told && let Some(lock) = storage.lock(&names::lock(index))? {
             self.complete_ended(&lock, &self.state()?)?;
         }
-        let is_gone = |part: &&Part| {
-            !state
-                .parts
-                .contains_key(&(part.info.shard, part.info.number))
-        };
-        let gone = named().filter(|part| part.info.retry).filter(is_gone);
-        Ok(gone.map(|part| part.info.embedded).sum())
+        Ok(())
     }
 
     /// Completes an output whose shard has ended, after what a kill has left was put right. `lock` is the shard's, and
@@ -151,7 +127,6 @@ impl Job {
         }
         storage.remove(names::SUCCESS)?;
         storage.remove(names::MANIFEST)?;
-        storage.remove(names::REJECTED)?;
         for entry in storage.list("")? {
             if names::parse(&entry.name).is_some() {
                 storage.remove(&entry.name)?;
@@ -180,8 +155,7 @@ impl Job {
     ///   unless something is put aside for that very part, whose commit may be on its way.
     /// - A commit, listed before the parts were: it was put behind its part, which somebody has removed.
     /// - What was put before its part, under a lock that keeps others out, or for the part that the manifest names and
-    ///   somebody has removed. A run that fills its place, or tries rejected records again, removes the manifest before
-    ///   it puts anything, so one that is read *after* the lists were knows of no such run.
+    ///   somebody has removed. A run that fills its place removes the manifest before it puts anything, so one that is read *after* the lists were knows of no such run.
     fn orphans(&self, lock: &Guard, known: &Known) -> Result<Vec<String>> {
         let storage = self.storage.as_ref();
         let mut found = Vec::new();

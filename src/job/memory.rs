@@ -17,8 +17,6 @@ type Files = BTreeMap<String, Vec<u8>>;
 #[derive(Debug, Clone)]
 pub struct Memory {
     files: Arc<Mutex<Files>>,
-    /// What another run makes of it as soon as that folder is listed.
-    next: Arc<Mutex<Option<(String, Files)>>>,
     fetched: Arc<TempDir>,
 }
 
@@ -27,15 +25,8 @@ impl Memory {
     pub fn new(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self {
             files: Arc::new(Mutex::new(files.into_iter().collect())),
-            next: Arc::default(),
             fetched: Arc::new(tempfile::tempdir().unwrap()),
         }
-    }
-
-    /// What another run makes of it while this one is at work, just before it lists `folder` for the next time.
-    pub fn becomes_at_listing(&self, folder: &str, files: &[(String, Vec<u8>)]) {
-        let files = files.iter().cloned().collect();
-        *self.next.lock().unwrap() = Some((folder.to_owned(), files));
     }
 
     /// Puts `content` in place of what is there.
@@ -64,11 +55,7 @@ impl Storage for Memory {
         Ok(is_free)
     }
     fn list(&self, folder: &str) -> Result<Vec<Entry>> {
-        let mut files = self.files.lock().unwrap();
-        let next = self.next.lock().unwrap().take_if(|(at, _)| at == folder);
-        if let Some((_, next)) = next {
-            *files = next;
-        }
+        let files = self.files.lock().unwrap();
         let inside = |name: &str| match folder {
             "" => Some(name.to_owned()),
             folder => Some(name.strip_prefix(folder)?.strip_prefix('/')?.to_owned()),

@@ -8,7 +8,6 @@
 //!                                      store), in names that carry its tag
 //!  OUT/_embedctl/beside                on a store, what will stand beside a part, until it does
 //!  OUT/_embedctl/commits               what each part holds; can be made again from the parts
-//!  OUT/_embedctl/retried               which records a part holds that others had rejected; before it, too
 //!  OUT/_embedctl/shards                written when a shard is at its end
 //!  OUT/_embedctl/manifest.json         everything, once all shards are
 //!  OUT/_SUCCESS                        last
@@ -43,8 +42,6 @@ mod paths;
 #[cfg(test)]
 mod proven_tests;
 mod reader;
-mod rejected;
-mod retry;
 #[cfg(test)]
 mod scene;
 mod seal;
@@ -61,7 +58,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use agreement::Inputs;
-pub use begin::{Begun, nothing_to_retry};
+pub use begin::Begun;
 pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
 pub use fingerprint::Fingerprint;
 pub use objects::Objects;
@@ -71,8 +68,6 @@ pub use parts::{About, Create, Limits, Made, Parts};
 pub use paths::{folder_format, is_folder, is_inside, parts_of};
 pub(crate) use reader::text_hash;
 pub use reader::{Covered, JobReader};
-pub use rejected::{Lines, Places, RecordPlace, Rejected};
-pub use retry::{RetryReader, RowHashes, compare};
 pub(crate) use seal::sealed;
 pub use shards::{Shard, Stretch, plan};
 pub use spool::{Spool, SpoolReader};
@@ -83,7 +78,7 @@ use self::paths::refuse_file;
 use crate::error::{Error, Result};
 use crate::identity;
 use crate::output::{Destination, OutputFormat, OutputOptions};
-use crate::setting::{FORCE, PART_ROWS, RESUME, RETRY_REJECTS, SHARD};
+use crate::setting::{FORCE, PART_ROWS, RESUME, SHARD};
 
 /// Bytes of a part, about: an object store takes that in one request.
 const PART_BYTES: u64 = 128 << 20;
@@ -98,18 +93,8 @@ pub struct JobOptions {
     pub part_rows: Option<u64>,
     /// Go on where an earlier run got to.
     pub resume: bool,
-    /// Try the records again that a complete output has rejected, and nothing else.
-    pub retry: bool,
     /// Which share of the input is this run's.
     pub shard: Shard,
-}
-
-impl JobOptions {
-    /// Whether there may be an output already.
-    #[must_use]
-    pub fn goes_on(&self) -> bool {
-        self.resume || self.retry
-    }
 }
 
 /// A job that was asked for.
@@ -127,17 +112,15 @@ pub struct Job {
 }
 
 impl Job {
-    /// The job that options ask for; none where the output is a single file that nobody wants to resume. A file whose
-    /// rejected records are tried again is written anew beside the one that is there.
+    /// The job that options ask for; none where the output is a single file that nobody wants to resume.
     ///
     /// # Errors
     /// If they contradict each other.
     pub fn of(output: &OutputOptions, options: &JobOptions) -> Result<Option<Self>> {
         let Destination::Path(path) = &output.destination else {
-            if options.goes_on() || options.part_rows.is_some() || options.shard.count > 1 {
+            if options.resume || options.part_rows.is_some() || options.shard.count > 1 {
                 return Err(Error::usage(format!(
-                    "{RESUME}, {RETRY_REJECTS}, {PART_ROWS} and {SHARD}: standard output has no parts that a run \
-                     could go on with"
+                    "{RESUME}, {PART_ROWS} and {SHARD}: standard output has no parts that a run could resume"
                 ))
                 .with_remedy("name a folder with -o"));
             }
@@ -148,7 +131,7 @@ impl Job {
         if !folder {
             refuse_file(path, options)?;
         }
-        if !folder && !options.goes_on() {
+        if !folder && !options.resume {
             let left = parts_of(path);
             if !output.force && left.join(names::JOB).exists() {
                 return Err(Error::usage(format!(
@@ -163,17 +146,12 @@ impl Job {
             return Ok(None);
         }
         let root = if folder { path.clone() } else { parts_of(path) };
-        let again = options.retry && !folder;
         Ok(Some(Self {
             storage: Arc::new(Local::new(root)),
             shown: path.display().to_string(),
             format,
-            options: JobOptions {
-                resume: options.resume || again,
-                retry: options.retry && folder,
-                ..options.clone()
-            },
-            anew: again || (output.force && !options.goes_on()),
+            options: options.clone(),
+            anew: output.force && !options.resume,
             inputs: None,
         }))
     }
@@ -209,12 +187,6 @@ impl Job {
     #[must_use]
     pub fn format(&self) -> Option<OutputFormat> {
         self.format
-    }
-
-    /// Whether it reads nothing but records that earlier runs have rejected.
-    #[must_use]
-    pub fn retries(&self) -> bool {
-        self.options.retry
     }
 
     /// Where the parts are.

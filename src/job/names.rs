@@ -19,16 +19,12 @@ pub const SUCCESS: &str = "_SUCCESS";
 pub const COMMITS: &str = "_embedctl/commits";
 /// Rejected records of each part that has any.
 pub const REJECTS: &str = "_embedctl/rejects";
-/// Of a part of records that had been rejected: which it holds.
-pub const RETRIED: &str = "_embedctl/retried";
-/// Which records are rejected still, once some were tried again.
-pub const REJECTED: &str = "_embedctl/rejected.jsonl";
 /// Hashes of each part's texts.
 pub const TEXTS: &str = "_embedctl/texts";
 /// What will stand beside a part, on a store, until it does.
 pub const BESIDE: &str = "_embedctl/beside";
 /// All folders of what belongs to single parts.
-pub const OF_PARTS: [&str; 5] = [COMMITS, REJECTS, RETRIED, TEXTS, BESIDE];
+pub const OF_PARTS: [&str; 4] = [COMMITS, REJECTS, TEXTS, BESIDE];
 /// What each shard has read, once it is at its end.
 pub const SHARDS: &str = "_embedctl/shards";
 
@@ -133,7 +129,7 @@ mod tests {
     #[test]
     fn lists_carry_the_tag_of_their_part() {
         let tag = run();
-        for folder in [COMMITS, REJECTS, RETRIED, TEXTS] {
+        for folder in [COMMITS, REJECTS, TEXTS] {
             for tag in [None, Some(tag.as_str())] {
                 let list = list(folder, &part(1, 2), tag);
                 let name = list.strip_prefix(folder).unwrap();

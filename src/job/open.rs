@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::part::{PartInfo, Point, encoded};
 use super::parts::About;
 use crate::error::{Error, Result};
-use crate::hash::{self, Hash};
+use crate::hash::Hash;
 use crate::output::VectorWriter;
 use crate::output::fault::with_remedy;
 use crate::position::Position;
@@ -26,9 +26,6 @@ pub struct Done {
     pub texts: Vec<u8>,
     /// Lines of the file of rejects.
     pub rejects: Vec<u8>,
-    /// Places of its embedded records, in lines ([`RecordPlace::to_line`](super::RecordPlace::to_line)); only where
-    /// records are tried again.
-    pub embedded: Vec<u8>,
     /// Counts of the run, this window counted.
     pub counts: Counts,
 }
@@ -49,9 +46,8 @@ pub(super) struct Open {
     pub records: u64,
     pub counts: Counts,
     pub schema: SchemaRef,
-    pub rejects: Vec<u8>,
-    pub embedded: Vec<u8>,
-    pub texts: Hashes,
+    pub rejects: Spooled,
+    pub texts: Spooled,
     pub bytes: u64,
     pub began: Instant,
 }
@@ -64,17 +60,15 @@ impl Open {
             rows,
             texts,
             rejects,
-            embedded,
             counts,
         } = done;
-        self.bytes += bytes(&rows);
+        self.bytes += bytes(&rows) + rejects.len() as u64;
         if !rows.is_empty() {
             self.schema = rows.columns.schema();
             self.writer.write(rows)?;
         }
         self.texts.add(&texts)?;
-        self.rejects.extend(rejects);
-        self.embedded.extend(embedded);
+        self.rejects.add(&rejects)?;
         self.records += records;
         self.position = mark.position;
         self.columns = mark.columns;
@@ -88,7 +82,11 @@ impl Open {
 
     /// What it says of itself, with these counts of its own.
     pub fn info(&self, about: &About, counts: &Counts) -> Result<PartInfo> {
-        let sum = |list: &[u8]| (!list.is_empty()).then(|| hash::of(list));
+        let behind = self
+            .position
+            .map_or(0, |position| position.source as usize + 1);
+        // Also what had no record: it may have some when the next run comes by.
+        let sources = about.sources.iter().take(behind);
         Ok(PartInfo {
             shard: about.job.shard().index,
             shards: about.job.shard().count,
@@ -96,27 +94,14 @@ impl Open {
             start: self.start.clone(),
             end: self.end.clone(),
             position: self.position,
-            sources: match about.job.retries() {
-                // All of them were compared.
-                true => about.sources.clone(),
-                // Also what had no record: it may have some when the next run comes by.
-                false => {
-                    let behind = self
-                        .position
-                        .map_or(0, |position| position.source as usize + 1);
-                    let sources = about.sources.iter().take(behind);
-                    sources.skip(self.source as usize).cloned().collect()
-                }
-            },
-            rows: self.texts.rows,
+            sources: sources.skip(self.source as usize).cloned().collect(),
+            rows: self.texts.bytes / size_of::<TextHash>() as u64,
             embedded: counts.embedded,
             rejected: counts.rejected,
             truncated: counts.truncated,
             tokens: counts.tokens,
             reused: counts.reused,
-            retry: about.job.retries(),
-            rejects_sha256: sum(&self.rejects),
-            retried_sha256: sum(&self.embedded),
+            rejects_sha256: (self.rejects.bytes > 0).then(|| self.rejects.hash.hex()),
             texts_sha256: Some(self.texts.hash.hex()),
             columns: self.columns.as_deref().map(encoded).transpose()?,
             tag: None,
@@ -125,37 +110,53 @@ impl Open {
     }
 }
 
-/// The hashes of a part's texts, in a file of the scratch folder: a part may have any number of rows.
-pub(super) struct Hashes {
+/// A list that belongs to a part, in a file of the scratch folder: a part may have any number of rows, and a rejected
+/// record may be as long as a record can be.
+pub(super) struct Spooled {
     path: PathBuf,
-    file: BufWriter<File>,
+    /// There from the first bytes on.
+    file: Option<BufWriter<File>>,
     hash: Hash,
-    rows: u64,
+    bytes: u64,
 }
 
-impl Hashes {
-    pub fn create(path: PathBuf) -> Result<Self> {
-        let file = File::create(&path).map_err(|error| refused(&path, error))?;
-        let file = BufWriter::new(file);
-        Ok(Self {
+impl Spooled {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
             path,
-            file,
+            file: None,
             hash: Hash::default(),
-            rows: 0,
-        })
+            bytes: 0,
+        }
     }
 
-    fn add(&mut self, hashes: &[u8]) -> Result<()> {
-        self.rows += (hashes.len() / size_of::<TextHash>()) as u64;
-        self.hash.add(hashes);
-        let written = self.file.write_all(hashes);
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.bytes += bytes.len() as u64;
+        self.hash.add(bytes);
+        let written = self.file().and_then(|file| file.write_all(bytes));
         written.map_err(|error| refused(&self.path, error))
     }
 
-    /// The file, complete.
-    pub fn finish(mut self) -> Result<PathBuf> {
-        let written = self.file.flush();
-        written.map_err(|error| refused(&self.path, error))?;
+    fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
+        Ok(match &mut self.file {
+            Some(file) => file,
+            none => none.insert(BufWriter::new(File::create(&self.path)?)),
+        })
+    }
+
+    /// The file, complete; on the disk, where it must be `durable`.
+    pub fn finish(mut self, durable: bool) -> Result<PathBuf> {
+        let file = self.file().and_then(|file| {
+            file.flush()?;
+            if durable {
+                file.get_ref().sync_all()?;
+            }
+            Ok(())
+        });
+        file.map_err(|error| refused(&self.path, error))?;
         Ok(self.path)
     }
 }

@@ -129,16 +129,9 @@ pub struct PartInfo {
     /// Rows whose vectors were taken from an earlier output.
     #[serde(default, skip_serializing_if = "crate::provenance::is_zero")]
     pub reused: u64,
-    /// Whether its records are some that earlier parts had rejected. It lies behind the end of the input then, and
-    /// those that were rejected again are listed with it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub retry: bool,
     /// SHA-256 of the list of its rejected records, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejects_sha256: Option<String>,
-    /// SHA-256 of the list of the records that it holds, where these were tried again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retried_sha256: Option<String>,
     /// SHA-256 of the hashes of its rows' texts; none of an older build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts_sha256: Option<String>,
@@ -181,11 +174,6 @@ impl PartInfo {
     /// Where its rejected records are listed, if it has any.
     pub(super) fn rejects(&self) -> String {
         self.list(names::REJECTS)
-    }
-
-    /// Where the records are listed that it holds, if it is one of records that were tried again.
-    pub(super) fn retried(&self) -> String {
-        self.list(names::RETRIED)
     }
 
     /// Where the hashes of its rows' texts are.

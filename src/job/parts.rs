@@ -5,7 +5,6 @@
 //!
 //! ```text
 //!  rejects, texts, files beside the part   without their part: removed by the next run, where nobody else can be at work
-//!  (what says that the output is complete  removed, before a part of records that are tried again)
 //!  the part                                from here on its stretch of the input is done
 //!  (without locks, files beside the part   behind it: those of the run whose part stands ([`super::beside`]))
 //!  its commit                              can be made again from the part
@@ -21,7 +20,7 @@ use serde_json::Value;
 
 use super::beside::{self, Beside};
 use super::commit::{Commit, FileState, hashes_of};
-use super::open::{Done, Hashes, Open};
+use super::open::{Done, Open, Spooled};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
 use super::shards::Stretch;
@@ -112,12 +111,8 @@ impl Parts {
             .job
             .storage
             .scratch(&names::lock(about.job.shard().index))?;
-        let starts = match about.job.retries() {
-            true => BTreeSet::new(),
-            false => known.values().map(|part| part.info.start.records).collect(),
-        };
         Ok(Self {
-            starts,
+            starts: known.values().map(|part| part.info.start.records).collect(),
             about,
             create,
             limits,
@@ -136,10 +131,7 @@ impl Parts {
     /// If the system refuses, or another run writes the same parts.
     pub fn take(&mut self, done: Done, made: Made<'_>) -> Result<()> {
         let (end, embedded) = (done.mark.end, done.counts.embedded);
-        let records = match self.about.job.retries() {
-            true => done.mark.texts.len() as u64,
-            false => end - done.mark.start,
-        };
+        let records = end - done.mark.start;
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.begin(&done.mark, done.rows.columns.schema())?,
@@ -164,16 +156,8 @@ impl Parts {
             return Ok(());
         };
         let counts = open.counts.since(&self.counted);
-        if self.about.job.retries() {
-            if counts.embedded == 0 {
-                return Ok(()); // nothing has changed
-            }
-            for complete in [names::SUCCESS, names::MANIFEST, names::REJECTED] {
-                self.about.job.storage.remove(complete)?;
-            }
-        }
         let mut info = open.info(&self.about, &counts)?;
-        let texts = open.texts.finish()?;
+        let texts = open.texts.finish(false)?;
         if !self.lock.is_exclusive() {
             let failed = |error| Error::io("read", &texts, error);
             let all = hash::of(fs::read(&texts).map_err(failed)?) + &sealed(&info)?.to_string();
@@ -184,19 +168,10 @@ impl Parts {
             object.insert("part".to_owned(), sealed(&info)?);
         }
         if info.rejects_sha256.is_some() {
-            self.put_list(&info.rejects(), &open.rejects)?;
+            // Nothing else knows them.
+            self.put_list(&info.rejects(), &open.rejects.finish(true)?)?;
         }
-        if info.retried_sha256.is_some() {
-            self.put_list(&info.retried(), &open.embedded)?;
-        }
-        match self.lock.is_exclusive() {
-            true => self.put(&info.texts(), Content::File(&texts))?,
-            false => {
-                let failed = |error| Error::io("read", &texts, error);
-                self.put_list(&info.texts(), &fs::read(&texts).map_err(failed)?)?;
-                let _ = fs::remove_file(&texts);
-            }
-        }
+        self.put_list(&info.texts(), &texts)?;
         open.writer.finish(Finish {
             schema: open.schema,
             provenance: &provenance,
@@ -266,9 +241,6 @@ impl Parts {
     /// # Errors
     /// As [`Parts::commit`].
     pub fn finish(&mut self, end: Point, schema: SchemaRef, made: Made<'_>) -> Result<()> {
-        if self.about.job.retries() {
-            return self.commit(made); // it was at its end before
-        }
         if self.open.is_none() && self.known.is_empty() {
             let mark = Mark::default();
             let mut open = self.begin(&mark, schema)?;
@@ -276,13 +248,14 @@ impl Parts {
             self.open = Some(open);
         }
         self.commit(made)?;
-        // Records that were tried again are no part of what was read.
-        let stretches = || self.known.values().filter(|part| !part.info.retry);
-        let sum = |count: fn(&PartInfo) -> u64| stretches().map(|part| count(&part.info)).sum();
+        let sum = |count: fn(&PartInfo) -> u64| {
+            let parts = self.known.values();
+            parts.map(|part| count(&part.info)).sum()
+        };
         let end = ShardEnd {
             shard: self.about.job.shard().index,
             end,
-            parts: stretches().count() as u64,
+            parts: self.known.len() as u64,
             rows: sum(|part| part.rows),
             rejected: sum(|part| part.rejected),
             window: self.limits.window,
@@ -349,20 +322,22 @@ impl Parts {
             records: 0,
             counts: self.counted,
             schema,
-            rejects: Vec::new(),
-            embedded: Vec::new(),
-            texts: Hashes::create(self.scratch.join(format!("{name}.sha256")))?,
+            rejects: Spooled::new(self.scratch.join(format!("{name}.rejects"))),
+            texts: Spooled::new(self.scratch.join(format!("{name}.sha256"))),
             bytes: 0,
             began: Instant::now(),
         })
     }
 
     /// Puts a list of the part in hand. One with a tag may be there: another run has put the same.
-    fn put_list(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        match self.lock.is_exclusive() {
-            true => self.put(name, Content::Durable(bytes)),
-            false => beside::put_own(self.about.job.storage.as_ref(), name, bytes),
+    fn put_list(&self, name: &str, spooled: &Path) -> Result<()> {
+        if self.lock.is_exclusive() {
+            return self.put(name, Content::File(spooled));
         }
+        let bytes = fs::read(spooled).map_err(|error| Error::io("read", spooled, error))?;
+        beside::put_own(self.about.job.storage.as_ref(), name, &bytes)?;
+        let _ = fs::remove_file(spooled);
+        Ok(())
     }
 
     fn put(&self, name: &str, content: Content<'_>) -> Result<()> {

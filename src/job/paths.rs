@@ -65,13 +65,13 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
             format!("write -o {shown}/"),
         );
     }
-    if options.part_rows.is_some() && !options.goes_on() {
+    if options.part_rows.is_some() && !options.resume {
         return refuse(
             format!("{PART_ROWS} needs a folder for the parts, and -o {shown} is a file"),
             format!("write -o {shown}/"),
         );
     }
-    if Address::is_url_path(path) && options.goes_on() {
+    if Address::is_url_path(path) && options.resume {
         return refuse(
             format!("-o {shown}: one object is written by one run"),
             format!("write parts to {shown}/, which can be gone on with"),

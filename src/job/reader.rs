@@ -5,12 +5,10 @@ use sha2::{Digest, Sha256};
 
 use super::Job;
 use super::part::Point;
-use super::rejected::{Places, RecordPlace};
-use crate::error::{Cause, Error, Result};
+use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;
-use crate::record::{Mark, Reject, TextHash, Window};
-use crate::setting::{ON_ERROR, RETRY_REJECTS};
+use crate::record::{Mark, TextHash, Window};
 use arrow::ipc::writer::StreamWriter;
 
 /// A stretch of the input that is embedded.
@@ -29,10 +27,6 @@ pub struct JobReader {
     chain: Chain,
     /// What is still to be read past, in order.
     covered: std::collections::VecDeque<Covered>,
-    /// Records that a part holds already which is not of this stretch: they were tried again.
-    held: Places,
-    /// Whether the input is another than the one that they were read from.
-    has_changed: bool,
     /// For messages.
     job: Job,
 }
@@ -46,20 +40,7 @@ impl JobReader {
             records: from.records,
             chain: Chain(from.hash),
             covered: covered.into(),
-            held: Places::default(),
-            has_changed: false,
             job: job.clone(),
-        }
-    }
-
-    /// Rejects the records at the places `held`, which a part holds already: they were tried again, and the part is
-    /// gone that had rejected them. `has_changed`: the input is another since, so nobody knows whether they are.
-    #[must_use]
-    pub fn without(self, held: Places, has_changed: bool) -> Self {
-        Self {
-            held,
-            has_changed,
-            ..self
         }
     }
 
@@ -78,7 +59,7 @@ impl JobReader {
             let start = self.records;
             let before = self.chain.0.clone();
             self.records += (window.texts.len() + window.rejects.len()) as u64;
-            let mut texts = self.chain.add(&window)?;
+            let texts = self.chain.add(&window)?;
             let end = self.records;
             let hash = self.chain.0.clone();
             if let Some(covered) = self.covered.front() {
@@ -99,7 +80,6 @@ impl JobReader {
                     return Err(self.differs(covered.start.records));
                 }
             }
-            self.leave_out(&mut window, &mut texts)?;
             window.mark = Some(Mark {
                 position: Some(window.position),
                 columns: self.inner.columns(),
@@ -115,49 +95,6 @@ impl JobReader {
             Some(covered) => Err(self.differs(covered.end.records)),
             None => Ok(None),
         }
-    }
-
-    /// Rejects what another part holds, of a window and the hashes of its texts.
-    fn leave_out(&mut self, window: &mut Window, texts: &mut Vec<TextHash>) -> Result<()> {
-        if self.held.is_empty() {
-            return Ok(());
-        }
-        let names = self.inner.names();
-        for reject in &window.rejects {
-            self.held.take(&RecordPlace::of(&names, &reject.origin));
-        }
-        let origins = window.origins.iter();
-        let stays: Vec<bool> = origins
-            .map(|origin| !self.held.take(&RecordPlace::of(&names, origin)))
-            .collect();
-        let rows = stays.iter().enumerate();
-        for (row, _) in rows.filter(|(_, stays)| !**stays) {
-            let origin = window.origins[row];
-            if self.has_changed {
-                let place = RecordPlace::of(&names, &origin);
-                return Err(Error::usage(format!(
-                    "{place} was embedded by {RETRY_REJECTS}, and the input has changed since"
-                ))
-                .with_remedy(format!(
-                    "give the input as it was then, or put back what was removed, or {}",
-                    self.job.anew()
-                )));
-            }
-            let raw = window.texts.get(row).as_bytes();
-            window.rejects.push(Reject {
-                origin,
-                cause: Cause::of(format!(
-                    "was embedded by {RETRY_REJECTS}, and stands in a later part"
-                ))
-                .with(format!("{ON_ERROR} skip leaves it out here")),
-                raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
-            });
-        }
-        let place = |reject: &Reject| (reject.origin.source, reject.origin.line);
-        window.rejects.sort_by_key(place);
-        let mut stay = stays.iter();
-        texts.retain(|_| stay.next().is_some_and(|&stays| stays));
-        window.retain(stays)
     }
 
     /// The end of what was read.

@@ -64,19 +64,12 @@ impl Scene {
     pub(super) fn job(&self, resume: bool, storage: Arc<dyn Storage>) -> Job {
         let options = JobOptions {
             resume,
+            part_rows: Some(self.part_rows),
             ..JobOptions::default()
         };
-        self.job_of(options, storage)
-    }
-
-    fn job_of(&self, options: JobOptions, storage: Arc<dyn Storage>) -> Job {
         let output = OutputOptions {
             format: Some(self.format),
             ..OutputOptions::new(Destination::Path(self.folder.path().join("out/")))
-        };
-        let options = JobOptions {
-            part_rows: Some(self.part_rows),
-            ..options
         };
         let job = Job::of(&output, &options).unwrap().unwrap();
         job.with_storage(storage)
@@ -98,9 +91,7 @@ impl Scene {
         };
         let (reader, names) = self.reader(begun.window)?;
         let (columns, covered) = (reader.schema(), begun.covered());
-        let held = Rejected::read(job.storage().as_ref(), begun.state(), None)?.unlisted;
-        let mut reader =
-            JobReader::new(reader, Point::default(), covered, &job).without(held, false);
+        let mut reader = JobReader::new(reader, Point::default(), covered, &job);
         let mut parts = self.parts(&job, begun, names.clone(), columns)?;
         let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
         let mut counts = Counts::default();
@@ -128,32 +119,6 @@ impl Scene {
         let manifest = Manifest::read(job.storage().as_ref())?;
         job.renew_completion(&state, manifest.as_ref())?;
         Ok(true)
-    }
-
-    /// Tries rejected records again, as the pipeline does it.
-    pub(super) fn again(&self, storage: Arc<dyn Storage>) -> Result<bool> {
-        let retry = JobOptions {
-            retry: true,
-            ..JobOptions::default()
-        };
-        let job = self.job_of(retry, storage);
-        let begun = job.begin(3)?.expect("there is something to do");
-        let (rejected, end) = job.rejected(begun.state())?;
-        let (reader, names) = self.reader(begun.window)?;
-        let columns = reader.schema();
-        let mut reader = RetryReader::new(reader, rejected.places(), end);
-        let mut parts = self.parts(&job, begun, names.clone(), columns)?;
-        let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
-        let mut counts = Counts::default();
-        while let Some(window) = reader.next_window()? {
-            let places = window.origins.iter();
-            let places = places.map(|origin| RecordPlace::of(&names, origin).to_line());
-            let embedded = places.collect::<Result<Vec<_>>>()?.concat();
-            let done = done(window, &names, &mut counts);
-            parts.take(Done { embedded, ..done }, &made)?;
-        }
-        parts.finish(reader.end(), reader.input().schema(), &made)?;
-        job.complete()
     }
 
     fn reader(&self, window: usize) -> Result<(RecordReader, SourceNames)> {
@@ -282,14 +247,6 @@ impl Scene {
     }
 }
 
-/// Mends the fourth line, which was none of JSON; the eleventh stays as it is.
-pub(super) fn mend(scene: &Scene) {
-    let path = scene.folder.path().join("in.jsonl");
-    let input = fs::read_to_string(&path).unwrap();
-    let mended = "{\"id\": 3, \"text\": \"text 3\"}";
-    fs::write(&path, input.replacen("not JSON", mended, 1)).unwrap();
-}
-
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Content {
     pub(super) rows: Vec<(String, String)>,
@@ -316,7 +273,6 @@ pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Don
     };
     let line = |reject: &Reject| rejects::line(reject, names).unwrap();
     Done {
-        embedded: Vec::new(),
         texts: mark.texts.iter().flatten().copied().collect(),
         rejects: rejects.iter().flat_map(line).collect(),
         rows: Rows {

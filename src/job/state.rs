@@ -11,7 +11,7 @@ use super::agreement::gaps;
 use super::commit::{Commit, FileState, Unproven, said};
 use super::fingerprint::Fingerprint;
 use super::names;
-use super::part::{Manifest, Part, PartInfo, ShardEnd};
+use super::part::{Manifest, Part, ShardEnd};
 use super::seal::opened;
 use super::spool::Spool;
 use super::storage::{Entry, Local, Storage};
@@ -189,10 +189,8 @@ impl State {
             }
             let _ = self.proven.0.set(());
         }
-        let stretches: Vec<_> = (self.parts.values())
-            .filter(|part| !part.info.retry)
-            .collect();
-        for pair in stretches.windows(2) {
+        let parts: Vec<_> = self.parts.values().collect();
+        for pair in parts.windows(2) {
             let (before, part) = (&pair[0].info, &pair[1].info);
             let follows = before.shard == part.shard && before.end.records == part.start.records;
             if follows && before.end.hash != part.start.hash {
@@ -231,7 +229,6 @@ impl State {
         self.check_parts(storage)?;
         for part in self.parts.values() {
             part.rejected(storage)?;
-            part.retried(storage)?;
         }
         Ok(())
     }
@@ -256,11 +253,8 @@ impl State {
         }
         let missing = (1..=job.shards).filter(|shard| !self.ends.contains_key(shard));
         for shard in missing.clone().take(MOST_NAMED) {
-            let at = self
-                .of_shard(shard)
-                .filter(|part| !part.info.retry)
-                .last()
-                .map_or(0, |part| part.info.end.records);
+            let last = self.of_shard(shard).last();
+            let at = last.map_or(0, |part| part.info.end.records);
             faults.push(match job.shards {
                 1 => format!("the input was not read to its end: {at} records are done"),
                 _ => format!(
@@ -324,7 +318,7 @@ impl State {
         if !self.success || Manifest::read(storage)?.is_some() {
             return Ok(false);
         }
-        // A run that tries rejected records again removes both, the marker first.
+        // A run that resumes it removes both, the marker first.
         Ok(is_complete(&storage.list("")?))
     }
 
@@ -334,7 +328,7 @@ impl State {
         let mut faults = Vec::new();
         let mut at = 0;
         let (mut rows, mut rejected) = (0, 0);
-        for part in self.of_shard(shard).filter(|part| !part.info.retry) {
+        for part in self.of_shard(shard) {
             let info = &part.info;
             if info.start.records != at {
                 faults.push(format!(
@@ -356,13 +350,6 @@ impl State {
             faults.push(format!(
                 "shard {shard} had {} records ({} rows, {} rejected), and its parts hold {at} ({rows}, {rejected})",
                 end.end.records, end.rows, end.rejected
-            ));
-        }
-        let again = self.of_shard(shard).filter(|part| part.info.retry);
-        let again: u64 = again.map(|part| part.info.embedded).sum();
-        if again > rejected {
-            faults.push(format!(
-                "shard {shard} had {rejected} rejected records, and {again} of them were embedded later"
             ));
         }
         faults
@@ -400,14 +387,10 @@ impl State {
         format!("{} rows in {parts} {these}", self.rows())
     }
 
-    /// Records that are rejected: those that parts have rejected, less those that were embedded since.
+    /// Records that all parts have rejected.
     #[must_use]
     pub fn rejected(&self) -> u64 {
-        let sum = |retry: bool, count: fn(&PartInfo) -> u64| -> u64 {
-            let parts = self.parts.values().filter(|part| part.info.retry == retry);
-            parts.map(|part| count(&part.info)).sum()
-        };
-        sum(false, |info| info.rejected).saturating_sub(sum(true, |info| info.embedded))
+        self.parts.values().map(|part| part.info.rejected).sum()
     }
 }
 

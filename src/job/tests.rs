@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::begin::window_of;
 use super::faulty::Faulty;
-use super::scene::{JSONL, Scene, done, mend, whole};
+use super::scene::{JSONL, Scene, done, whole};
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::progress::Counts;
@@ -59,54 +59,6 @@ fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
             assert_eq!(failed, second.is_err(), "{fails}");
             assert!(scene.run(true, plain(), usize::MAX).unwrap());
             scene.check(&expected);
-            if !failed {
-                break;
-            }
-        }
-    }
-}
-
-#[test]
-fn rejected_records_are_tried_again_whatever_fails() {
-    let mut expected = whole(16, 6).rows;
-    expected.push(("3".into(), "[3.0,0.5]".into()));
-    for (late, dead) in [(false, true), (true, true), (false, false)] {
-        for fails in 0.. {
-            let scene = Scene::new(16, JSONL, 6);
-            let plain = || Arc::new(Local::new(scene.out()));
-            assert!(scene.run(false, plain(), usize::MAX).unwrap());
-            // Nothing can be embedded, so nothing changes.
-            if fails == 0 {
-                let before = inspect(&scene.out()).unwrap().unwrap();
-                assert!(scene.again(plain()).unwrap());
-                let after = inspect(&scene.out()).unwrap().unwrap();
-                assert_eq!((after.parts, after.success), (before.parts, true));
-            }
-            mend(&scene);
-            let faulty = Faulty::new(Local::new(scene.out()), fails, late, dead);
-            let calls = Arc::clone(&faulty.calls);
-            let first = scene.again(Arc::new(faulty));
-            let failed = calls.load(std::sync::atomic::Ordering::Relaxed) > fails;
-            assert_eq!(failed, first.is_err(), "{fails} {late} {dead} {first:?}");
-            // What stands there is complete, or is completed by a run that goes on.
-            if fails % 2 == 0 {
-                assert!(scene.run(true, plain(), usize::MAX).unwrap());
-                let state = inspect(&scene.out()).unwrap().unwrap();
-                assert_eq!(state.faults(), Vec::<String>::new());
-                assert!(state.success && [1, 2].contains(&state.rejected()));
-            }
-            assert!(scene.again(plain()).unwrap());
-            assert_eq!(scene.content().rows, expected, "{fails} {late} {dead}");
-            let state = inspect(&scene.out()).unwrap().unwrap();
-            assert!(state.success);
-            assert_eq!(state.faults(), Vec::<String>::new());
-            assert_eq!((state.rows(), state.rejected()), (15, 1));
-            let manifest = fs::read(scene.out().join(names::MANIFEST)).unwrap();
-            let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
-            assert_eq!((manifest.records, manifest.rows), (16, 15));
-            assert_eq!((manifest.rejected, manifest.parts.len()), (1, 4));
-            let rejected = fs::read_to_string(scene.out().join(names::REJECTED)).unwrap();
-            assert!(rejected.contains("\"line\":11") && rejected.lines().count() == 1);
             if !failed {
                 break;
             }
@@ -221,11 +173,7 @@ fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its
                 1 => fs::write(&path, text.replace("\"line\":4", "\"line\":5")).unwrap(),
                 _ => fs::remove_file(&path).unwrap(),
             }
-            let again = match ended {
-                true => scene.again(plain()),
-                false => scene.run(true, plain(), usize::MAX),
-            };
-            let error = again.unwrap_err();
+            let error = scene.run(true, plain(), usize::MAX).unwrap_err();
             assert!(error.to_string().contains(list), "{error}");
             let part = "out/part-00001-00000.jsonl and give";
             assert!(error.remedy().unwrap().contains(part), "{error}");

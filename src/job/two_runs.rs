@@ -8,7 +8,7 @@ use std::thread;
 
 use super::faulty::Faulty;
 use super::memory::Memory;
-use super::scene::{JSONL, Scene, mend, whole};
+use super::scene::{JSONL, Scene, whole};
 use super::*;
 
 /// Who calls the storage: the first run so many times, then the second so many times, then the first to its end, and
@@ -154,8 +154,11 @@ fn checked(storage: &dyn Storage) -> (Vec<String>, usize) {
         let lines = storage.read(&part.file).unwrap().unwrap();
         rows.extend(String::from_utf8(lines).unwrap().lines().map(str::to_owned));
     }
-    let rejected = Rejected::read(storage, &state, None).unwrap();
-    (rows, rejected.len())
+    let listed = |part: &Part| part.rejected(storage).unwrap();
+    let lists: Vec<u8> = state.parts.values().flat_map(listed).collect();
+    let rejected = lists.iter().filter(|&&byte| byte == b'\n').count();
+    assert_eq!(rejected as u64, state.rejected());
+    (rows, rejected)
 }
 
 /// Runs a test in memory, at many pairs of calls, and in folders, at some: by the steps that it is given.
@@ -231,40 +234,6 @@ fn a_run_beside_one_that_is_killed_loses_nothing() {
     });
 }
 
-/// One tries rejected records again, and another does, too, or finds nothing left to do.
-#[test]
-fn records_that_are_tried_again_beside_another_run_are_embedded_once() {
-    each_place(|scene, place, steps| {
-        let input = scene.folder.path().join("in.jsonl");
-        let before = fs::read(&input).unwrap();
-        for again in [true, false] {
-            'first: for first in (0..).step_by(steps[0]) {
-                for second in (first % steps[1]..).step_by(steps[1]) {
-                    let place = place();
-                    fs::write(&input, &before).unwrap();
-                    assert!(scene.run(true, place.open(), usize::MAX).unwrap());
-                    mend(scene);
-                    let one = |storage| scene.again(storage);
-                    let other = |storage| match again {
-                        true => scene.again(storage),
-                        false => scene.run(true, storage, usize::MAX),
-                    };
-                    let calls = both(&place, &Turns::new(first, second), &one, &other);
-                    assert!(scene.run(true, place.open(), usize::MAX).unwrap());
-                    let (rows, rejected) = checked(place.open().as_ref());
-                    assert_eq!((rows.len(), rejected), (10, 0), "{first} {second}");
-                    if calls[0] < first {
-                        break 'first;
-                    }
-                    if calls[1] < second {
-                        break;
-                    }
-                }
-            }
-        }
-    });
-}
-
 /// A part in the middle is gone, with or without what stands beside it, and two runs make it anew.
 #[test]
 fn a_part_that_was_removed_is_made_anew_by_one_of_two_runs() {
@@ -307,7 +276,6 @@ fn files_of_others_stay() {
         "part-00001-00007.jsonl.json",
         "_embedctl/texts/part-00001-00007.sha256",
         "_embedctl/rejects/part-00001-00007.jsonl",
-        "_embedctl/retried/part-00001-00007.jsonl",
         "_embedctl/commits/part-00001-00007.json",
     ];
     for name in others.iter().chain(&orphans) {

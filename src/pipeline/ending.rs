@@ -7,11 +7,10 @@ use super::fingerprint::{SIZES, sizes};
 use super::job::Aside;
 use super::run::create;
 use crate::error::{Error, Result};
-use crate::job::{Fingerprint, Job, PartInfo, Parts, Point, SpoolReader, remove_parts};
+use crate::job::{Fingerprint, Job, Parts, Point, SpoolReader, remove_parts};
 use crate::output::{Destination, Finish};
 use crate::progress::Counts;
 use crate::record::SourceNames;
-use crate::setting::{FORCE, RETRY_REJECTS, REUSE};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
 
@@ -23,8 +22,6 @@ pub(super) struct Ending {
     /// Widths of a row's vectors.
     pub(super) dimensions: Vec<usize>,
     pub(super) options: EmbedOptions,
-    /// Records that the file was made of which it takes the place of.
-    pub(super) least: u64,
     pub(super) _aside: Option<Aside>,
 }
 
@@ -51,23 +48,6 @@ impl Ending {
         Ok(true)
     }
 
-    /// Refuses to take the place of a file that was made of more records: an input cut short would lose them.
-    fn check(&self, parts: &Parts) -> Result<()> {
-        let read = |info: &PartInfo| info.embedded + info.rejected;
-        let read: u64 = parts.known().map(|part| read(&part.info)).sum();
-        if read >= self.least {
-            return Ok(());
-        }
-        let shown = self.job.shown();
-        Err(Error::usage(format!(
-            "{RETRY_REJECTS}: the input has {read} records, and {shown} was made of {}",
-            self.least
-        ))
-        .with_remedy(format!(
-            "give the whole input, or write what is left of it, with the vectors that are there: {FORCE} {REUSE} {shown}"
-        )))
-    }
-
     /// Puts a single file together from its parts.
     fn assemble(
         &self,
@@ -75,7 +55,6 @@ impl Ending {
         mut schema: SchemaRef,
         made: &dyn Fn(&Counts) -> Result<Value>,
     ) -> Result<()> {
-        self.check(parts)?;
         let storage = self.job.storage();
         let names = self.names.clone();
         let (mut writer, mut rejects) = create(&self.options, &self.dimensions, names, &schema)?;
@@ -89,9 +68,7 @@ impl Ending {
                 writer.write(rows)?;
             }
             if let Some(rejects) = &mut rejects {
-                for (_, line) in part.rejected(storage.as_ref())? {
-                    rejects.append(&line)?;
-                }
+                rejects.append(&part.rejected(storage.as_ref())?)?;
             }
             counts.read += part.info.embedded + part.info.rejected;
             counts.embedded += part.info.embedded;
@@ -104,7 +81,7 @@ impl Ending {
         if let Some(object) = provenance.as_object_mut() {
             let failed = |error| Error::internal(format!("writing the fingerprint: {error}"));
             let (mut fingerprint, end) = (self.fingerprint.clone(), parts.end());
-            // The first run's may be those of an input that was mended since.
+            // The first run may have read another input, and have stopped at a record of it.
             if let Some(end) = end {
                 fingerprint.set(SIZES, sizes(&end.sources));
             }

@@ -121,6 +121,17 @@ pub(super) fn run(
     on_error: OnError,
     cancel: &CancelToken,
 ) -> (Result<Summary>, Kept) {
+    run_with(lines, behaviour, on_error, cancel, |_| ())
+}
+
+/// As [`run`], otherwise opened as `change` says.
+pub(super) fn run_with(
+    lines: &str,
+    behaviour: Behaviour,
+    on_error: OnError,
+    cancel: &CancelToken,
+    change: impl FnOnce(&mut Parts),
+) -> (Result<Summary>, Kept) {
     let mut file = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
     file.write_all(lines.as_bytes()).unwrap();
     let model = model();
@@ -137,7 +148,7 @@ pub(super) fn run(
         batches: Arc::default(),
     });
     let kept = Kept::default();
-    let parts = Parts {
+    let mut parts = Parts {
         started: Instant::now(),
         engine: Opening::done(engine),
         tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
@@ -156,5 +167,6 @@ pub(super) fn run(
         },
         model,
     };
+    change(&mut parts);
     (drive(parts, &Silent, cancel), kept)
 }

@@ -3,25 +3,24 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::EmbedOptions;
 use super::agreement::InputOf;
 use super::ending::Ending;
-use super::fingerprint::{SIZES, fingerprint, records};
-use super::finished::{Said, of_file};
+use super::fingerprint::{SIZES, fingerprint};
 use super::reading::{range, shares, told};
-use super::{EmbedOptions, OnError};
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
-    About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, Rejected,
-    SourceState, Spool, Stretch, clear_unbegun, is_inside, remove_parts,
+    About, Begun, Create, Job, JobReader, Objects, Parts, Point, SourceState, Spool, Stretch,
+    clear_unbegun, is_inside,
 };
 use crate::model::{Model, ModelProvenance};
-use crate::output::{self, Destination, OutputFormat, OutputOptions};
+use crate::output::{self, Destination, OutputOptions};
 use crate::position::{Position, Seek};
 use crate::record::SourceNames;
-use crate::setting::{FORCE, LIMIT, ON_ERROR, REJECTS, RETRY_REJECTS, SAMPLE, SHARD};
+use crate::setting::{FORCE, LIMIT, REJECTS, SAMPLE, SHARD};
 use crate::storage::Address;
 use arrow::datatypes::SchemaRef;
 
@@ -37,28 +36,17 @@ pub(super) struct JobRun {
     pub(super) columns: Option<SchemaRef>,
     /// With the caller's list of files, which those that are begun stand on.
     pub(super) options: EmbedOptions,
-    /// What the file says of itself whose rejected records are tried again.
-    then: Option<Said>,
-    /// Where rejected records stood, of an input that has changed since.
-    pub(super) compared: Option<Places>,
     /// Fields are dropped in their order: the folder of the parts goes behind the lock in `begun`, which it holds.
     aside: Option<Aside>,
 }
 
-/// The parts of a single file. Those of one that is written anew go with the run, as nobody goes on with them; else
-/// their folder goes with a run that puts nothing into it.
-pub(super) struct Aside {
-    file: PathBuf,
-    anew: bool,
-}
+/// The parts of the single file of this name: their folder goes with a run that puts nothing into it.
+pub(super) struct Aside(PathBuf);
 
 impl Drop for Aside {
     fn drop(&mut self) {
         // The next run does, otherwise.
-        let _ = match self.anew {
-            true => remove_parts(&self.file),
-            false => clear_unbegun(&self.file),
-        };
+        let _ = clear_unbegun(&self.0);
     }
 }
 
@@ -71,16 +59,6 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         return Ok(None);
     };
     if job.is_single() {
-        if options.job.retry
-            && options.on_error == OnError::Null
-            && options.output.resolved_format()? != OutputFormat::Parquet
-        {
-            return Err(Error::usage(format!(
-                "{RETRY_REJECTS}: {}: which rows have no vector ({ON_ERROR} null) is told apart in Parquet alone",
-                job.shown()
-            ))
-            .with_remedy(format!("mend the input and write the output anew, with {FORCE}")));
-        }
         return Ok(Some(job));
     }
     if let Destination::Path(path) = &options.output.destination
@@ -101,12 +79,6 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
                 .with_remedy(format!("leave {option} out, or {SHARD}")));
             }
         }
-    }
-    if options.job.retry && options.on_error == OnError::Null {
-        return Err(Error::usage(format!(
-            "{RETRY_REJECTS}: under {ON_ERROR} null a rejected record is a row already, without a vector"
-        ))
-        .with_remedy("mend the input and write the output anew"));
     }
     if let Some(path) = &options.rejects {
         return Err(Error::usage(format!(
@@ -142,7 +114,7 @@ pub(super) fn forget(options: &EmbedOptions) -> Result<()> {
 }
 
 /// Looks at the job's folder, and locks it.
-pub(super) fn begin(mut job: Job, options: &EmbedOptions) -> Result<JobRun> {
+pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
     // Refused before anything is made.
     let mut input = RecordReader::open(&options.sources, options.input.clone())?;
     let (stretches, columns) = shares(job.shard(), options, &mut input)?;
@@ -158,29 +130,12 @@ pub(super) fn begin(mut job: Job, options: &EmbedOptions) -> Result<JobRun> {
         Destination::Path(path) if job.is_single() => Some(path),
         _ => None,
     };
-    let then = file.filter(|_| options.job.retry);
-    let then = then.map(|path| of_file(path, options)).transpose()?;
-    let then = then.flatten();
-    if let Some(said) = &then {
-        same_records(&job, &said.then, &options.input)?;
-    }
     let Some(begun) = job.begin(options.input.window_rows)? else {
         return Err(Error::usage(format!(
             "{}: the output is complete; there is nothing to go on with",
             job.shown()
         ))
         .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
-    };
-    if options.job.retry && begun.state().success {
-        job = job.with_inputs(None); // complete: its shards were compared
-    }
-    // Of a folder; what was known of a single file is refused above, before its parts' folder is made.
-    if let Some(begun) = begun.state().job.as_ref().filter(|_| options.job.retry) {
-        same_records(&job, &begun.fingerprint, &options.input)?;
-    }
-    let columns = match options.job.retry {
-        true => begun.state().columns(job.shard().index),
-        false => columns,
     };
     let names = input.names();
     Ok(JobRun {
@@ -190,12 +145,7 @@ pub(super) fn begin(mut job: Job, options: &EmbedOptions) -> Result<JobRun> {
         names,
         stretches,
         columns,
-        then,
-        compared: None,
-        aside: file.cloned().map(|file| Aside {
-            file,
-            anew: options.job.retry,
-        }),
+        aside: file.cloned().map(Aside),
         options: EmbedOptions {
             output: options.output(),
             ..options.clone()
@@ -203,36 +153,14 @@ pub(super) fn begin(mut job: Job, options: &EmbedOptions) -> Result<JobRun> {
     })
 }
 
-/// Refuses to try some of the rejected records again: all of them stand among the records that were read then.
-fn same_records(job: &Job, then: &Fingerprint, input: &InputOptions) -> Result<()> {
-    for (key, now) in records(input) {
-        let given = |value: Option<u64>| match value {
-            Some(value) => format!("with --{key} {value}"),
-            None => format!("without --{key}"),
-        };
-        let then = then.get(key).and_then(serde_json::Value::as_u64);
-        if then != now {
-            return Err(Error::usage(format!(
-                "{RETRY_REJECTS} tries all records again that {} has rejected, and it was made {}, not {}",
-                job.shown(),
-                given(then),
-                given(now)
-            ))
-            .with_remedy(match then {
-                Some(value) => format!("give --{key} {value}"),
-                None => format!("leave --{key} out"),
-            }));
-        }
-    }
-    Ok(())
-}
-
 impl JobRun {
     /// Opens the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
     pub(super) fn reader(&self) -> Result<JobReader> {
         let mut input = InputOptions {
             shares: told(self.stretches.as_deref()),
-            ..self.input()
+            window_rows: self.begun.window,
+            columns: self.columns.clone(),
+            ..self.options.input.clone()
         };
         let columns = self.begun.state().columns(self.job.shard().index);
         let is_known = columns.is_some() || input.keep.is_empty();
@@ -248,11 +176,7 @@ impl JobRun {
             None => (Point::default(), self.begun.covered()),
         };
         let reader = RecordReader::open(&self.options.sources, input)?;
-        let storage = self.job.storage().as_ref();
-        let index = self.job.shard().index;
-        let held = Rejected::read(storage, self.begun.state(), Some(index))?.unlisted;
-        let has_changed = held.files().iter().any(|file| self.has_changed(file));
-        Ok(JobReader::new(reader, from, covered, &self.job).without(held, has_changed))
+        Ok(JobReader::new(reader, from, covered, &self.job))
     }
 
     /// Where to go on without reading what comes before: where the parts follow one another from the start, the
@@ -260,8 +184,7 @@ impl JobRun {
     fn position(&self) -> Option<(Point, Position)> {
         let mut at = 0;
         let mut last = None;
-        let parts = self.begun.state().parts.values();
-        for part in parts.filter(|part| !part.info.retry) {
+        for part in self.begun.state().parts.values() {
             let unchanged = |then: &SourceState| {
                 then.modified.is_some() && self.sources.iter().any(|now| now == then)
             };
@@ -281,38 +204,21 @@ impl JobRun {
     pub(super) fn check(&self, model: &Model) -> Result<()> {
         let identity = VectorIdentity::new(model, &self.options.output)?;
         let now = fingerprint(&self.options, &self.sources, &identity)?;
-        self.compare(&now, self.except())?;
-        match self.job.retries() {
-            true => Ok(()), // the records that it reads are compared
-            false => self.job.agree(self.begun.state(), &self.sources),
-        }
-    }
-
-    /// Compares with what the output, or the file that it takes the place of, was begun with.
-    fn compare(&self, now: &Fingerprint, except: &[&str]) -> Result<()> {
-        if let Some(said) = &self.then {
-            self.job.differ(&said.then, now, except)?;
-        }
-        self.job.compare(self.begun.state(), now, except)
+        self.job.compare(self.begun.state(), &now, self.except())?;
+        self.job.agree(self.begun.state(), &self.sources)
     }
 
     /// The keys that need not be the same: shards divide by sizes, others compare what they read.
     fn except(&self) -> &'static [&'static str] {
-        if self.options.job.retry {
-            &MENDED
-        } else if self.job.shard().count > 1 {
-            &[]
-        } else {
-            &[SIZES]
+        match self.job.shard().count {
+            1 => &[SIZES],
+            _ => &[],
         }
     }
 
     /// Records that earlier runs have rejected.
     pub(super) fn rejected(&self) -> u64 {
-        match self.job.retries() {
-            true => 0, // each of them is counted again
-            false => self.begun.state().rejected(),
-        }
+        self.begun.state().rejected()
     }
 
     /// Whether earlier runs have embedded anything.
@@ -324,12 +230,6 @@ impl JobRun {
     /// What earlier runs have done, for the user.
     pub(super) fn note(&self) -> Option<String> {
         let state = self.begun.state();
-        if self.job.retries() {
-            let (rejected, rows) = (state.rejected(), state.rows());
-            return Some(format!(
-                "tried what earlier runs rejected again ({rejected}); their {rows} rows stay as they are"
-            ));
-        }
         (!state.parts.is_empty()).then(|| {
             format!(
                 "went on behind {} of earlier runs, which are not counted here",
@@ -355,7 +255,7 @@ impl JobRun {
         let identity = VectorIdentity::new(model, &self.options.output)?;
         let identity = identity.with_engine(model, files, info);
         let fingerprint = fingerprint(&self.options, &self.sources, &identity)?;
-        self.compare(&fingerprint, except)?;
+        self.job.compare(self.begun.state(), &fingerprint, except)?;
         let Self {
             job,
             begun,
@@ -363,7 +263,6 @@ impl JobRun {
             sources,
             options,
             aside,
-            then,
             stretches,
             ..
         } = self;
@@ -401,15 +300,11 @@ impl JobRun {
             names,
             dimensions,
             options,
-            least: then.map_or(0, |said| said.read),
             _aside: aside,
         };
         Ok((begun.parts(about, create, limits)?, ending))
     }
 }
-
-/// Of records that are tried again: inputs may have been mended, and limits may be other ones.
-pub(super) const MENDED: [&str; 2] = [SIZES, "reading"];
 
 pub(super) fn sources(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {
     let sources = options.sources.iter().zip(names.iter());

@@ -1,13 +1,14 @@
 //! The ledger: every record that was read is written or rejected, in the input's order, and counted; so are
 //! the rows that records become.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::assembly::{Assembly, Extra, Planned, followed_by, with_nulls};
 use super::tokenizing::InFlight;
 use super::{OnError, Summary};
 use crate::engine::row_worker::{Finished, not_finite_empty};
 use crate::error::{Cause, Error, Place, Result};
+use crate::input::InputOptions;
 use crate::job;
 use crate::model::Model;
 use crate::output::VectorWriter;
@@ -16,13 +17,14 @@ use crate::progress::{Counts, Progress};
 use crate::record::{Mark, Origin, Reject, RowRef, SourceNames, TextHash};
 use crate::rejects::{self, RejectsWriter};
 
-fn place(names: &SourceNames, origin: &Origin) -> Place {
+/// Where a record was read, for messages.
+pub(crate) fn record_place(names: &SourceNames, origin: &Origin) -> Place {
     let name = names.get(origin.source as usize);
     Place::file(name.map_or("input", String::as_str)).line(origin.line)
 }
 
 pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
-    Error::record(place(names, &reject.origin), &reject.cause)
+    Error::record(record_place(names, &reject.origin), &reject.cause)
 }
 
 /// The hashes of rows' texts: of chunks their own, of records that were never a text none.
@@ -35,22 +37,14 @@ fn hashes(mark: &Mark, in_flight: &InFlight, planned: &[Planned]) -> Vec<u8> {
     planned.iter().flat_map(hash).collect()
 }
 
-/// The places of a window's embedded records, in lines.
-fn places(in_flight: &InFlight, rejects: &[Reject], names: &SourceNames) -> Result<Vec<u8>> {
-    let at = |origin: &Origin| (origin.source, origin.line);
-    let rejected: HashSet<_> = rejects.iter().map(|reject| at(&reject.origin)).collect();
-    let embedded =
-        (in_flight.window.origins.iter()).filter(|origin| !rejected.contains(&at(origin)));
-    let lines = embedded.map(|origin| job::RecordPlace::of(names, origin).to_line());
-    Ok(lines.collect::<Result<Vec<_>>>()?.concat())
-}
-
 /// Counts every record and writes every row.
 pub(super) struct Ledger<'a> {
     pub(super) model: &'a Model,
     pub(super) pooler: &'a Pooler,
     pub(super) names: &'a SourceNames,
     pub(super) progress: &'a dyn Progress,
+    /// How the records were read.
+    pub(super) input: &'a InputOptions,
     pub(super) on_error: OnError,
     pub(super) extra: Extra,
     pub(super) counts: Counts,
@@ -123,16 +117,11 @@ impl Ledger<'_> {
             }
             Sink::Parts { parts, made } => {
                 let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
-                let embedded = match parts.job().retries() {
-                    true => places(&in_flight, &rejects, self.names)?,
-                    false => Vec::new(),
-                };
                 let lines = rejects.iter().map(|it| rejects::line(it, self.names));
                 let rows = assembly.rows(&planned)?;
                 let done = job::Done {
                     texts: hashes(&mark, &in_flight, &planned),
                     rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
-                    embedded,
                     mark,
                     rows,
                     counts: self.counts,
@@ -245,11 +234,14 @@ impl Ledger<'_> {
             let missing = texts.clone().any(|text| outcome.vectors[text].is_none());
             let cause = texts.clone().find_map(|text| outcome.causes.get(&text));
             if let Some(cause) = cause {
-                let raw = in_flight.window.texts.get(texts.start).as_bytes();
+                let all = in_flight.records.as_ref();
+                let text = all.unwrap_or(&in_flight.window.texts).get(record as usize);
+                let (columns, raw) = (&in_flight.window.columns, text.as_bytes());
                 let reject = Reject {
                     origin: *origin,
                     cause: cause.clone(),
                     raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
+                    fields: self.input.record_fields(columns, record as usize, text),
                 };
                 self.refuse(&reject)?;
                 rejected.push(reject);
@@ -303,7 +295,7 @@ impl Ledger<'_> {
         }
         self.counts.rejected += 1;
         if self.reasons.len() < Summary::SHOWN_REJECTS {
-            let place = place(self.names, &reject.origin);
+            let place = record_place(self.names, &reject.origin);
             self.reasons.push(format!("{place}: {}", reject.cause));
         }
         match &mut self.sink {

@@ -26,7 +26,6 @@ mod ledger;
 mod maker;
 mod opening;
 mod reading;
-mod retry;
 mod reuse;
 mod run;
 mod start;
@@ -46,9 +45,9 @@ use self::background::{ended, in_background};
 pub(crate) use self::distinct::Distinct;
 pub use self::finished::{Complete, finished};
 pub use self::job::of as job;
+pub(crate) use self::ledger::record_place;
 use self::opening::{Opening, open_engine};
-pub(crate) use self::reading::Reading;
-use self::reading::Streams;
+use self::reading::{Reading, Streams};
 pub(crate) use self::reuse::{Asked, Earlier};
 use self::run::{Output, create, drive};
 use self::start::Parts;
@@ -123,8 +122,6 @@ impl EmbedOptions {
     pub(crate) fn output(&self) -> OutputOptions {
         OutputOptions {
             format: folder_format(&self.output).or(self.output.format),
-            // A file whose rejected records are tried again is written anew.
-            force: self.output.force || self.job.retry,
             nullable: self.on_error == OnError::Null,
             streams: self.input.window_per_batch,
             ..self.output.clone()
@@ -294,7 +291,6 @@ fn run(
         }
     };
     let reader = match &mut job {
-        Some(job) if job.job.retries() => Reading::Again(job.again()?),
         Some(job) => Reading::Job(job.reader()?),
         None => {
             let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
@@ -342,9 +338,6 @@ fn run(
         Some(chunking) => Some(tokenizer.chunked(chunking)?),
         None => None,
     };
-    if let Output::Job(job) = &output {
-        job.prove(&tokenizer, chunked)?;
-    }
     let parts = Parts {
         started,
         workers: asked,

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, bounded};
 use super::EmbedOptions;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
-use crate::job::{Job, JobReader, Point, RetryReader, Shard, Stretch, plan};
+use crate::job::{JobReader, Point, Shard, Stretch, plan};
 use crate::record::Window;
 use crate::setting::KEEP;
 use crate::stage::Clocks;
@@ -16,52 +16,27 @@ use crate::threads::{guarded, spawn};
 use arrow::datatypes::SchemaRef;
 
 /// Reads windows: all of the input's, or those that a job still has to embed.
-pub(crate) enum Reading {
+pub(super) enum Reading {
     Plain(RecordReader),
     /// Arrow streams, whose record batches are answered one by one.
     Streams(Streams),
     Job(JobReader),
-    /// Of a job's input, the records that were rejected.
-    Again(RetryReader),
 }
 
 impl Reading {
-    /// The input, as `--dry-run` reads it: all of it, or the records that would be tried again.
-    pub(crate) fn ahead(options: &EmbedOptions, input: InputOptions) -> Result<Self> {
-        let Some(job) = super::job::of(options)?.filter(Job::retries) else {
-            return RecordReader::open(&options.sources, input).map(Self::Plain);
-        };
-        // `--limit` of a dry run counts records that are tried again; they are found by their places, so nothing is
-        // limited or drawn here.
-        let input = InputOptions {
-            limit: None,
-            sample: None,
-            ..input
-        };
-        let reader = RecordReader::open(&options.sources, input)?;
-        let (rejected, end) = job.rejected(&job.look()?)?;
-        Ok(Self::Again(RetryReader::new(
-            reader,
-            rejected.places(),
-            end,
-        )))
-    }
-
     /// What it reads from.
-    pub(crate) fn input(&self) -> &RecordReader {
+    pub(super) fn input(&self) -> &RecordReader {
         match self {
             Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader,
             Self::Job(reader) => reader.input(),
-            Self::Again(reader) => reader.input(),
         }
     }
 
     /// The next window; `None` at the end of the input, or of one of several streams.
-    pub(crate) fn next_window(&mut self) -> Result<Option<Window>> {
+    fn next_window(&mut self) -> Result<Option<Window>> {
         match self {
             Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.next_window(),
             Self::Job(reader) => reader.next_window(),
-            Self::Again(reader) => reader.next_window(),
         }
     }
 
@@ -70,7 +45,7 @@ impl Reading {
     pub(super) fn settled(&mut self) -> Option<Settled> {
         match self {
             Self::Plain(reader) | Self::Streams(Streams { reader, .. }) => reader.settled(),
-            Self::Job(_) | Self::Again(_) => None,
+            Self::Job(_) => None,
         }
     }
 
@@ -89,7 +64,6 @@ impl Reading {
             point: match self {
                 Self::Plain(_) | Self::Streams(_) => Point::default(),
                 Self::Job(reader) => reader.end(),
-                Self::Again(reader) => reader.end(),
             },
         }
     }
@@ -146,7 +120,7 @@ pub(super) fn range(stretches: Option<&[Stretch]>, sources: usize) -> Range<u32>
 }
 
 /// Stream after stream, or one.
-pub(crate) struct Streams {
+pub(super) struct Streams {
     reader: RecordReader,
     /// Whether one has begun and not ended.
     inside: bool,

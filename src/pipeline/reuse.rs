@@ -14,7 +14,7 @@ use crate::model::{Model, ModelProvenance};
 use crate::output::{Destination, OutputOptions};
 use crate::record::Texts;
 use crate::reuse::{Found, Old, Reuse};
-use crate::setting::{FORCE, RETRY_REJECTS, REUSE};
+use crate::setting::{FORCE, REUSE};
 use crate::storage::{Address, Readable};
 
 /// An earlier output, and what its vectors must be.
@@ -28,25 +28,10 @@ pub(crate) struct Earlier {
 impl Earlier {
     /// The earlier output that options name.
     pub(super) fn of(options: &EmbedOptions) -> Result<Option<Self>> {
-        let job = super::job::of(options)?;
-        // A file whose rejected records are tried again has the vectors of all others.
-        let own = match &options.output.destination {
-            Destination::Path(out) if job.is_some_and(|job| job.is_single()) => Some(out),
-            _ => None,
+        let Some(path) = &options.reuse else {
+            return Ok(None);
         };
-        let own = own.filter(|_| options.job.retry);
-        let (path, asked) = match (own, &options.reuse) {
-            (None, None) => return Ok(None),
-            (Some(out), None) => (out, format!("{RETRY_REJECTS}: {}", out.display())),
-            (None, Some(path)) => (path, format!("{REUSE} {}", path.display())),
-            (Some(out), Some(_)) => {
-                return Err(Error::usage(format!(
-                    "{RETRY_REJECTS} takes the vectors of -o {} itself, and {REUSE} names others",
-                    out.display()
-                ))
-                .with_remedy(format!("leave {REUSE} out")));
-            }
-        };
+        let asked = format!("{REUSE} {}", path.display());
         if let Destination::Path(out) = &options.output.destination
             && options.output.force
             && is_folder(out)
@@ -58,7 +43,7 @@ impl Earlier {
             );
         }
         Ok(Some(Self {
-            old: look(path, asked, options, own.is_some())?,
+            old: look(path, asked, options)?,
             output: options.output(),
         }))
     }
@@ -108,8 +93,8 @@ impl Earlier {
     }
 }
 
-/// Looks at the folder, the file or the object at `path`; whether it is the run's `own` output.
-fn look(path: &Path, asked: String, options: &EmbedOptions, own: bool) -> Result<Old> {
+/// Looks at the folder, the file or the object at `path`.
+fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
     let storage = match Address::is_url_path(path) {
         true => Some(options.files.storage()?),
         false => None,
@@ -124,7 +109,7 @@ fn look(path: &Path, asked: String, options: &EmbedOptions, own: bool) -> Result
             .with_remedy("leave the option out, if there is no earlier output yet")),
         storage => {
             let file = Readable::open(path, storage.as_ref())?;
-            Old::file(asked, file, &options.output(), own)
+            Old::file(asked, file, &options.output())
         }
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn drive(
         pooler: &run.pooler,
         names: &run.names,
         progress,
+        input: &run.options.input,
         on_error: run.options.on_error,
         extra: run.options.extra(),
         counts: Counts::default(),

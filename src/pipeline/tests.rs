@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::fake::{Behaviour, WIDTH, run};
+use super::fake::{Behaviour, WIDTH, run, run_with};
 use super::*;
 use crate::error::ErrorKind;
 
@@ -106,6 +106,49 @@ fn a_row_without_a_finite_vector_is_tried_alone_and_then_rejected() {
     let (result, kept) = run(text, breaks, OnError::Fail, &CancelToken::new());
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Record);
     assert!(!kept.0.lock().unwrap().finished);
+}
+
+/// Of chunks, too, of which one alone has gone wrong.
+#[cfg(unix)]
+#[test]
+fn what_the_engine_refuses_is_listed_whole() {
+    use std::io::Read;
+    let breaks: Behaviour = |batch, _| {
+        Ok(if batch.rows() > 1 || batch.longest() > 5 {
+            f32::NAN
+        } else {
+            0.0
+        })
+    };
+    let text = "one two\nthree four five six seven eight nine. ten\n";
+    for chunk in [false, true] {
+        let (mut reader, pipe) = std::io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+        let list = RejectsWriter::create(path.as_ref(), false, &RunFiles::new()).unwrap();
+        let chunking = Chunking {
+            by: crate::tokenize::ChunkBy::Sentences,
+            tokens: Some(9),
+            overlap: 0,
+            text: false,
+        };
+        let (summary, _) = run_with(text, breaks, OnError::Skip, &CancelToken::new(), |parts| {
+            if let Output::Whole(_, rejects) = &mut parts.output {
+                *rejects = Some(list);
+            }
+            let chunked = parts.tokenizer.chunked(&chunking).unwrap();
+            parts.chunked = chunk.then_some(chunked);
+        });
+        assert_eq!(summary.unwrap().counts.rejected, 1);
+        drop(pipe);
+        let mut listed = String::new();
+        reader.read_to_string(&mut listed).unwrap();
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let whole = text.lines().last().unwrap();
+        assert_eq!(
+            [&listed["id"], &listed["text"], &listed["raw"]],
+            ["2", whole, whole]
+        );
+    }
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub(super) struct InFlight {
     pub(super) window: Window,
     /// What the chunks are parts of, where records are cut.
     pub(super) spans: Option<Vec<Span>>,
+    /// The texts of the records, where the window's are chunks.
+    pub(super) records: Option<Texts>,
     pub(super) distinct: Distinct,
     /// Vectors that an earlier output has of the distinct texts.
     pub(super) found: Found,
@@ -67,6 +69,7 @@ struct Tokenized {
     window: Window,
     /// What its texts are parts of, where records are cut.
     spans: Option<Vec<Span>>,
+    records: Option<Texts>,
     distinct: Distinct,
     found: Found,
     /// Of the distinct texts; those that were found have none.
@@ -179,10 +182,11 @@ impl Tokenizing {
             let found = find(&texts, &distinct)?;
             let wanted = |text: usize| found.get(text).is_none();
             let tokens = distinct.of_texts(&tokens, wanted);
-            window.texts = texts;
+            let records = std::mem::replace(&mut window.texts, texts);
             return Ok(Tokenized {
                 window,
                 spans: Some(spans),
+                records: Some(records),
                 tokens: with_found(&found, distinct.len(), tokens),
                 found,
                 distinct,
@@ -198,6 +202,7 @@ impl Tokenizing {
             tokens: with_found(&found, distinct.len(), tokens),
             window,
             spans: None,
+            records: None,
             distinct,
             found,
         })
@@ -209,6 +214,7 @@ fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched 
     let Tokenized {
         window,
         spans,
+        records,
         distinct,
         found,
         tokens,
@@ -219,6 +225,7 @@ fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched 
     let in_flight = InFlight {
         window,
         spans,
+        records,
         distinct,
         found,
         tokens: Arc::clone(&tokens),

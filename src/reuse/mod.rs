@@ -24,7 +24,7 @@ use crate::output::{
 };
 use crate::pool::is_finite;
 use crate::record::TextHash;
-use crate::setting::{CHUNK_TEXT, FORCE, KEEP, ON_ERROR, RETRY_REJECTS, REUSE};
+use crate::setting::{CHUNK_TEXT, KEEP, ON_ERROR, REUSE};
 use crate::storage::Readable;
 
 /// Bytes of a row at most, where texts are read from the output itself.
@@ -38,8 +38,6 @@ const MAX_OPEN: usize = if cfg!(test) { 1 } else { 64 };
 pub struct Old {
     /// The option that names it, and how, for messages.
     asked: String,
-    /// Whether it is the run's own output, which is written anew.
-    own: bool,
     place: Holds,
     format: OutputFormat,
     /// What made a single file, with the hashes of its content; nothing of a folder, whose parts are proven.
@@ -53,6 +51,11 @@ pub struct Old {
     /// How the vectors' columns were called, if otherwise than usual.
     embedding_field: Option<String>,
     parts: Vec<OldPart>,
+}
+
+/// What helps, or to do without an earlier output.
+fn or_without(first: &str) -> String {
+    format!("{first}, or leave {REUSE} out")
 }
 
 /// What holds it.
@@ -106,7 +109,6 @@ impl Old {
             made: Value::Null,
             unproven,
             asked,
-            own: false,
             format,
             identity: job.fingerprint.identity(),
             text,
@@ -116,16 +118,12 @@ impl Old {
         })
     }
 
-    /// Looks at a file, or an object; `output` says how the vectors' column is called in it. Where it is the run's `own`
-    /// output, whose rejected records are tried again, its format is that of `output`, too.
+    /// Looks at a file, or an object; `output` says how the vectors' column is called in it.
     ///
     /// # Errors
     /// If it does not say what made it.
-    pub fn file(asked: String, file: Readable, output: &OutputOptions, own: bool) -> Result<Self> {
-        let format = match own {
-            true => Some(output.resolved_format()?),
-            false => OutputFormat::from_path(file.path()),
-        };
+    pub fn file(asked: String, file: Readable, output: &OutputOptions) -> Result<Self> {
+        let format = OutputFormat::from_path(file.path());
         let made = match format {
             Some(format) => output::provenance(&file, format)?,
             None => None,
@@ -134,12 +132,7 @@ impl Old {
             return Err(Error::usage(format!(
                 "{asked}: it does not say what made its vectors, in it or beside it"
             ))
-            .with_remedy(match own {
-                true => format!("write it anew, with {FORCE} in place of {RETRY_REJECTS}"),
-                false => {
-                    "name a file that embedctl has written, or a folder of its parts".to_owned()
-                }
-            }));
+            .with_remedy("name a file that embedctl has written, or a folder of its parts"));
         };
         let text = made["text"].as_str().unwrap_or("text").to_owned();
         let text = match &made["chunking"] {
@@ -163,7 +156,6 @@ impl Old {
             parts: vec![OldPart::default()],
             place: Holds::File(file),
             asked,
-            own,
         })
     }
 
@@ -178,7 +170,7 @@ impl Old {
                 "{}: vectors in {dtype} cannot be read back as they were",
                 self.asked
             ))
-            .with_remedy(self.remedy("write f32 or f16")));
+            .with_remedy(or_without("write f32 or f16")));
         }
         let differences = self.identity.differences(now);
         if differences.is_empty() {
@@ -189,15 +181,7 @@ impl Old {
             self.asked,
             identity::listed(&differences)
         ))
-        .with_remedy(self.remedy("give the same as then")))
-    }
-
-    /// What helps, or to do without it.
-    fn remedy(&self, first: &str) -> String {
-        match self.own {
-            true => format!("{first}, or write it anew, with {FORCE} in place of {RETRY_REJECTS}"),
-            false => format!("{first}, or leave {REUSE} out"),
-        }
+        .with_remedy(or_without("give the same as then")))
     }
 
     /// Reads the hashes of its texts. `widths` are those of a row's vectors.
@@ -257,7 +241,7 @@ impl Old {
                     "is not what was written: `{name}` has another SHA-256 than its provenance says"
                 ),
             )
-            .with_remedy(self.remedy("put it back as it was"))),
+            .with_remedy(or_without("put it back as it was"))),
         }
     }
 
@@ -427,7 +411,7 @@ fn vectors(
             Place::file(file.name),
             format!("holds {} vectors for {rows} rows", vectors.rows()),
         )
-        .with_remedy(old.remedy(&format!(
+        .with_remedy(or_without(&format!(
             "rows without a vector ({ON_ERROR} null) are told apart in Parquet alone: reuse that"
         )))),
         _ => Ok(vectors),

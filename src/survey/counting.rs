@@ -6,7 +6,6 @@ use super::{Sample, WRITTEN};
 use crate::Embedder;
 use crate::error::Result;
 use crate::input::RecordReader;
-use crate::job::RecordPlace;
 use crate::pipeline::{self, Asked, Assembly, Distinct, Extra, Planned};
 use crate::record::{RowRef, Rows, Texts, Window};
 use crate::reuse::Found;
@@ -92,7 +91,7 @@ impl Counting {
         let names = reader.names();
         for reject in &window.rejects {
             if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
-                let place = RecordPlace::of(&names, &reject.origin);
+                let place = pipeline::record_place(&names, &reject.origin);
                 self.rejects.push(format!("{place}: {}", reject.cause));
             }
         }

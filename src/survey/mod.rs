@@ -17,9 +17,10 @@ use crate::cancel::CancelToken;
 use crate::device;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
+use crate::input::RecordReader;
 use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
-use crate::pipeline::{self, Earlier, EmbedOptions, Reading};
+use crate::pipeline::{self, Earlier, EmbedOptions};
 use crate::record::{Rows, SourceNames, Texts};
 use crate::{Embedder, private_folder, usable_cores};
 
@@ -42,8 +43,6 @@ pub struct Survey {
     pub columns: Vec<(String, String)>,
     /// Whether records are cut into chunks.
     pub chunked: bool,
-    /// Whether only those records are read that earlier runs have rejected.
-    pub retried: bool,
     /// The counts of the sample.
     pub sample: Sample,
     /// The places and reasons of the first rejected records of the sample.
@@ -148,7 +147,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             input.limit = Some(input.limit.map_or(limit, |most| most.min(limit)));
         }
     }
-    let mut reader = Reading::ahead(options, input)?;
+    let mut reader = RecordReader::open(&options.sources, input)?;
     let chunking = options.chunking.as_ref();
     let chunked = chunking
         .map(|chunking| embedder.tokenizer().chunked(chunking))
@@ -163,10 +162,10 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             counting.sample.whole = true;
             break;
         };
-        counting.add(window, &embedder, reader.input())?;
+        counting.add(window, &embedder, &reader)?;
     }
-    let names = reader.input().names();
-    let schema = counting.extra.schema(&reader.input().schema())?;
+    let names = reader.names();
+    let schema = counting.extra.schema(&reader.schema())?;
     let Counting {
         sample,
         rejects,
@@ -188,7 +187,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
         let widths = embedder.model().config.vectors().0;
         measured.bytes = written(&options.output(), &widths, rows, &names)?;
     }
-    let bytes = reader.input().total_bytes();
+    let bytes = reader.total_bytes();
     let model = embedder.model();
     Ok(Survey {
         schema: 1,
@@ -196,7 +195,6 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
             .map(|field| (field.name().clone(), field.data_type().to_string()))
             .collect(),
         chunked: chunking.is_some(),
-        retried: matches!(reader, Reading::Again(_)),
         estimate: estimate(&sample, &measured, bytes),
         sample,
         rejects,

@@ -273,51 +273,6 @@ fn what_an_earlier_output_holds_is_not_counted_as_work() {
 }
 
 #[test]
-fn records_that_would_be_tried_again_are_counted() {
-    let sandbox = Sandbox::new();
-    sandbox.write(
-        "a.jsonl",
-        "{\"text\": \"one\"}\nno\n{\"text\": \"two\"}\nnor this\n",
-    );
-    for (output, more) in [("out/", ""), ("out.npy", "--resume --keep text")] {
-        let line = format!("a.jsonl --on-error skip -o {output}");
-        let run = sandbox.embed(&format!("{line} {more}"));
-        assert_eq!(run.code, Some(3), "{run}");
-    }
-    let files = sandbox.files();
-    sandbox.write(
-        "a.jsonl",
-        "{\"text\": \"one\"}\n{\"text\": \"1\"}\n{\"text\": \"two\"}\nnor this\n",
-    );
-    let line = "a.jsonl --on-error skip -o out/ --retry-rejects";
-    let (code, found) = survey(&sandbox, line);
-    assert_eq!(code, Some(3), "{found}");
-    let sample = &found["sample"];
-    let counts = ["records", "embedded", "rejected"].map(|key| sample[key].as_u64().unwrap());
-    assert_eq!(counts, [2, 1, 1]);
-    let run = sandbox.embed(&format!("{line} --dry-run"));
-    assert!(
-        run.stdout
-            .contains("Counted in all records that were rejected"),
-        "{run}"
-    );
-    // They may stand behind as many records as are counted at most.
-    let (code, found) = survey(&sandbox, &format!("{line} --limit 1"));
-    assert_eq!((code, &found["sample"]["records"]), (Some(0), &json!(1)));
-    // A file is written anew, with the vectors that it has.
-    let line = "a.jsonl --on-error skip -o out.npy --keep text --retry-rejects";
-    let (code, found) = survey(&sandbox, line);
-    assert_eq!(code, Some(3), "{found}");
-    let sample = &found["sample"];
-    let counts = ["records", "reused", "rejected"].map(|key| sample[key].as_u64().unwrap());
-    assert_eq!(counts, [4, 2, 1]);
-    // There is nothing to try again.
-    let run = sandbox.embed("a.jsonl -o none/ --retry-rejects --dry-run");
-    assert_eq!(run.code, Some(2), "{run}");
-    assert_eq!(sandbox.files(), files);
-}
-
-#[test]
 fn errors_that_stay_are_a_column_and_record_batches_are_counted() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", "{\"text\": \"one\"}\n{\"id\": \"b\"}\n");

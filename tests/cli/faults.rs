@@ -514,28 +514,3 @@ fn a_crash_is_explained() {
         }
     }
 }
-
-/// A file is written anew where rejected records are tried again: a crash takes nothing away.
-#[test]
-fn a_crash_while_records_are_tried_again() {
-    let sandbox = Sandbox::new();
-    let line = "-i jsonl -o out.jsonl --keep text --on-error skip";
-    let input = b"{\"text\": \"one\"}\nnone\n";
-    let mut running = Running::start(
-        &mut sandbox.embed_command(&format!("{line} --resume -v")),
-        input,
-    );
-    drop(running.child.stdin.take());
-    let (status, stderr) = running.wait();
-    assert_eq!(status.code(), Some(3), "{stderr}");
-    let before = fs::read(sandbox.path("out.jsonl")).unwrap();
-    let line = format!("{line} --retry-rejects -v");
-    let running = Running::start(&mut sandbox.embed_command(&line), input);
-    running.wait_until_started();
-    running.signal(libc::SIGABRT);
-    let (_, stderr) = running.wait();
-    let last = stderr.lines().last().unwrap();
-    assert!(last.contains("The file is as it was."), "{stderr}");
-    assert!(!last.contains("--resume"), "{stderr}");
-    assert_eq!(fs::read(sandbox.path("out.jsonl")).unwrap(), before);
-}

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::jobs::{code, files, joined, json};
+use crate::jobs::{code, files, joined};
 use crate::sandbox::Sandbox;
 use arrow::array::{ArrayRef, Int32Array, Int64Array, NullArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
@@ -82,33 +82,6 @@ fn a_complete_output_is_not_one_of_another_input() {
     }
 }
 
-/// So it is with records that were tried again, which no hash over the whole input knows.
-#[test]
-fn an_output_of_mended_records_is_not_one_of_another_input() {
-    let sandbox = Sandbox::new();
-    for chunks in ["", " --chunk tokens --chunk-tokens 3"] {
-        let line = format!("in.jsonl -o out/ -f jsonl --on-error skip{chunks}");
-        let good = "{\"text\": \"the first of them\"}\n";
-        sandbox.write("in.jsonl", format!("{good}no JSON\n"));
-        code(&sandbox.embed(&format!("{line} --force")), 3);
-        let mended = format!("{good}{good}");
-        rewrite(&sandbox, "in.jsonl", &mended);
-        code(&sandbox.embed(&format!("{line} --retry-rejects")), 0);
-        for (input, status, said) in [
-            (mended.clone(), 0, "nothing to do"),
-            (
-                mended.replacen("first", "third", 1),
-                2,
-                "in.jsonl:1 reads otherwise",
-            ),
-        ] {
-            rewrite(&sandbox, "in.jsonl", &input);
-            let run = sandbox.embed(&format!("{line} --resume"));
-            assert!(code(&run, status).stderr.contains(said), "{run}");
-        }
-    }
-}
-
 /// The record that stopped the first run was mended, so the output is one of a longer input than the first run's.
 #[test]
 fn an_output_is_complete_once_what_stopped_it_was_mended() {
@@ -124,51 +97,6 @@ fn an_output_is_complete_once_what_stopped_it_was_mended() {
         code(&sandbox.embed(&line), 0);
         let again = sandbox.embed(&line);
         assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
-    }
-}
-
-/// A part is made again that had rejected a record, which was embedded since and stands in a part of its own.
-#[test]
-fn records_that_were_tried_again_stand_once() {
-    let sandbox = Sandbox::new();
-    for (bad, left) in [(&[2, 4][..], 1), (&[2], 0)] {
-        let line = |number: i32| match bad.contains(&number) {
-            true => "no JSON\n".to_owned(),
-            false => format!("{{\"id\": {number}, \"text\": \"text {number}\"}}\n"),
-        };
-        let input: String = (1..=5).map(line).collect();
-        sandbox.write("in.jsonl", &input);
-        let command = "in.jsonl -o out/ -f jsonl --on-error skip";
-        code(&sandbox.embed(&format!("{command} --force")), 3);
-        let mended = input.replacen("no JSON", "{\"id\": 2, \"text\": \"text 2\"}", 1);
-        rewrite(&sandbox, "in.jsonl", &mended);
-        let status = if left == 0 { 0 } else { 3 };
-        code(
-            &sandbox.embed(&format!("{command} --retry-rejects")),
-            status,
-        );
-        let tried = fs::metadata(sandbox.path("in.jsonl")).unwrap();
-        let tried = tried.modified().unwrap();
-        let (names, rows) = (files(&sandbox.path("out")), joined(&sandbox, "out"));
-        let part = sandbox.path("out/part-00001-00000.jsonl");
-
-        // Who knows what it is that stands in that line now?
-        fs::remove_file(&part).unwrap();
-        rewrite(&sandbox, "in.jsonl", &mended.replace("text 2", "text 9"));
-        let refused = sandbox.embed(&format!("{command} --resume"));
-        let said = "in.jsonl:2 was embedded by --retry-rejects, and the input has changed since";
-        assert!(code(&refused, 2).stderr.contains(said), "{refused}");
-        assert!(!part.exists());
-
-        sandbox.write("in.jsonl", &mended);
-        set_time(&sandbox.path("in.jsonl"), tried);
-        code(&sandbox.embed(&format!("{command} --resume")), status);
-        assert_eq!(joined(&sandbox, "out"), rows);
-        assert_eq!(files(&sandbox.path("out")), names);
-        let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
-        let counts = ["records", "rows", "rejected"].map(|key| manifest[key].as_u64().unwrap());
-        assert_eq!(counts, [5, 5 - left, left]);
-        code(&sandbox.embed(&format!("{command} --resume")), status);
     }
 }
 
@@ -261,27 +189,4 @@ fn columns_have_the_same_types_in_all_shards() {
         assert!(sandbox.path("out/_SUCCESS").exists());
         fs::remove_dir_all(sandbox.path("out")).unwrap();
     }
-}
-
-/// The first records have decided on types, and one of them that was mended does not decide anew.
-#[test]
-fn columns_keep_their_types_where_records_are_tried_again() {
-    let sandbox = Sandbox::new();
-    let line = "in.jsonl -o out/ --keep year --on-error skip";
-    let records = |second: &str| {
-        let other = |year: u32| format!("{{\"text\": \"text {year}\", \"year\": {year}}}\n");
-        sandbox.write("in.jsonl", format!("{}{second}\n{}", other(1), other(3)));
-    };
-    records("no JSON");
-    code(&sandbox.embed(line), 3);
-    let again = format!("{line} --retry-rejects");
-    records("{\"text\": \"text 2\", \"year\": 2.5}");
-    let refused = sandbox.embed(&again);
-    assert!(
-        code(&refused, 3).stderr.contains("made its column int"),
-        "{refused}"
-    );
-    records("{\"text\": \"text 2\", \"year\": 2}");
-    code(&sandbox.embed(&again), 0);
-    assert_type(&sandbox, "year", &DataType::Int64, 2);
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use sha2::{Digest, Sha256};
 
-use crate::jobs::code;
+use crate::jobs::{self, code, files, json};
 use crate::sandbox::{Run, Sandbox};
 
 const INPUT: &str = "in.jsonl --keep text --part-rows 20 --window 20";
@@ -156,4 +156,107 @@ fn parts_of_an_older_version_are_read_and_told() {
         code(&run, 0).stdout.contains("an older version wrote"),
         "{run}"
     );
+}
+
+// Lists of rejected records, and what says that an output is complete.
+
+/// A folder of parts of eight records, of which the sixth was none.
+fn rejected(line: &str) -> Sandbox {
+    let sandbox = jobs::sandbox();
+    code(&sandbox.embed(line), 3);
+    sandbox
+}
+
+const LINE: &str = "in.jsonl --on-error skip -o out/ -f jsonl --part-rows 3 --keep year";
+
+#[test]
+fn a_damaged_manifest_is_told() {
+    let sandbox = rejected(LINE);
+    code(&sandbox.run("inspect out/"), 0);
+    let path = sandbox.path("out/_embedctl/manifest.json");
+    let whole = fs::read_to_string(&path).unwrap();
+    fs::write(&path, whole.replacen("\"records\": 8", "\"records\": 7", 1)).unwrap();
+    let found = sandbox.run("inspect out/");
+    let said = "_embedctl/manifest.json is missing or not as it was written";
+    assert!(code(&found, 1).stdout.contains(said), "{found}");
+    code(&sandbox.embed(&format!("{LINE} --resume")), 3);
+    assert!(fs::read_to_string(&path).unwrap() == whole);
+    code(&sandbox.run("inspect out/"), 0);
+}
+
+#[test]
+fn a_list_of_rejects_that_is_not_as_it_was_is_told() {
+    let list = "_embedctl/rejects/part-00001-00001.jsonl";
+    for format in ["jsonl", "npy", "parquet"] {
+        let line = format!("in.jsonl --on-error skip -o out/ -f {format} --part-rows 3");
+        let sandbox = rejected(&line);
+        let before = files(&sandbox.path("out"));
+        fs::remove_file(sandbox.path("out").join(list)).unwrap();
+        let run = sandbox.embed(&format!("{line} --resume"));
+        let said = &code(&run, 1).stderr;
+        assert!(said.contains(&format!("out/{list}: is not there")), "{run}");
+        assert!(said.contains("remove out/part-00001-00001."), "{run}");
+        let run = sandbox.run("inspect out/");
+        assert!(code(&run, 1).stdout.contains(list), "{run}");
+        // The remedy.
+        let part = format!("out/part-00001-00001.{format}");
+        fs::remove_file(sandbox.path(&part)).unwrap();
+        code(&sandbox.embed(&format!("{line} --resume")), 3);
+        assert_eq!(files(&sandbox.path("out")), before);
+        code(&sandbox.run("inspect out/"), 0);
+    }
+}
+
+#[test]
+fn parts_of_a_run_at_work_stay() {
+    let line = "in.jsonl --on-error skip --keep text -o out.npy --resume";
+    let sandbox = rejected(line);
+    let parts = sandbox.path("out.npy.parts");
+    // What a run has left that was killed, as far as it got.
+    code(
+        &sandbox.embed("in.jsonl --keep text -o other.npy --resume --window 1"),
+        1,
+    );
+    fs::rename(sandbox.path("other.npy.parts"), &parts).unwrap();
+    let lock = fs::File::create(parts.join("_embedctl/shard-00001")).unwrap();
+    lock.lock().unwrap();
+    for is_held in [true, false] {
+        let done = sandbox.embed(line);
+        let said = &code(&done, 3).stderr;
+        assert!(said.contains("the output is complete\n"), "{done}");
+        assert_eq!(parts.exists(), is_held);
+        lock.unlock().unwrap();
+    }
+}
+
+#[test]
+fn force_starts_anew_whatever_the_folder_says() {
+    let sandbox = rejected(LINE);
+    let before = files(&sandbox.path("out"));
+    sandbox.write("out/_embedctl/job.json", "{");
+    let run = sandbox.embed(&format!("{LINE} --resume"));
+    assert!(code(&run, 1).stderr.contains("with --force"), "{run}");
+    code(&sandbox.embed(&format!("{LINE} --force")), 3);
+    assert_eq!(files(&sandbox.path("out")), before);
+}
+
+#[test]
+fn a_part_of_an_older_build_without_the_hash_of_its_rejects_is_told() {
+    let sandbox = rejected(LINE);
+    let part = sandbox.path("out/part-00001-00001.jsonl.json");
+    let mut said = json(&part);
+    let hashes = said["sha256"].as_object_mut().unwrap();
+    hashes.shift_remove("provenance").unwrap();
+    let own = said["part"].as_object_mut().unwrap();
+    for key in ["rejects_sha256", "texts_sha256", "sum"] {
+        own.shift_remove(key).unwrap();
+    }
+    let sum = Sha256::digest(said["part"].to_string());
+    let digits = sum.iter().map(|byte| format!("{byte:02x}"));
+    said["part"]["sum"] = digits.collect::<String>().into();
+    fs::write(&part, said.to_string()).unwrap();
+    fs::remove_file(sandbox.path("out/_embedctl/commits/part-00001-00001.json")).unwrap();
+    let run = sandbox.embed(&format!("{LINE} --resume"));
+    let said = &code(&run, 1).stderr;
+    assert!(said.contains("an older build made it"), "{run}");
 }

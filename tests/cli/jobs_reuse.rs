@@ -331,16 +331,6 @@ fn rows_without_vectors_and_lost_hashes_are_no_harm() {
     fs::remove_dir_all(sandbox.path("null/_embedctl/texts")).unwrap();
     let run = sandbox.embed("new.jsonl -o other.npy --reuse null/ --stats stats.json");
     assert_eq!(reused(&run, &sandbox), 6, "{run}");
-    // Records that are tried again are looked up as well.
-    code(&sandbox.embed("old.jsonl -o out/ --on-error skip"), 3);
-    sandbox.write(
-        "old.jsonl",
-        format!("{}{}{}", lines(0, 3), lines(4, 5), lines(3, 6)),
-    );
-    let run = sandbox.embed(
-        "old.jsonl -o out/ --on-error skip --retry-rejects --reuse null/ --stats stats.json",
-    );
-    assert_eq!(reused(&run, &sandbox), 1, "{run}");
 }
 
 /// Compares the vectors of two files, bit by bit, row by row.

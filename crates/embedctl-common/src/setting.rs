@@ -157,8 +157,6 @@ pub const PROVIDER_OPTION: Setting = Setting("provider-option");
 pub const REJECTS: Setting = Setting("rejects");
 /// `resume`.
 pub const RESUME: Setting = Setting("resume");
-/// `retry-rejects`.
-pub const RETRY_REJECTS: Setting = Setting("retry-rejects");
 /// `reuse`.
 pub const REUSE: Setting = Setting("reuse");
 /// `sample`.

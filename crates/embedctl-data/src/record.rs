@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
+use crate::output::columns::ColumnValues;
+use crate::output::json;
 use crate::position::Position;
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use embedctl_common::error::{Cause, Error, Result};
 
 pub use embedctl_common::Texts;
@@ -34,11 +36,66 @@ pub struct Reject {
     pub cause: Cause,
     /// The first bytes of the raw record ([`Reject::RAW_BYTES`] at most).
     pub raw: Vec<u8>,
+    /// The record itself, as far as it could be read.
+    pub fields: RecordFields,
 }
 
 impl Reject {
-    /// How much of a rejected record is kept.
+    /// How many raw bytes of a rejected record are kept.
     pub const RAW_BYTES: usize = 512;
+}
+
+/// The fields of a record that the run reads (id, text and kept ones), as members of a JSON object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordFields {
+    names: Vec<String>,
+    json: Vec<u8>,
+}
+
+impl RecordFields {
+    /// Adds the field `name`, unless it is there already; `write` appends its value in JSON.
+    pub fn add(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.has(name) {
+            return;
+        }
+        if !self.json.is_empty() {
+            self.json.push(b',');
+        }
+        self.json.extend(json::key(name));
+        write(&mut self.json);
+        self.names.push(name.to_owned());
+    }
+
+    /// Adds a field that holds a string.
+    pub fn add_text(&mut self, name: &str, text: &str) {
+        self.add(name, |out| json::push(out, text));
+    }
+
+    /// Adds a value of a column, in the form that it has in outputs of JSON Lines; nothing where JSON has none for its
+    /// type.
+    pub(crate) fn add_value(
+        &mut self,
+        name: &str,
+        field: &FieldRef,
+        column: &ArrayRef,
+        row: usize,
+    ) {
+        if let Some(mut values) = ColumnValues::of(field, column) {
+            self.add(name, |out| values.write(row, out));
+        }
+    }
+
+    /// Whether the record has a field of that name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    /// The members, parted by commas.
+    #[must_use]
+    pub fn members(&self) -> &[u8] {
+        &self.json
+    }
 }
 
 /// Consecutive records of the input, as many as fit the window's limits.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::{Address, Child, StorageOption, Written};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
-use embedctl_hub::Settings;
+use embedctl_hub::HubSettings;
 
 /// Nobody has one.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ macro_rules! uncallable {
 
 #[allow(missing_docs, clippy::missing_errors_doc)] // as with the feature
 impl Storage {
-    pub fn new(_: Settings, _: Vec<StorageOption>, _: &CancelToken) -> Result<Self> {
+    pub fn new(_: HubSettings, _: Vec<StorageOption>, _: &CancelToken) -> Result<Self> {
         Err(Error::usage(
             "this embedctl was built without object stores (s3://, gs://, az://, https://, hf://)",
         )

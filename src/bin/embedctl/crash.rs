@@ -7,13 +7,11 @@ use embedctl::job::Job;
 
 use crate::printer::{Hooks, Printer, engine_label};
 
-/// Gets ready to explain a crash while the model is being opened, and as the run goes on: a job, or one that is none;
-/// `again`: rejected records are tried again.
-pub fn explain(printer: &Printer, job: Option<&Job>, again: bool) -> Hooks {
+/// Gets ready to explain a crash while the model is being opened, and as the run goes on: a job, or one that is none.
+pub fn explain(printer: &Printer, job: Option<&Job>) -> Hooks {
     let output = match job.map(Job::is_single) {
         None => "No output file appears under its name. ",
         Some(false) => "What was published of the output stays, and --resume goes on behind it. ",
-        Some(true) if again => "The file is as it was. ",
         Some(true) => {
             "No output file appears under its name; what is finished stays beside it, and --resume goes on behind it. "
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::fields::KeepType;
 use super::json::{self, JsonType};
+use crate::output::json::push;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::KEEP;
 
@@ -20,6 +21,18 @@ pub(crate) enum Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// Appends it in JSON.
+    pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Null => out.extend_from_slice(b"null"),
+            Self::String(text) => push(out, text.as_ref()),
+            Self::Int(number) => push(out, number),
+            Self::Float(number) => push(out, number),
+            Self::Bool(value) => push(out, value),
+            Self::Json(raw) => out.extend_from_slice(raw.as_bytes()),
+        }
+    }
+
     /// Bytes that a column needs to hold it, about.
     pub(crate) fn bytes(&self) -> usize {
         match self {

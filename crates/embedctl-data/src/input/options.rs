@@ -7,6 +7,8 @@ use super::fields::{IdType, Keep};
 use super::template::Template;
 use crate::formats::input::InputFormat;
 use crate::position::Position;
+use crate::record::RecordFields;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
@@ -162,6 +164,30 @@ impl InputOptions {
             Some(template) => Some(template.to_string()),
             None => Some(self.text_field.clone()).filter(|field| field != "text"),
         }
+    }
+
+    /// The fields of a record that was read: `row` of a window's `columns`, and its `text`. One that was made by a template
+    /// is called `template_text`, since its fields are not known any more.
+    #[must_use]
+    pub fn record_fields(&self, columns: &RecordBatch, row: usize, text: &str) -> RecordFields {
+        let mut fields = RecordFields::default();
+        let places = if self.source_columns { 2 } else { 0 };
+        let own = columns.num_columns().saturating_sub(places);
+        let schema = columns.schema_ref().fields().iter();
+        for (index, (field, column)) in schema.zip(columns.columns()).take(own).enumerate() {
+            if index > 0 {
+                fields.add_value(field.name(), field, column, row);
+                continue;
+            }
+            if column.is_valid(row) {
+                fields.add_value(&self.id_field, field, column, row);
+            }
+            match self.text_template {
+                Some(_) => fields.add_text("template_text", text),
+                None => fields.add_text(&self.text_field, text),
+            }
+        }
+        fields
     }
 
     /// The fields that texts are made of, and the option that names them.

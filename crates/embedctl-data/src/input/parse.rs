@@ -11,6 +11,7 @@ use super::window::{Known, Record};
 use crate::formats::input::InputFormat;
 use crate::formats::jsonl::{self, Jsonl, Unseen};
 use crate::formats::text;
+use crate::record::RecordFields;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
 
@@ -124,6 +125,30 @@ impl Parser {
                 self.jsonl.known(text, columns).unwrap_or(nothing)
             }
             _ => nothing,
+        }
+    }
+
+    /// The fields of a line's record, as far as they can be read.
+    pub(super) fn fields(
+        &self,
+        format: InputFormat,
+        line: &Line<'_>,
+        columns: &InputColumns,
+    ) -> RecordFields {
+        let text = str::from_utf8(line.bytes).ok();
+        let text = text.filter(|_| line.length <= self.limit() as u64);
+        match (format, text) {
+            (InputFormat::Text, text) => {
+                let mut fields = RecordFields::default();
+                let id = text::id(line.number, self.options.id_type);
+                fields.add(&self.options.id_field, |out| id.write_json(out));
+                if let Some(text) = text {
+                    fields.add_text(&self.options.text_field, text);
+                }
+                fields
+            }
+            (InputFormat::Jsonl, Some(text)) => self.jsonl.fields(text, columns),
+            _ => RecordFields::default(),
         }
     }
 

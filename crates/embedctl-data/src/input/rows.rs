@@ -88,10 +88,15 @@ impl Reader for RowReader {
             };
             let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
             match parser.parse(&self.source, &line, columns, warnings)? {
-                Parsed::Record(record) => filling.accept(origin, &record, line.bytes),
-                Parsed::Reject(cause) => filling.reject(origin, cause, line.bytes, |columns| {
-                    parser.known(self.source.format, &line, columns)
-                }),
+                Parsed::Record(record) => {
+                    let fields = |columns: &_| parser.fields(self.source.format, &line, columns);
+                    filling.accept(origin, &record, line.bytes, fields);
+                }
+                Parsed::Reject(cause) => {
+                    let known = |columns: &_| parser.known(self.source.format, &line, columns);
+                    let fields = |columns: &_| parser.fields(self.source.format, &line, columns);
+                    filling.reject(origin, cause, line.bytes, known, fields);
+                }
                 Parsed::Nothing => {}
             }
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::cells::Cell;
 use super::columns::{InputColumns, unsound};
 use crate::position::Position;
-use crate::record::{Origin, Reject, Texts, Window};
+use crate::record::{Origin, RecordFields, Reject, Texts, Window};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use embedctl_common::error::{Cause, Result};
@@ -41,8 +41,8 @@ impl Known<'_> {
 
 /// Consecutive rows of a table, ready for the window.
 pub(crate) struct Piece<'a> {
-    /// The texts in order; `Err`: why the row is rejected.
-    pub texts: Vec<Result<Cow<'a, str>, Cause>>,
+    /// The texts in order; `Err`: why the row is rejected, and what it holds.
+    pub texts: Vec<Result<Cow<'a, str>, (Cause, RecordFields)>>,
     /// As many rows, in the schema of the window's columns.
     pub columns: RecordBatch,
     /// The first row's; the others follow.
@@ -69,13 +69,19 @@ pub(crate) struct Filling {
     texts: Texts,
     origins: Vec<Origin>,
     rejects: Vec<Reject>,
-    /// The starts of the raw records, while the types of columns are undecided: any may be rejected yet.
-    raw: Vec<Box<[u8]>>,
+    /// The records themselves, while the types of columns are undecided: any may be rejected yet.
+    held: Vec<Held>,
     bytes: usize,
     /// Records of this window at most, and of any.
     rows: usize,
     most_rows: usize,
     most_bytes: usize,
+}
+
+/// What is listed of a record if it is rejected: the start of the raw record, and its fields.
+struct Held {
+    raw: Box<[u8]>,
+    fields: RecordFields,
 }
 
 impl Filling {
@@ -91,7 +97,7 @@ impl Filling {
             texts: Texts::default(),
             origins: Vec::new(),
             rejects: Vec::new(),
-            raw: Vec::new(),
+            held: Vec::new(),
             bytes: 0,
             rows: most_rows,
             most_rows,
@@ -171,7 +177,7 @@ impl Filling {
                     self.texts.push(&text);
                     self.origins.push(origin);
                 }
-                Err(cause) => self.refuse(origin, cause, b""),
+                Err((cause, fields)) => self.refuse(origin, cause, b"", fields),
             }
             origin.line += 1;
             origin.offset += 1;
@@ -191,10 +197,21 @@ impl Filling {
         self.whole = Some(whole);
     }
 
-    /// Takes a record; `raw` is the line that it was read from.
-    pub(crate) fn accept(&mut self, origin: Origin, record: &Record<'_>, raw: &[u8]) {
+    /// Takes a record; `raw` is the line that it was read from, and `fields` are its own.
+    pub(crate) fn accept(
+        &mut self,
+        origin: Origin,
+        record: &Record<'_>,
+        raw: &[u8],
+        fields: impl FnOnce(&InputColumns) -> RecordFields,
+    ) {
         if self.columns.undecided() {
-            self.raw.push(raw_start(raw).into());
+            let fields = fields(&self.columns);
+            self.bytes += fields.members().len();
+            self.held.push(Held {
+                raw: raw_start(raw).into(),
+                fields,
+            });
         }
         let kept: usize = record.kept.iter().map(Cell::bytes).sum();
         // A null takes room in its column, too.
@@ -208,13 +225,15 @@ impl Filling {
         }
     }
 
-    /// Takes a record that cannot be embedded, of which so much is known.
+    /// Takes a record that cannot be embedded, with its fields, as far as there are any; `known` is what is known of its
+    /// columns.
     pub(crate) fn reject<'r>(
         &mut self,
         origin: Origin,
         cause: Cause,
         raw: &[u8],
         known: impl FnOnce(&InputColumns) -> Known<'r>,
+        fields: impl FnOnce(&InputColumns) -> RecordFields,
     ) {
         if self.keeps_rejected {
             let known = known(&self.columns);
@@ -222,14 +241,20 @@ impl Filling {
             self.columns.push(origin, &known.id, &known.kept);
             self.stays.push(false);
         }
-        self.refuse(origin, cause, raw);
+        let fields = fields(&self.columns);
+        self.refuse(origin, cause, raw, fields);
     }
 
-    fn refuse(&mut self, origin: Origin, cause: Cause, raw: &[u8]) {
+    fn refuse(&mut self, origin: Origin, cause: Cause, raw: &[u8], fields: RecordFields) {
         let raw = raw_start(raw).to_vec();
         let remedy = cause.remedy.as_ref().map_or(0, String::len);
-        self.bytes += cause.reason.len() + remedy + raw.len();
-        self.rejects.push(Reject { origin, cause, raw });
+        self.bytes += cause.reason.len() + remedy + raw.len() + fields.members().len();
+        self.rejects.push(Reject {
+            origin,
+            cause,
+            raw,
+            fields,
+        });
     }
 
     /// Closes the window and starts the next.
@@ -259,7 +284,7 @@ impl Filling {
         self.left = self.left.map(|left| left.saturating_sub(records));
         self.bytes = 0;
         self.rows = self.rows.saturating_mul(2).min(self.most_rows);
-        let raw = std::mem::take(&mut self.raw);
+        let held = std::mem::take(&mut self.held);
         let columns = match std::mem::take(&mut self.pieces) {
             pieces if pieces.is_empty() => self.columns.finish()?,
             pieces if pieces.len() == 1 => pieces.into_iter().next().expect("there is one"),
@@ -284,7 +309,7 @@ impl Filling {
             warnings: std::mem::take(&mut self.warnings),
             mark: None,
         };
-        Ok(without(window, late, &raw))
+        Ok(without(window, late, held))
     }
 }
 
@@ -293,7 +318,7 @@ fn raw_start(raw: &[u8]) -> &[u8] {
 }
 
 /// Makes rejects of some of a window's texts.
-fn without(mut window: Window, rejected: BTreeMap<usize, Cause>, raw: &[Box<[u8]>]) -> Window {
+fn without(mut window: Window, rejected: BTreeMap<usize, Cause>, mut held: Vec<Held>) -> Window {
     if rejected.is_empty() {
         return window;
     }
@@ -306,7 +331,8 @@ fn without(mut window: Window, rejected: BTreeMap<usize, Cause>, raw: &[Box<[u8]
         window.rejects.push(Reject {
             origin: all[row],
             cause,
-            raw: raw[row].to_vec(),
+            raw: held[row].raw.to_vec(),
+            fields: std::mem::take(&mut held[row].fields),
         });
     }
     let place = |reject: &Reject| (reject.origin.source, reject.origin.line);

@@ -2,8 +2,8 @@
 
 use super::json::{self, JsonValues};
 use crate::record::JSON_COLUMN;
-use arrow::array::{Array, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
@@ -13,7 +13,7 @@ pub(crate) struct JsonColumns<'a> {
 }
 
 /// A column by how it is written.
-enum ColumnValues<'a> {
+pub(crate) enum ColumnValues<'a> {
     /// Texts that are JSON already.
     Json(&'a StringArray),
     /// Any of Arrow's types.
@@ -35,13 +35,7 @@ impl<'a> JsonColumns<'a> {
         let schema = batch.schema_ref();
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, array)| {
-            let values = if is_json(field) {
-                ColumnValues::Json(array.as_string())
-            } else {
-                ColumnValues::Other(
-                    JsonValues::new(field, array).ok_or_else(|| without_form(field))?,
-                )
-            };
+            let values = ColumnValues::of(field, array).ok_or_else(|| without_form(field))?;
             Ok((json::key(field.name()), values))
         });
         let columns = columns.collect::<Result<_>>()?;
@@ -61,17 +55,31 @@ impl<'a> JsonColumns<'a> {
 
     /// Appends the value of one column and row.
     pub fn write_value(&mut self, column: usize, row: usize, out: &mut Vec<u8>) {
-        let (_, values) = &mut self.columns[column];
-        match values {
+        self.columns[column].1.write(row, out);
+    }
+}
+
+impl<'a> ColumnValues<'a> {
+    /// How the values of a column are written; `None` where JSON has no form for its type.
+    pub(crate) fn of(field: &'a FieldRef, array: &'a ArrayRef) -> Option<Self> {
+        match is_json(field) {
+            true => Some(Self::Json(array.as_string())),
+            false => JsonValues::new(field, array).map(Self::Other),
+        }
+    }
+
+    /// Appends the value of one row.
+    pub(crate) fn write(&mut self, row: usize, out: &mut Vec<u8>) {
+        match self {
             // A line break can only stand between tokens here, and a row is a line.
-            ColumnValues::Json(array) if array.is_valid(row) => {
+            Self::Json(array) if array.is_valid(row) => {
                 out.extend(array.value(row).bytes().map(|byte| match byte {
                     b'\n' | b'\r' => b' ',
                     byte => byte,
                 }));
             }
-            ColumnValues::Json(_) => out.extend_from_slice(b"null"),
-            ColumnValues::Other(values) => values.write(row, out),
+            Self::Json(_) => out.extend_from_slice(b"null"),
+            Self::Other(values) => values.write(row, out),
         }
     }
 }

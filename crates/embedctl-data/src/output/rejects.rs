@@ -1,14 +1,15 @@
-//! Rejected records, written as JSONL for whoever mends the input.
+//! Rejected records, written as JSON Lines: mended, the list is an input like any other.
 //!
-//! One object per record: `file`, `line` (from 1), `offset` (of its first byte, decompressed), `reason`,
-//! and `raw`, the record's beginning as far as it is UTF-8. `"raw_truncated": true` says that the record
-//! may go on. The file is published even if it is empty, so that a script can rely on it.
+//! One object per record: `file`, `line` (from 1), `offset` (of its first byte, decompressed), `reason`, and `raw`, the
+//! record's beginning as far as it is UTF-8. `"raw_truncated": true` says that the record may go on. Then the record
+//! itself, as far as it could be read: its id, its text and its kept fields, under the names that they have in the input.
+//! A field that bears the name of one of the list's own keys keeps it, and that key is written as `reject_…` then.
+//! The file is published even if it is empty, so that a script can rely on it.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use serde::Serialize;
-
+use super::json;
 use super::options::Destination;
 use super::place::OutputPlace;
 use super::target::Target;
@@ -24,18 +25,6 @@ use embedctl_common::setting::REJECTS;
 pub struct RejectsWriter {
     target: Target,
     hash: Hash,
-}
-
-/// A line of the file.
-#[derive(Serialize)]
-struct Entry<'a> {
-    file: &'a str,
-    line: u64,
-    offset: u64,
-    reason: &'a str,
-    raw: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    raw_truncated: bool,
 }
 
 impl RejectsWriter {
@@ -99,9 +88,6 @@ impl RejectsWriter {
 ///
 /// # Errors
 /// If the record came from no source.
-///
-/// # Panics
-/// Never: an entry always encodes.
 pub fn line(reject: &Reject, names: &[String]) -> Result<Vec<u8>> {
     let source = reject.origin.source;
     let file = names
@@ -113,18 +99,32 @@ pub fn line(reject: &Reject, names: &[String]) -> Result<Vec<u8>> {
     } else {
         &reject.raw
     };
-    let entry = Entry {
-        file,
-        line: reject.origin.line,
-        offset: reject.origin.offset,
-        reason: &reject.cause.to_string(),
-        raw: &String::from_utf8_lossy(raw),
-        raw_truncated,
+    let mut line = vec![b'{'];
+    let mut own = |key: &str, write: &dyn Fn(&mut Vec<u8>)| {
+        let mut key = key.to_owned();
+        while reject.fields.has(&key) {
+            key.insert_str(0, "reject_");
+        }
+        if line.len() > 1 {
+            line.push(b',');
+        }
+        line.extend(json::key(&key));
+        write(&mut line);
     };
-    let mut line = Vec::new();
-    serde_json::to_writer(&mut line, &entry)
-        .expect("a Vec takes every byte, and an entry always encodes");
-    line.push(b'\n');
+    own("file", &|out| json::push(out, file));
+    own("line", &|out| json::push(out, &reject.origin.line));
+    own("offset", &|out| json::push(out, &reject.origin.offset));
+    own("reason", &|out| json::push(out, &reject.cause.to_string()));
+    own("raw", &|out| json::push(out, &String::from_utf8_lossy(raw)));
+    if raw_truncated {
+        own("raw_truncated", &|out| json::push(out, &true));
+    }
+    let members = reject.fields.members();
+    if !members.is_empty() {
+        line.push(b',');
+        line.extend_from_slice(members);
+    }
+    line.extend_from_slice(b"}\n");
     Ok(line)
 }
 
@@ -145,7 +145,7 @@ fn without_cut_character(raw: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use crate::output::{Compression, Finish, OutputFormat, OutputOptions, create};
-    use crate::record::Origin;
+    use crate::record::{Origin, RecordFields};
     use arrow::datatypes::Schema;
     use serde_json::{Value, json};
     use std::fs;
@@ -159,6 +159,7 @@ mod tests {
             },
             cause: format!("line {line} is \"bad\"").into(),
             raw: raw.to_vec(),
+            fields: RecordFields::default(),
         }
     }
 
@@ -219,6 +220,25 @@ mod tests {
         assert_eq!(entries[0]["raw"], "x".repeat(Reject::RAW_BYTES - 2));
         assert_eq!(entries[0]["raw_truncated"], true);
         assert_eq!(entries[1].get("raw_truncated"), None);
+    }
+
+    #[test]
+    fn an_entry_holds_the_record_and_its_names_come_first() {
+        let mut whole = reject(3, b"raw");
+        for name in ["key", "reason", "reject_reason"] {
+            whole.fields.add_text(name, &format!("own {name}"));
+        }
+        whole.fields.add_text("key", "another");
+        let entries = written(&[whole, reject(4, b"")]);
+        assert_eq!(
+            entries[0],
+            json!({
+                "file": "b.jsonl", "line": 3, "offset": 300, "raw": "raw",
+                "reject_reject_reason": "line 3 is \"bad\"",
+                "key": "own key", "reason": "own reason", "reject_reason": "own reject_reason",
+            })
+        );
+        assert_eq!(entries[1]["reason"], "line 4 is \"bad\"");
     }
 
     #[test]

@@ -142,14 +142,6 @@ pub struct OutputArgs {
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
 
-    /// Try the records again that a complete output has rejected, and nothing else
-    ///
-    /// The same command with this option reads the rejected records again, mended or under other limits, and adds
-    /// a part with those that can be embedded now; all other records must be as they were. A file is written anew, from
-    /// the input as it is now, which may not be shorter, with the vectors that it has of its texts (--keep text).
-    #[arg(long, conflicts_with = "force")]
-    pub retry_rejects: bool,
-
     /// Take the vectors of texts that an earlier output holds, and embed the others
     ///
     /// OLD is a folder of parts, or a file or object with its texts (--keep text). Model, prompt, type of numbers and
@@ -327,7 +319,9 @@ pub struct BadRecordArgs {
     #[arg(long, value_name = "ACTION", default_value = "fail", value_parser = on_error())]
     pub on_error: OnError,
 
-    /// File for skipped records, JSONL: file, line, reason, start of the record
+    /// File for skipped records, JSONL: each record whole, with file, line and reason
+    ///
+    /// Id, text and kept fields stand under their names in the input: mended, the list is an input like any other.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub rejects: Option<PathBuf>,
 

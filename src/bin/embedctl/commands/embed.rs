@@ -95,7 +95,7 @@ fn embed(
     };
 
     let job = pipeline::job(&options)?;
-    let hooks = crash::explain(printer, job.as_ref(), options.job.retry);
+    let hooks = crash::explain(printer, job.as_ref());
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
     let live = printer.progress(to_terminal, hooks);
@@ -217,7 +217,6 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Com
         job: JobOptions {
             part_rows: args.output.part_rows.map(|rows| rows as u64),
             resume: args.output.resume,
-            retry: args.output.retry_rejects,
             shard: args.output.shard.unwrap_or_default(),
         },
         reuse: args.output.reuse.clone(),

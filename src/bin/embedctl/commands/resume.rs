@@ -8,10 +8,10 @@ use embedctl::secrets::REDACTED;
 
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
-use crate::printer::{Printer, count, destination, number};
+use crate::printer::{Printer, count, number};
 use crate::secrets;
 
-/// Under `--resume` or `--retry-rejects`, says that there is nothing left to do, if there is not.
+/// Under `--resume`, says that there is nothing left to do, if there is not.
 pub fn finished(
     options: &EmbedOptions,
     printer: &Printer,
@@ -20,20 +20,12 @@ pub fn finished(
         state,
         all,
         rejected,
-        removed,
     }) = pipeline::finished(options)?
     else {
         return Ok(None);
     };
     if let Some(older) = state.of_older() {
         printer.note(older);
-    }
-    if removed > 0 {
-        printer.note(format!(
-            "{} lacks {} that --retry-rejects had embedded, since that part was removed; --retry-rejects embeds them anew",
-            destination(&options.output.destination),
-            number(removed, "record"),
-        ));
     }
     let what = match state.parts.len() {
         0 => String::new(),
@@ -64,20 +56,17 @@ pub fn code(rejected: u64) -> ExitCode {
 /// Adds to a failed run's message what is safe of it, and how to go on.
 pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailure {
     // A command that was refused would be refused again.
-    if failure.exit_code() == ExitCode::Usage && options.job.goes_on() {
+    if failure.exit_code() == ExitCode::Usage && options.job.resume {
         return failure;
     }
     let Ok(Some(job)) = pipeline::job(&embed_options(options)) else {
         return failure;
     };
-    if job.is_single() && options.job.retry {
-        return failure; // the file is as it was
-    }
     let input = match options.sources.contains(&Source::Stdin) {
         true => " the same standard input and",
         false => "",
     };
-    let command = command(std::env::args_os(), options.job.retry);
+    let command = command(std::env::args_os());
     let state = match job.look() {
         Ok(state) if state.job.is_some() && !state.success => state,
         // Nobody asks an object store anything more.
@@ -105,12 +94,12 @@ fn embed_options(options: &EmbedOptions) -> EmbedOptions {
     options
 }
 
-/// The command line of this run without its secrets, with `--resume`; as it is where records were tried `again`.
-fn command(arguments: impl IntoIterator<Item = OsString>, again: bool) -> String {
+/// The command line of this run without its secrets, with `--resume`.
+fn command(arguments: impl IntoIterator<Item = OsString>) -> String {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let shown = secrets::redacted(&arguments);
     let mut words: Vec<String> = Vec::new();
-    let mut added = again;
+    let mut added = false;
     for (index, word) in shown.iter().enumerate() {
         if matches!(word.as_str(), "--force" | "--overwrite" | "--resume") {
             continue;
@@ -153,7 +142,7 @@ mod tests {
             "out/",
         ];
         assert_eq!(
-            command(typed.map(OsString::from), false),
+            command(typed.map(OsString::from)),
             r"/usr/bin/embedctl -q embed --resume 'it'\''s.txt' -o out/"
         );
     }

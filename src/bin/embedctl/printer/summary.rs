@@ -247,14 +247,15 @@ impl Printer {
         self.print(MessageLevel::Warning, message);
         match report.destination {
             Destination::Path(path) if is_folder(path) => self.hint(&format!(
-                "all of them are listed in _embedctl/rejects of {}; mend them in their lines, and {}",
+                "all of them are listed in _embedctl/rejects of {}; {}",
                 path.display(),
                 match report.nulls {
-                    true => "write the output anew, which fills their rows",
-                    false => "--retry-rejects adds them",
+                    true => "mend the input and write the output anew, which fills their rows",
+                    false =>
+                        "mend a copy of the lists and embed it like any input, into another output",
                 }
             )),
-            _ => self.hint("--rejects PATH writes all of them with file, line and reason"),
+            _ => self.hint("--rejects PATH writes all of them, whole and with the reason"),
         }
     }
 }

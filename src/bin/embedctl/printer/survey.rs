@@ -26,11 +26,9 @@ fn table(survey: &Survey, output: &str) -> String {
     let mut table = TextTable::default();
     let sample = &survey.sample;
     let records = number(sample.records, "record");
-    let what = match (survey.retried, sample.whole) {
-        (false, true) => "all of the input".to_owned(),
-        (false, false) => format!("the first {records}"),
-        (true, true) => "all records that were rejected".to_owned(),
-        (true, false) => format!("the first {records} that were rejected"),
+    let what = match sample.whole {
+        true => "all of the input".to_owned(),
+        false => format!("the first {records}"),
     };
     table.line(&format!("Counted in {what}"));
     let records = format!(

@@ -26,7 +26,7 @@ use crate::input::reader::{Filled, Reader};
 use crate::input::source::{From, Planned};
 use crate::input::window::{Filling, Known, Record};
 use crate::position::Seek;
-use crate::record::Origin;
+use crate::record::{Origin, RecordFields};
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
 use embedctl_common::setting::{CSV_DELIMITER, ID_FIELD, ID_TYPE, KEEP, Setting};
@@ -239,6 +239,32 @@ impl AskedFields {
         }
     }
 
+    /// The asked fields of a record; what a column does not take stands there as it is written.
+    fn fields(&self, fields: &[&str], columns: &InputColumns) -> RecordFields {
+        let mut own = RecordFields::default();
+        if fields.len() != self.header.len() {
+            return own;
+        }
+        let mut add = |name: &str, cell: Result<Cell<'_>, Cause>, written: &str| match cell {
+            Ok(cell) => own.add(name, |out| cell.write_json(out)),
+            Err(_) => own.add_text(name, written),
+        };
+        if let Some(index) = self.id {
+            add(&self.options.id_field, self.id(fields), fields[index]);
+        }
+        let (_, texts) = self.options.texts();
+        for (name, &index) in texts.iter().zip(&self.text) {
+            add(name, Ok(Cell::String(Cow::Borrowed(fields[index]))), "");
+        }
+        let kept = self.kept(fields, columns).zip(&self.kept);
+        for (name, (cell, index)) in columns.names().zip(kept) {
+            if let Some(index) = index {
+                add(name, cell, fields[*index]);
+            }
+        }
+        own
+    }
+
     fn id<'a>(&self, fields: &[&'a str]) -> Result<Cell<'a>, Cause> {
         Ok(match self.id.map(|index| fields[index]) {
             None | Some("") => Cell::Null,
@@ -297,12 +323,14 @@ impl Reader for CsvReader {
             };
             let raw = self.records.record.as_slice();
             if let NextRecord::Bad(cause) = found {
-                filling.reject(origin, cause, raw, |columns| Known::nothing(columns.kept()));
+                let nothing = |columns: &InputColumns| Known::nothing(columns.kept());
+                filling.reject(origin, cause, raw, nothing, |_| RecordFields::default());
                 continue;
             }
             if let Err(error) = std::str::from_utf8(raw) {
                 let nothing = |columns: &InputColumns| Known::nothing(columns.kept());
-                filling.reject(origin, not_utf8(error), raw, nothing);
+                let cause = not_utf8(error);
+                filling.reject(origin, cause, raw, nothing, |_| RecordFields::default());
                 continue;
             }
             let fields = self.split.fields(raw)?;
@@ -311,11 +339,13 @@ impl Reader for CsvReader {
                 .map(std::str::from_utf8)
                 .collect::<Result<Vec<_>, _>>();
             let fields = fields.map_err(|error| Error::internal(error.to_string()))?;
+            let own = |columns: &InputColumns| self.asked.fields(&fields, columns);
             match self.asked.record(&fields, &filling.columns) {
-                Ok(record) => filling.accept(origin, &record, raw),
-                Err(cause) => filling.reject(origin, cause, raw, |columns| {
-                    self.asked.known(&fields, columns)
-                }),
+                Ok(record) => filling.accept(origin, &record, raw, own),
+                Err(cause) => {
+                    let known = |columns: &InputColumns| self.asked.known(&fields, columns);
+                    filling.reject(origin, cause, raw, known, own);
+                }
             }
         }
         Ok(Filled::Window)

@@ -13,6 +13,7 @@ use crate::input::json::{self, JsonType};
 use crate::input::options::InputOptions;
 use crate::input::paths::{self, PathValues, Paths};
 use crate::input::window::{Known, Record};
+use crate::record::RecordFields;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
@@ -151,6 +152,23 @@ impl Jsonl {
             id: self.id(&values).unwrap_or(Cell::Null),
             kept: kept.collect(),
         })
+    }
+
+    /// The fields that are asked for, as they are written; nothing of what is no object.
+    pub(crate) fn fields(&self, line: &str, columns: &InputColumns) -> RecordFields {
+        let mut fields = RecordFields::default();
+        let Ok(values) = self.paths.find(line) else {
+            return fields;
+        };
+        let (_, texts) = self.options.texts();
+        let id = std::iter::once(self.options.id_field.as_str());
+        let names = id.chain(texts.iter().map(String::as_str));
+        for (index, name) in names.chain(columns.names()).enumerate() {
+            if let Some(raw) = values.get(index) {
+                fields.add(name, |out| out.extend_from_slice(raw.as_bytes()));
+            }
+        }
+        fields
     }
 
     /// Whether there is a record, and a named field that none has had so far.

@@ -162,7 +162,9 @@ fn piece<'a>(
         offset: before,
     };
     Ok(Piece {
-        texts: (first..first + count).map(|row| batch.text(row)).collect(),
+        texts: (first..first + count)
+            .map(|row| batch.text(row).map_err(|cause| (cause, batch.fields(row))))
+            .collect(),
         columns: batch.columns(columns, first, count, origin)?,
         bytes: batch.kept_bytes * count,
         origin,

@@ -13,9 +13,9 @@ use crate::input::options::InputOptions;
 use crate::input::parse::too_long;
 use crate::input::source::Planned;
 use crate::input::texts::{is_text, string, strings};
-use crate::record::Origin;
+use crate::record::{Origin, RecordFields};
 use arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, new_null_array};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
 
@@ -39,6 +39,8 @@ pub(crate) struct Prepared {
     rows: usize,
     /// The window's columns, but for those that say where a row stood.
     arrays: Vec<ArrayRef>,
+    /// Id, texts and kept columns as the table has them, under the names that were asked for.
+    found: Vec<(String, FieldRef, ArrayRef)>,
     /// Bytes that a row's columns hold on average, about.
     pub kept_bytes: usize,
 }
@@ -178,6 +180,19 @@ impl AskedColumns {
             arrays.push(array);
         }
         let bytes: usize = arrays.iter().map(size).sum();
+        let (_, texts) = self.options.texts();
+        let id = self
+            .id
+            .iter()
+            .map(|id| (self.options.id_field.as_str(), id));
+        let texts = texts.iter().map(String::as_str).zip(&self.texts);
+        let kept = columns.names().zip(&self.kept);
+        let kept = kept.filter_map(|(name, column)| Some((name, column.as_ref()?)));
+        let asked = id.chain(texts).chain(kept).map(|(name, column)| {
+            let field = Arc::clone(&column.field);
+            Ok((name.to_owned(), field, column.of(batch)?))
+        });
+        let found = asked.collect::<Result<_>>()?;
         let texts = self.texts.iter().map(|column| {
             let array = column.of(batch)?;
             strings(&array)
@@ -188,6 +203,7 @@ impl AskedColumns {
             causes,
             rows,
             arrays,
+            found,
             kept_bytes: bytes / rows.max(1),
         })
     }
@@ -241,6 +257,15 @@ impl Prepared {
             .iter()
             .map(|text| string(text, row).map_or(0, str::len));
         texts.sum::<usize>() + self.kept_bytes
+    }
+
+    /// The asked fields of a row, as they stand in the table.
+    pub(super) fn fields(&self, row: usize) -> RecordFields {
+        let mut fields = RecordFields::default();
+        for (name, field, array) in &self.found {
+            fields.add_value(name, field, array, row);
+        }
+        fields
     }
 
     /// The text of a row, or why there is none to embed.

@@ -112,7 +112,13 @@ fn publish_with(
             offset: line,
         };
         let (cause, raw) = ("bad".into(), Vec::new());
-        list.write(&crate::record::Reject { origin, cause, raw }, &names()[..])?;
+        let reject = crate::record::Reject {
+            origin,
+            cause,
+            raw,
+            fields: crate::record::RecordFields::default(),
+        };
+        list.write(&reject, &names()[..])?;
     }
     writer.write(id_rows(0, rows, 2))?;
     finish_with(writer, Some(list))
