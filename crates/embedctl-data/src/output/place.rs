@@ -7,6 +7,7 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
+use embedctl_common::atomic::parent;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::SetBy;
 use embedctl_storage::Address;
@@ -166,14 +167,6 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
         return Err(folder());
     }
     Ok(PlaceKind::File { path: resolved })
-}
-
-/// The folder of a path; the current one for a bare name.
-pub(super) fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 #[cfg(unix)]

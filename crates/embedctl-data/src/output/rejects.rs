@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::options::Destination;
 use super::place::OutputPlace;
 use super::target::Target;
-use super::temporary::RunFiles;
+use super::run_files::RunFiles;
 use crate::record::Reject;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;

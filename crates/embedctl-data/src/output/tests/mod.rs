@@ -9,6 +9,5 @@ mod formats;
 mod ipc;
 mod parquet;
 mod publishing;
-mod stopped;
 #[cfg(unix)]
 mod streams;
