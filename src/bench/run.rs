@@ -12,9 +12,9 @@ use super::runner::{Runner, Shared};
 use super::stats::Spread;
 use super::tune::tune;
 use super::workload::Workload;
+use crate::atomic::private_folder;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::private_folder;
 use crate::setting::DURATION;
 use embedctl_native::kernels::Arithmetic;
 
@@ -33,7 +33,7 @@ pub fn run(options: &BenchOptions, watcher: &dyn Watcher, cancel: &CancelToken) 
     let date = now();
     // For this user alone: the texts are nobody else's business.
     let base = std::env::temp_dir();
-    let folder = private_folder::make("embedctl-bench-", &base)
+    let folder = private_folder("embedctl-bench-", &base)
         .map_err(|error| Error::io("create a folder in", &base, error))?;
     let mut shared = Shared {
         workload: Workload::open(&options.workload, folder.path(), cancel)?,

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Error, Place, Result};
-use crate::output::fault::with_remedy;
+use crate::remedies::with_remedy;
 
 /// Does what `inner` does until call number `fails` (from 0): that one fails, before or after it has done
 /// its work, and so do all that follow it where `dead`, as after a kill.

@@ -11,10 +11,10 @@ use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
 use crate::hash::{self, Hash};
 use crate::output::VectorWriter;
-use crate::output::fault::with_remedy;
 use crate::position::Position;
 use crate::progress::Counts;
 use crate::record::{Mark, Rows, TextHash};
+use crate::remedies::with_remedy;
 
 /// A window, embedded.
 pub struct Done {

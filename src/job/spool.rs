@@ -17,6 +17,7 @@ use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::arrow::error::ArrowError;
 use crate::arrow::ipc::reader::FileReader;
 use crate::arrow::ipc::writer::FileWriter;
+use crate::atomic;
 use crate::error::{Error, Place, Result};
 use crate::input::{check_arrow_file, next_arrow_batch};
 use crate::output::fault::{io_cause, write_error};
@@ -170,7 +171,7 @@ impl VectorWriter for Spool {
             let written = place.and_then(|_| file.write_all(digits.as_bytes()));
             written.map_err(failed)?;
         }
-        file.sync_all().map_err(failed)
+        atomic::sync(&file).map_err(failed)
     }
 }
 

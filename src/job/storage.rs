@@ -6,7 +6,7 @@
 //! right when any one call fails, which the tests do to every call in turn.
 
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -14,9 +14,10 @@ use std::sync::{Arc, OnceLock};
 use walkdir::{DirEntry, WalkDir};
 
 use super::names;
+use crate::atomic::{AtomicFile, FileLock, PendingFiles, give_name, parent, sync_folder};
 use crate::error::{Error, Place, Result};
 use crate::folder::name_in;
-use crate::output::fault::with_remedy;
+use crate::remedies::with_remedy;
 
 /// Something complete, to be put under a name.
 #[derive(Debug, Clone, Copy)]
@@ -115,9 +116,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
 /// A lock, held.
 #[derive(Debug)]
 pub struct Guard {
-    _file: Option<File>,
+    lock: Option<FileLock>,
     scratch: Option<PathBuf>,
-    is_exclusive: bool,
 }
 
 impl Guard {
@@ -125,16 +125,15 @@ impl Guard {
     #[must_use]
     pub fn none() -> Self {
         Self {
-            _file: None,
+            lock: None,
             scratch: None,
-            is_exclusive: false,
         }
     }
 
     /// Whether nobody else is at work while it is held. One of a storage without locks keeps nobody out.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
-        self.is_exclusive
+        self.lock.as_ref().is_some_and(FileLock::is_exclusive)
     }
 }
 
@@ -211,24 +210,15 @@ impl Local {
 
     /// Writes `bytes` aside and gives them the name `path`.
     fn put_bytes(&self, path: &Path, bytes: &[u8], durable: bool) -> io::Result<bool> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let prefix = format!(".{name}.");
-        let mut builder = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // As any new file has them: the umask takes its share.
-            builder.permissions(fs::Permissions::from_mode(0o666));
-        }
+        let folder = parent(path);
         let aside = self.scratch.get().map_or(folder, PathBuf::as_path);
         fs::create_dir_all(aside)?;
-        let mut file = builder.prefix(&prefix).suffix(".tmp").tempfile_in(aside)?;
-        file.write_all(bytes)?;
+        let file = AtomicFile::create_in(aside, path, &PendingFiles::default())?;
+        file.file().write_all(bytes)?;
         if durable {
-            file.as_file().sync_all()?;
+            file.sync()?;
         }
-        let put = give_name(file.path(), path)?;
+        let put = file.put_new()?;
         if durable && put {
             sync_folder(folder)?;
         }
@@ -249,7 +239,7 @@ impl Storage for Local {
             Content::Durable(bytes) => self.put_bytes(&path, bytes, true),
             Content::File(file) => give_name(file, &path).and_then(|put| {
                 let _ = fs::remove_file(file);
-                sync_folder(path.parent().unwrap_or(Path::new("."))).map(|()| put)
+                sync_folder(parent(&path)).map(|()| put)
             }),
         };
         put.map_err(|error| Error::io("write to", &path, with_remedy(error)))
@@ -342,19 +332,21 @@ impl Storage for Local {
         let mut options = File::options();
         let file = options.read(true).append(true).create(true).open(&path);
         let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let is_exclusive = match file.try_lock() {
-            Err(TryLockError::WouldBlock) if self.has_locks => return Ok(None),
-            Ok(()) => self.has_locks,
-            Err(_) => false, // this file system has no locks
+        let lock = match self.has_locks {
+            true => match FileLock::try_take(file) {
+                None => return Ok(None),
+                lock => lock.filter(FileLock::is_exclusive),
+            },
+            false => None,
         };
+        let is_exclusive = lock.is_some();
         let scratch = self.scratch.get_or_init(|| match is_exclusive {
             true => self.scratch_path(name),
             false => self.scratch_path(&format!("{name}.{}", names::run())),
         });
         Ok(Some(Guard {
-            _file: Some(file),
+            lock,
             scratch: Some(scratch.clone()),
-            is_exclusive,
         }))
     }
 }
@@ -389,37 +381,6 @@ pub(super) fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, error)),
         _ => Ok(()),
-    }
-}
-
-/// Gives a complete file a name that nothing has; `false` where something has it.
-fn give_name(file: &Path, name: &Path) -> io::Result<bool> {
-    // Of the portable calls, only a hard link refuses to overwrite.
-    match fs::hard_link(file, name) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(error),
-        // No hard links here (FAT, some network shares): look, then rename.
-        Err(_) if fs::symlink_metadata(name).is_ok() => Ok(false),
-        Err(_) => fs::rename(file, name).map(|()| true),
-    }
-}
-
-/// Waits until the names in a folder are on the disk.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    match File::open(folder)?.sync_all() {
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::InvalidInput | ErrorKind::Unsupported
-            ) =>
-        {
-            Ok(())
-        }
-        result => result,
     }
 }
 

@@ -19,6 +19,7 @@ use super::listing::Remote;
 use super::lockfile::{Lock, LockedModel};
 use super::select::is_read;
 use super::{DownloadedFile, ModelId, Transfer};
+use embedctl_common::atomic::FileLock;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::folder::name_in;
@@ -41,8 +42,7 @@ pub(super) struct Folder {
     before: Option<LockedModel>,
     /// The files that may be there: the manifest's, and those of a run that was killed while it put them in place.
     known: BTreeSet<String>,
-    /// Released when it is closed; `None` where the file system has no locks.
-    _lock: Option<File>,
+    _lock: FileLock,
 }
 
 impl Folder {

@@ -58,7 +58,9 @@ pub fn refuse_overlap<'a>(
             if let Some(path) = place.file() {
                 let sidecars = output.resolved_format()?.sidecars();
                 let own: Vec<_> = sidecars.iter().map(|it| with_ending(path, it)).collect();
-                let former = SIDECARS.of(path).filter(|it| output.force && !own.contains(it));
+                let former = SIDECARS
+                    .of(path)
+                    .filter(|it| output.force && !own.contains(it));
                 for sidecar in own.iter().cloned().chain(former) {
                     let what = format!("{}, which -o writes or replaces,", sidecar.display());
                     add(what, Identity::of_path(&sidecar))?;

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::options::Destination;
 use super::place::OutputPlace;
-use super::target::Target;
 use super::run_files::RunFiles;
+use super::target::Target;
 use crate::record::Reject;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;

@@ -135,8 +135,8 @@ impl Target {
         let path = with_ending(beside.main.name(), ending);
         let sidecar = AtomicFile::create(&path, beside.main.pending())
             .map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let file = (sidecar.file().try_clone())
-            .map_err(|error| Error::io("create", &path, error))?;
+        let file =
+            (sidecar.file().try_clone()).map_err(|error| Error::io("create", &path, error))?;
         beside.sidecars.push(sidecar);
         Ok(Some(Sidecar { path, file }))
     }
