@@ -39,7 +39,7 @@ pub use embedctl_storage as storage;
 pub use embedder::Embedder;
 pub use inspect::reference;
 
-use embedctl_common::{atomic, folder, hash, named, remedies, threads, word_list};
+use embedctl_common::{atomic, hash, named, remedies, threads, word_list};
 use embedctl_native::safetensors;
 use embedctl_onnx as onnx;
 use embedctl_ort::halving;

@@ -13,10 +13,10 @@ const PART: &str = "part-00001-00003.jsonl";
 const LIST: &str = "_embedctl/retried/part-00001-00003.jsonl";
 
 /// An output of which a rejected record was mended, tried again and embedded.
-fn tried_again() -> (Scene, Arc<Local>) {
+fn tried_again() -> (Scene, Arc<LocalFolder>) {
     let scene = Scene::new(16, JSONL, 6);
-    let local = Arc::new(Local::new(scene.out()));
-    let plain = || Arc::new(Local::new(scene.out()));
+    let local = Arc::new(LocalFolder::new(scene.out()));
+    let plain = || Arc::new(LocalFolder::new(scene.out()));
     assert!(scene.run(false, plain(), usize::MAX).unwrap());
     mend(&scene);
     assert!(scene.again(plain()).unwrap());
@@ -24,7 +24,7 @@ fn tried_again() -> (Scene, Arc<Local>) {
 }
 
 /// What a run that finds nothing left to do makes of the output.
-fn renew(scene: &Scene, storage: Arc<dyn Storage>) -> u64 {
+fn renew(scene: &Scene, storage: Arc<dyn SharedFolder>) -> u64 {
     let job = scene.job(true, Arc::clone(&storage));
     let manifest = Manifest::read(storage.as_ref()).unwrap();
     let state = job.look().unwrap();
@@ -47,7 +47,7 @@ fn a_lost_part_gives_its_records_back() {
 fn completion_is_renewed_without_a_lost_part_whatever_fails() {
     let (expected, (scene, local)) = (whole(16, 6), tried_again());
     local.remove(PART).unwrap();
-    let (plain, without) = (|| Arc::new(Local::new(scene.out())), scene.files());
+    let (plain, without) = (|| Arc::new(LocalFolder::new(scene.out())), scene.files());
     let kinds = [(false, true), (true, true), (false, false)];
     for ((late, dead), begins) in kinds
         .into_iter()
@@ -57,7 +57,7 @@ fn completion_is_renewed_without_a_lost_part_whatever_fails() {
             scene.restore(&without);
             let gone = inspect(&scene.out()).unwrap().unwrap();
             assert_eq!(gone.missing_parts(plain().as_ref()).unwrap().len(), 1);
-            let faulty = Faulty::new(Local::new(scene.out()), fails, late, dead);
+            let faulty = Faulty::new(LocalFolder::new(scene.out()), fails, late, dead);
             let calls = Arc::clone(&faulty.calls);
             let first = match begins {
                 true => scene.job(true, Arc::new(faulty)).begin(3).map(drop),
@@ -119,11 +119,11 @@ fn what_a_run_at_work_has_put_stays() {
     assert!(store.read(LIST).unwrap().is_some());
     // Here the run holds the lock, and completes the output itself.
     let lock = local.lock(&names::lock(1)).unwrap().unwrap();
-    assert_eq!(renew(&scene, Arc::new(Local::new(scene.out()))), 0);
+    assert_eq!(renew(&scene, Arc::new(LocalFolder::new(scene.out()))), 0);
     assert!(scene.files() == before);
     // What a kill has left goes.
     drop(lock);
-    assert_eq!(renew(&scene, Arc::new(Local::new(scene.out()))), 0);
+    assert_eq!(renew(&scene, Arc::new(LocalFolder::new(scene.out()))), 0);
     assert!(local.read(names::SUCCESS).unwrap().is_some());
     assert!(local.read(LIST).unwrap().is_none());
 }

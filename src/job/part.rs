@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use super::seal::opened;
 use super::shards::Stretch;
-use super::storage::Storage;
 use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::arrow::ipc::reader::StreamReader;
 use crate::arrow::ipc::writer::StreamWriter;
@@ -18,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::input::Source;
 use crate::position::Position;
+use crate::storage::SharedFolder;
 
 /// A point between two records of a shard's input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -270,7 +270,7 @@ impl Manifest {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn read(storage: &dyn Storage) -> Result<Option<Self>> {
+    pub fn read(storage: &dyn SharedFolder) -> Result<Option<Self>> {
         let bytes = storage.read(names::MANIFEST)?;
         let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Ok(value.and_then(opened))

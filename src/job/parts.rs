@@ -25,7 +25,6 @@ use super::open::{Done, Hashes, Open};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
 use super::shards::Stretch;
-use super::storage::{Content, Guard};
 use super::{Job, names};
 use crate::arrow::datatypes::SchemaRef;
 use crate::error::{Error, Result};
@@ -34,6 +33,7 @@ use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
 use crate::record::Mark;
 use crate::setting::RESUME;
+use crate::storage::{Content, FolderLock};
 
 /// Makes the writer of a file.
 pub type Create = Box<dyn Fn(&Path) -> Result<Box<dyn VectorWriter>> + Send>;
@@ -85,7 +85,7 @@ pub struct Parts {
     create: Create,
     limits: Limits,
     scratch: PathBuf,
-    lock: Guard,
+    lock: FolderLock,
     /// The parts that are there.
     known: BTreeMap<u32, Part>,
     /// Where parts begin that are there: another one must end.
@@ -105,7 +105,7 @@ impl Parts {
         about: About,
         create: Create,
         limits: Limits,
-        lock: Guard,
+        lock: FolderLock,
         known: BTreeMap<u32, Part>,
     ) -> Result<Self> {
         let scratch = about

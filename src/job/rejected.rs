@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::part::Part;
 use super::seal::encode;
 use super::state::State;
-use super::storage::Storage;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::record::Origin;
 use crate::setting::{FORCE, RESUME, RETRY_REJECTS};
+use crate::storage::SharedFolder;
 
 /// Where a record stands: by this it is known again when it is mended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ impl Rejected {
     ///
     /// # Errors
     /// If a list is missing or cannot be read.
-    pub fn read(storage: &dyn Storage, state: &State, shard: Option<u32>) -> Result<Self> {
+    pub fn read(storage: &dyn SharedFolder, state: &State, shard: Option<u32>) -> Result<Self> {
         let mut all = Self::default();
         let mut at: HashMap<RecordPlace, Vec<usize>> = HashMap::new();
         let parts = || {
@@ -184,14 +184,14 @@ impl Part {
     ///
     /// # Errors
     /// If the list is not there, or another; the message names it.
-    pub fn rejected(&self, storage: &dyn Storage) -> Result<Lines> {
+    pub fn rejected(&self, storage: &dyn SharedFolder) -> Result<Lines> {
         let info = &self.info;
         let sum = info.rejects_sha256.as_ref();
         self.list(storage, info.rejects(), sum, info.rejected)
     }
 
     /// The records that it holds, if it is one of records that were tried again.
-    pub(super) fn retried(&self, storage: &dyn Storage) -> Result<Lines> {
+    pub(super) fn retried(&self, storage: &dyn SharedFolder) -> Result<Lines> {
         let info = &self.info;
         let held = if info.retry { info.embedded } else { 0 };
         self.list(storage, info.retried(), info.retried_sha256.as_ref(), held)
@@ -200,7 +200,7 @@ impl Part {
     /// What was written under `name`, of that hash; nothing where nothing was, which is so of no records only.
     fn list(
         &self,
-        storage: &dyn Storage,
+        storage: &dyn SharedFolder,
         name: String,
         sum: Option<&String>,
         records: u64,

@@ -9,11 +9,11 @@ use std::fmt;
 use super::part::{Part, Point};
 use super::reader::text_hash;
 use super::rejected::{Places, RecordPlace};
-use super::storage::Storage;
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Texts, Window};
 use crate::setting::RETRY_REJECTS;
+use crate::storage::SharedFolder;
 
 /// Reads the windows of an input, with the wanted records alone.
 pub struct RetryReader {
@@ -94,7 +94,7 @@ pub type RowHashes<'a> = dyn FnMut(&Texts) -> Result<Vec<Vec<TextHash>>> + 'a;
 /// If one differs; the message says which.
 pub fn compare(
     mut reader: RecordReader,
-    storage: &dyn Storage,
+    storage: &dyn SharedFolder,
     parts: &[Part],
     mut rejected: Places,
     hashes: &mut RowHashes<'_>,
@@ -137,7 +137,7 @@ pub fn compare(
 
 /// The hashes of all rows' texts, part by part.
 struct Expected<'a> {
-    storage: &'a dyn Storage,
+    storage: &'a dyn SharedFolder,
     parts: VecDeque<&'a Part>,
     texts: Vec<u8>,
     next: usize,

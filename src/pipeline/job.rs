@@ -14,15 +14,15 @@ use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
-    About, Begun, Create, Fingerprint, Job, JobReader, Objects, Parts, Places, Point, Rejected,
-    SourceState, Spool, Stretch, clear_unbegun, is_inside, remove_parts,
+    About, Begun, Create, Fingerprint, Job, JobReader, Parts, Places, Point, Rejected, SourceState,
+    Spool, Stretch, clear_unbegun, is_inside, remove_parts,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputFormat, OutputOptions};
 use crate::position::{Position, Seek};
 use crate::record::SourceNames;
 use crate::setting::{FORCE, LIMIT, ON_ERROR, REJECTS, RETRY_REJECTS, SAMPLE, SHARD};
-use crate::storage::Address;
+use crate::storage::Location;
 
 /// A job that is begun.
 pub(super) struct JobRun {
@@ -83,11 +83,10 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         return Ok(Some(job));
     }
     if let Destination::Path(path) = &options.output.destination
-        && Address::is_url_path(path)
+        && let remote @ Location::Remote(_) = Location::of(path)?
     {
-        let address = Address::parse(&path.to_string_lossy())?;
-        let objects = Objects::new(options.files.storage()?, &address);
-        job = job.with_storage(Arc::new(objects));
+        let storage = options.files.storage()?;
+        job = job.with_storage(remote.folder(Some(&storage))?);
     }
     if job.shard().count > 1 {
         job = job.with_inputs(Some(Arc::new(InputOf(options.clone()))));

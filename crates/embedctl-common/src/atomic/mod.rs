@@ -41,7 +41,7 @@ mod step;
 pub use disk::{give_name, parent, sync, sync_folder};
 pub use file::{AtomicFile, remove_abandoned, replace};
 pub use lock::FileLock;
-pub use names::{beside, is_hidden, with_ending};
+pub use names::{beside, is_hidden, random, with_ending};
 pub use pending::PendingFiles;
 pub use scratch::{ScratchFolder, private_folder};
 pub use set::{AtomicSet, Sidecars};

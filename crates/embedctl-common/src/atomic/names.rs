@@ -47,7 +47,8 @@ pub(super) fn is_temporary(name: &OsStr, prefix: &str) -> bool {
 }
 
 /// A random number.
-pub(super) fn random() -> u64 {
+#[must_use]
+pub fn random() -> u64 {
     // A hasher's keys are the standard library's one source of them.
     RandomState::new().build_hasher().finish()
 }
