@@ -36,7 +36,7 @@ const DEPTH: usize = 4;
 const ENTRIES: usize = 20_000;
 
 /// The folder, locked against other processes.
-pub(super) struct Folder {
+pub(super) struct ModelFolder {
     path: PathBuf,
     /// What the manifest says.
     before: Option<LockedModel>,
@@ -45,7 +45,7 @@ pub(super) struct Folder {
     _lock: FileLock,
 }
 
-impl Folder {
+impl ModelFolder {
     /// Makes and locks the folder, and makes sure that it holds no other model.
     ///
     /// # Errors

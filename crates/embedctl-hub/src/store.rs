@@ -36,13 +36,13 @@ const LARGEST_LISTING: u64 = 128 << 20;
 
 /// One repository in the cache.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct CachedRepository {
     cache: PathBuf,
     repository: String,
     base: PathBuf,
 }
 
-impl Store {
+impl CachedRepository {
     /// The place of `repository` in the cache.
     #[must_use]
     pub fn new(cache: &Path, repository: &str) -> Self {
@@ -194,9 +194,9 @@ mod tests {
 
     const HASH: &str = "ce013625030ba8dba906f756967f9e9ca394464a";
 
-    fn store() -> (tempfile::TempDir, Store) {
+    fn store() -> (tempfile::TempDir, CachedRepository) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(folder.path(), "org/name");
+        let store = CachedRepository::new(folder.path(), "org/name");
         (folder, store)
     }
 

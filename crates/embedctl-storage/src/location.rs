@@ -115,3 +115,36 @@ impl fmt::Display for Location {
 fn opened(storage: Option<&Storage>) -> Result<&Storage> {
     storage.ok_or_else(|| Error::usage("object stores were not opened"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Content;
+
+    #[test]
+    fn paths_lie_here_and_addresses_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = Location::of(folder.path()).unwrap();
+        assert!(here.is_folder());
+        let inside = here.folder(None).unwrap();
+        assert!(inside.put("a", Content::Bytes(b"content")).unwrap());
+        assert_eq!(
+            inside.open("a").unwrap().read_whole(99).unwrap(),
+            b"content"
+        );
+        let file = Location::of(&folder.path().join("a")).unwrap();
+        assert!(!file.is_folder());
+        assert_eq!(file.list(None).unwrap(), [file.read(None).unwrap()]);
+        let missing = Location::of(&folder.path().join("b")).unwrap();
+        assert!(missing.find(None).unwrap().is_none());
+        let error = missing.read(None).unwrap_err();
+        assert!(error.to_string().starts_with("there is no file"), "{error}");
+
+        let there = Location::of(Path::new("s3://bucket/folder/")).unwrap();
+        assert!(there.is_folder());
+        assert_eq!(there.to_string(), "s3://bucket/folder/");
+        let error = there.folder(None).unwrap_err();
+        assert_eq!(error.to_string(), "object stores were not opened");
+        assert!(Location::of(Path::new("ftp://host/x")).is_err());
+    }
+}

@@ -10,7 +10,7 @@ use super::options::Destination;
 use embedctl_common::atomic::parent;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::SetBy;
-use embedctl_storage::Address;
+use embedctl_storage::{Address, Location};
 
 /// Links followed at most, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -109,8 +109,7 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
     if path.as_os_str().is_empty() {
         return Err(Error::usage(format!("{option} is empty")).with_remedy("name a file, or `-`"));
     }
-    if Address::is_url_path(path) {
-        let address = Address::parse(&path.to_string_lossy())?;
+    if let Location::Remote(address) = Location::of(path)? {
         return match address.is_prefix() {
             true => Err(Error::usage(format!(
                 "{option} {address}: name an object in it"
@@ -232,13 +231,16 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of_path(path: &Path) -> Self {
-        if Address::is_url_path(path) {
-            // However it is spelled; what is no address is refused elsewhere.
-            let address = Address::parse(&path.to_string_lossy());
-            return Self {
-                path: address.ok().map(|it| it.to_string().into()),
-                inode: None,
-            };
+        match Location::of(path) {
+            Ok(Location::Local(_)) => {}
+            // However it is spelled.
+            Ok(Location::Remote(address)) => {
+                return Self {
+                    path: Some(address.to_string().into()),
+                    inode: None,
+                };
+            }
+            Err(_) => return Self::default(), // refused elsewhere
         }
         match follow(path) {
             Ok(Followed::Path(resolved)) => {
