@@ -1,6 +1,6 @@
 //! What a file system is asked for: durable content and names, and a name that nothing has.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -60,20 +60,31 @@ pub fn give_name(file: &Path, name: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether `file` still stands at `path`.
-pub(super) fn is_at(file: &File, path: &Path) -> bool {
+/// Device and number of a file, by which it is known under any of its names; `None` where a system has none.
+#[must_use]
+pub fn file_number(metadata: &Metadata) -> Option<(u64, u64)> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
-        let (Ok(one), Ok(two)) = (file.metadata(), fs::symlink_metadata(path)) else {
-            return false;
-        };
-        (one.dev(), one.ino()) == (two.dev(), two.ino())
+        Some((metadata.dev(), metadata.ino()))
     }
     #[cfg(not(unix))]
     {
-        let _ = file; // what is open cannot be replaced here
-        path.exists()
+        let _ = metadata;
+        None
+    }
+}
+
+/// The number of the file at `path`.
+pub(super) fn inode(path: &Path) -> Option<u64> {
+    Some(file_number(&fs::symlink_metadata(path).ok()?)?.1)
+}
+
+/// Whether `file` still stands at `path`. Without numbers, what is open cannot be replaced.
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(one), Ok(two)) => file_number(&one) == file_number(&two),
+        _ => false,
     }
 }
 
@@ -82,19 +93,4 @@ pub(super) fn open_plain(path: &Path) -> Option<File> {
     let plain = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     let file = plain.then(|| OpenOptions::new().read(true).write(true).open(path));
     file?.ok().filter(|file| is_at(file, path))
-}
-
-/// By which a file is known under any of its names.
-pub(super) fn inode(path: &Path) -> Option<u64> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = fs::symlink_metadata(path).ok()?;
-        Some(metadata.ino())
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        None
-    }
 }

@@ -38,7 +38,7 @@ mod scratch;
 mod set;
 mod step;
 
-pub use disk::{give_name, parent, sync, sync_folder};
+pub use disk::{file_number, give_name, parent, sync, sync_folder};
 pub use file::{AtomicFile, remove_abandoned, replace};
 pub use lock::FileLock;
 pub use names::{beside, is_hidden, random, with_ending};

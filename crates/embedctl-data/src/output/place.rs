@@ -7,7 +7,7 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
-use embedctl_common::atomic::parent;
+use embedctl_common::atomic::{file_number, parent};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::SetBy;
 use embedctl_storage::{Address, Location};
@@ -253,7 +253,7 @@ impl Identity {
                     path: folder
                         .zip(resolved.file_name())
                         .map(|(folder, name)| folder.join(name)),
-                    inode: metadata.as_ref().and_then(inode),
+                    inode: metadata.as_ref().and_then(file_number),
                 }
             }
             #[cfg(unix)]
@@ -285,7 +285,7 @@ impl Identity {
             inode: metadata
                 .filter(fs::Metadata::is_file)
                 .as_ref()
-                .and_then(inode),
+                .and_then(file_number),
         }
     }
 
@@ -300,16 +300,4 @@ impl Identity {
         (self.path.is_some() && self.path == other.path)
             || (self.inode.is_some() && self.inode == other.inode)
     }
-}
-
-#[cfg(unix)]
-#[allow(clippy::unnecessary_wraps)] // elsewhere there is none
-fn inode(metadata: &fs::Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn inode(_: &fs::Metadata) -> Option<(u64, u64)> {
-    None
 }
