@@ -41,7 +41,7 @@ pub use embedder::Embedder;
 pub use identity::provenance;
 pub use inspect::reference;
 
-use embedctl_common::{folder, hash, named, private_folder, remedies, threads, word_list};
+use embedctl_common::{atomic, hash, named, remedies, threads, word_list};
 use embedctl_native::safetensors;
 use embedctl_onnx as onnx;
 use embedctl_ort::halving;

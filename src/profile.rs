@@ -4,12 +4,12 @@
 //! how fast a run is and nothing about its vectors, unless the user let tuning choose between precisions.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
+use crate::atomic;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::provider::ProviderOption;
@@ -79,11 +79,9 @@ impl Profile {
         let mut json = serde_json::to_string_pretty(self)
             .map_err(|error| Error::internal(format!("writing a profile: {error}")))?;
         json.push('\n');
-        // Renamed into place: a run that looks now finds the old one or this one.
-        let failed = |error| Error::io("write", &path, error);
-        let mut beside = NamedTempFile::new_in(folder).map_err(failed)?;
-        beside.write_all(json.as_bytes()).map_err(failed)?;
-        beside.persist(&path).map_err(|kept| failed(kept.error))?;
+        // A run that looks now finds the old one or this one.
+        atomic::replace(&path, json.as_bytes())
+            .map_err(|error| Error::io("write", &path, error))?;
         Ok(path)
     }
 

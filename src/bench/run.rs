@@ -12,9 +12,9 @@ use super::runner::{Runner, RunnerShare};
 use super::stats::Spread;
 use super::tune::tune;
 use super::workload::Workload;
+use crate::atomic::private_folder;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::private_folder;
 use crate::setting::DURATION;
 use embedctl_native::kernels::ProductPrecision;
 
@@ -37,7 +37,7 @@ pub fn run(
     let date = now();
     // For this user alone: the texts are private.
     let base = std::env::temp_dir();
-    let folder = private_folder::make("embedctl-bench-", &base)
+    let folder = private_folder("embedctl-bench-", &base)
         .map_err(|error| Error::io("create a folder in", &base, error))?;
     let mut shared = RunnerShare {
         workload: Workload::open(&options.workload, folder.path(), cancel)?,

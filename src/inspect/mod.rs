@@ -22,10 +22,10 @@ pub use verify::{Texts, Verified, verify};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result};
 pub use crate::identity::Difference;
-use crate::job::{self, Local, Objects, Part, State};
+use crate::job::{Part, State};
 use crate::output::{self, OutputFormat};
 use crate::setting::RESUME;
-use crate::storage::{Address, Readable, Storage};
+use crate::storage::{Location, Readable, SharedFolder, Storage};
 use health::ColumnWatch;
 
 /// What was found out about a file.
@@ -103,28 +103,14 @@ pub fn inspect(
         .map(|rejects| Readable::open(rejects, storage))
         .transpose()?;
     let look = |found: &Readable| file(found, rejects.as_ref(), cancel);
-    let Some(storage) = storage.filter(|_| Address::is_url_path(path)) else {
-        if path.is_dir() {
-            let shown = path.display().to_string();
-            let open = |part: &str| Readable::file(&path.join(part));
-            return parts(&shown, &Local::new(path), open, cancel);
-        }
-        let files = vec![look(&Readable::open(path, None)?)?];
-        return Ok(Inspected {
-            files,
-            folder: None,
-        });
-    };
-    let address = Address::parse(&path.to_string_lossy())?;
-    if address.is_prefix() {
-        let objects = Objects::new(storage.clone(), &address);
-        let at = |part: &str| address.with_key(format!("{}{part}", address.key()));
-        let open = |part: &str| Ok(storage.look(&at(part))?.into());
-        return parts(&address.to_string(), &objects, open, cancel);
+    let location = Location::of(path)?;
+    if location.is_folder() {
+        let folder = location.folder(storage)?;
+        return parts(&location.to_string(), folder.as_ref(), cancel);
     }
-    let objects = storage.list(&address)?.into_iter().map(Readable::from);
+    let files = location.list(storage)?;
     Ok(Inspected {
-        files: objects.map(|object| look(&object)).collect::<Result<_>>()?,
+        files: files.iter().map(look).collect::<Result<_>>()?,
         folder: None,
     })
 }
@@ -135,12 +121,7 @@ fn no_manifest() -> String {
 }
 
 /// The parts of a job's folder, and what is wrong with the whole.
-fn parts(
-    folder: &str,
-    storage: &dyn job::Storage,
-    open: impl Fn(&str) -> Result<Readable>,
-    cancel: &CancelToken,
-) -> Result<Inspected> {
+fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Result<Inspected> {
     let state = State::read(storage, None)?;
     if state.job.is_none() {
         let why = format!("{folder} is a folder without an output in parts");
@@ -159,7 +140,7 @@ fn parts(
     );
     let parts = state.parts.values();
     let look = |part: &Part| -> Result<Inspection> {
-        let mut found = file(&open(&part.file)?, None, cancel)?;
+        let mut found = file(&storage.open(&part.file)?, None, cancel)?;
         found.problems.extend(
             part.check(storage, found.provenance.as_ref())
                 .err()

@@ -7,16 +7,16 @@ use super::parts::{About, Create, Limits, Parts};
 use super::reader::Covered;
 use super::shards::Shard;
 use super::state::State;
-use super::storage::Guard;
 use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::remedies;
 use crate::setting::{FORCE, RESUME};
+use crate::storage::FolderLock;
 
 /// A job's folder, looked at and locked.
 #[derive(Debug)]
 pub struct Begun {
-    pub(super) lock: Guard,
+    pub(super) lock: FolderLock,
     pub(super) state: State,
     /// Records in a window.
     pub window: usize,

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::names;
 use super::part::Part;
-use super::storage::{Content, Storage};
 use crate::error::{Error, Result};
 use crate::hash;
+use crate::storage::{Content, SharedFolder};
 
 /// Files beside a part that is about to be put.
 pub(super) struct Beside {
@@ -25,7 +25,7 @@ pub(super) struct Beside {
 impl Beside {
     /// Puts aside what stands at `paths` and is to stand beside the part `name`, which is at `path`.
     pub(super) fn aside(
-        storage: &dyn Storage,
+        storage: &dyn SharedFolder,
         name: &str,
         path: &Path,
         tag: &str,
@@ -56,18 +56,18 @@ impl Beside {
     }
 
     /// Puts them beside the part, which stands.
-    pub(super) fn publish(&self, storage: &dyn Storage) -> Result<()> {
+    pub(super) fn publish(&self, storage: &dyn SharedFolder) -> Result<()> {
         (self.files.iter()).try_for_each(|(name, bytes)| put_own(storage, name, bytes))
     }
 
     /// Removes what was put aside, once the part has its commit.
-    pub(super) fn done(&self, storage: &dyn Storage) -> Result<()> {
+    pub(super) fn done(&self, storage: &dyn SharedFolder) -> Result<()> {
         (self.files.iter()).try_for_each(|(name, _)| storage.remove(&self.place(name)))
     }
 }
 
 /// Puts what this run alone decides on: the part of that name is its own, or the name says what it holds.
-pub(super) fn put_own(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
+pub(super) fn put_own(storage: &dyn SharedFolder, name: &str, bytes: &[u8]) -> Result<()> {
     while !storage.put(name, Content::Durable(bytes))?
         && storage.read(name)?.as_deref() != Some(bytes)
     {
@@ -79,7 +79,7 @@ pub(super) fn put_own(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result
 /// What was put aside to stand beside the part that stands there under `name`: names, and content. Nothing where nothing
 /// was, or it was for another part; one of another `tag`, too.
 pub(super) fn found(
-    storage: &dyn Storage,
+    storage: &dyn SharedFolder,
     name: &str,
     tag: Option<&str>,
 ) -> Result<Vec<(String, Vec<u8>)>> {
@@ -108,7 +108,7 @@ pub(super) fn found(
 }
 
 /// The same for a part that is known.
-pub(super) fn found_of(storage: &dyn Storage, part: &Part) -> Result<Vec<(String, Vec<u8>)>> {
+pub(super) fn found_of(storage: &dyn SharedFolder, part: &Part) -> Result<Vec<(String, Vec<u8>)>> {
     match &part.info.tag {
         Some(tag) => found(storage, &part.file, Some(tag)),
         // Under a lock, nothing is.

@@ -17,7 +17,6 @@ use super::names;
 use super::part::{Part, PartInfo};
 use super::seal::{opened, sealed};
 use super::spool::SpoolReader;
-use super::storage::{Content, Entry, Storage};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::output::proof::{HASHES, Proof};
@@ -25,6 +24,7 @@ use crate::output::{self, OutputFormat};
 use crate::record::TextHash;
 use crate::setting::{FORCE, RESUME};
 use crate::storage::Readable;
+use crate::storage::{Content, Entry, SharedFolder};
 
 /// A part, and its files as they were put.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ impl Unproven {
     /// The part, if it was committed since.
     pub fn committed(
         &self,
-        storage: &dyn Storage,
+        storage: &dyn SharedFolder,
         of: (u32, u32),
         file: &str,
     ) -> Result<Option<Part>> {
@@ -97,7 +97,7 @@ impl Unproven {
 
     /// Writes the commit of the `part`, which has proved itself, unless another was written meanwhile: by the run whose
     /// part it is. What should stand beside the part is put there first.
-    pub fn commit(&self, storage: &dyn Storage, part: &Part) -> Result<()> {
+    pub fn commit(&self, storage: &dyn SharedFolder, part: &Part) -> Result<()> {
         let PartInfo { shard, number, .. } = part.info;
         let has_changed = || Ok(Commit::read(storage, shard, number)? != self.stands);
         if has_changed()? {
@@ -130,7 +130,7 @@ impl Unproven {
 
 impl Commit {
     /// The commit of a part, as it was written; `None` where there is none, or another.
-    pub fn read(storage: &dyn Storage, shard: u32, number: u32) -> Result<Option<Self>> {
+    pub fn read(storage: &dyn SharedFolder, shard: u32, number: u32) -> Result<Option<Self>> {
         let bytes = storage.read(&names::commit(shard, number))?;
         let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Ok(value.and_then(opened))
@@ -138,7 +138,7 @@ impl Commit {
 
     /// Writes it, so that nobody has to read the part for what it holds: it is this run's own, all of its files stand,
     /// and another commit that stands there is of a part that somebody has removed.
-    pub fn put(&self, storage: &dyn Storage) -> Result<()> {
+    pub fn put(&self, storage: &dyn SharedFolder) -> Result<()> {
         let info = &self.part.info;
         let name = names::commit(info.shard, info.number);
         let text = sealed(self)?.to_string();
@@ -175,7 +175,7 @@ impl Commit {
 /// What a part says of itself, in its file or beside it; one without a format is a [`Spool`](super::Spool)'s. What will
 /// stand beside it may lie aside still, under the tag of its `commit` where it has one.
 pub(super) fn said(
-    storage: &dyn Storage,
+    storage: &dyn SharedFolder,
     entry: &Entry,
     format: Option<OutputFormat>,
     commit: Option<&Commit>,
@@ -245,7 +245,7 @@ impl Part {
     /// If it is not, or it cannot be read.
     pub(super) fn prove(
         &self,
-        storage: &dyn Storage,
+        storage: &dyn SharedFolder,
         format: Option<OutputFormat>,
         files: &[FileState],
     ) -> Result<()> {
@@ -274,7 +274,7 @@ impl Part {
     /// The same where what belongs beside it lies aside.
     fn prove_with(
         &self,
-        storage: &dyn Storage,
+        storage: &dyn SharedFolder,
         paths: &[(&String, PathBuf)],
         aside: &[(String, Vec<u8>)],
         format: Option<OutputFormat>,
@@ -294,7 +294,7 @@ impl Part {
 
     fn prove_file(
         &self,
-        storage: &dyn Storage,
+        storage: &dyn SharedFolder,
         path: &Path,
         format: Option<OutputFormat>,
     ) -> Result<()> {
@@ -346,7 +346,7 @@ impl Part {
     ///
     /// # Errors
     /// If something is not, or it cannot be read; the message names it.
-    pub(crate) fn check(&self, storage: &dyn Storage, made: Option<&Value>) -> Result<()> {
+    pub(crate) fn check(&self, storage: &dyn SharedFolder, made: Option<&Value>) -> Result<()> {
         let said = made.map(hashes).unwrap_or_default();
         if !self.sha256.is_empty() && said != self.sha256 {
             let why =
@@ -375,7 +375,7 @@ impl Part {
     ///
     /// # Errors
     /// If they are others; or if they cannot be read.
-    pub fn texts(&self, storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
+    pub fn texts(&self, storage: &dyn SharedFolder) -> Result<Option<Vec<u8>>> {
         let name = self.info.texts();
         let Some(bytes) = storage.read(&name)? else {
             return Ok(None);
@@ -395,7 +395,7 @@ impl Part {
     ///
     /// # Errors
     /// If the list is not there, or another; the message names it.
-    pub fn rejected(&self, storage: &dyn Storage) -> Result<Vec<u8>> {
+    pub fn rejected(&self, storage: &dyn SharedFolder) -> Result<Vec<u8>> {
         let name = self.info.rejects();
         let Some(sum) = &self.info.rejects_sha256 else {
             if self.info.rejected == 0 {
@@ -414,11 +414,11 @@ impl Part {
     }
 
     /// The error for its file `name`, or one that belongs to it.
-    pub(super) fn damaged(&self, storage: &dyn Storage, name: &str, why: &str) -> Error {
+    pub(super) fn damaged(&self, storage: &dyn SharedFolder, name: &str, why: &str) -> Error {
         Error::input(storage.place(name), why).with_remedy(self.remedy(storage))
     }
 
-    fn remedy(&self, storage: &dyn Storage) -> String {
+    fn remedy(&self, storage: &dyn SharedFolder) -> String {
         format!(
             "put it back as it was, or remove {} and give the command that wrote the output again, with {RESUME}, \
              which makes a missing part anew",

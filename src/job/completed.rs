@@ -11,15 +11,15 @@ use super::*;
 const COMMIT: &str = "_embedctl/commits/part-00001-00002.json";
 
 /// A complete output.
-fn ended() -> (Scene, Arc<Local>) {
+fn ended() -> (Scene, Arc<LocalFolder>) {
     let scene = Scene::new(16, JSONL, 6);
-    let local = Arc::new(Local::new(scene.out()));
+    let local = Arc::new(LocalFolder::new(scene.out()));
     assert!(scene.run(false, local.clone(), usize::MAX).unwrap());
     (scene, local)
 }
 
 /// What a run that finds nothing left to do makes of the output.
-fn renew(scene: &Scene, storage: Arc<dyn Storage>) {
+fn renew(scene: &Scene, storage: Arc<dyn SharedFolder>) {
     let job = scene.job(true, Arc::clone(&storage));
     let manifest = Manifest::read(storage.as_ref()).unwrap();
     let state = job.look().unwrap();
@@ -34,7 +34,7 @@ fn completion_is_renewed_whatever_fails() {
     for gone in [COMMIT, names::SUCCESS, names::MANIFEST] {
         local.remove(gone).unwrap();
     }
-    let (plain, without) = (|| Arc::new(Local::new(scene.out())), scene.files());
+    let (plain, without) = (|| Arc::new(LocalFolder::new(scene.out())), scene.files());
     let kinds = [(false, true), (true, true), (false, false)];
     for ((late, dead), begins) in kinds
         .into_iter()
@@ -42,7 +42,7 @@ fn completion_is_renewed_whatever_fails() {
     {
         for fails in 0.. {
             scene.restore(&without);
-            let faulty = Faulty::new(Local::new(scene.out()), fails, late, dead);
+            let faulty = Faulty::new(LocalFolder::new(scene.out()), fails, late, dead);
             let calls = Arc::clone(&faulty.calls);
             let first = match begins {
                 true => scene.job(true, Arc::new(faulty)).begin(3).map(drop),
@@ -81,7 +81,7 @@ fn completion_is_renewed_under_the_lock() {
     let before = scene.files();
     // The run that holds it completes the output itself.
     let lock = local.lock(&names::lock(1)).unwrap().unwrap();
-    renew(&scene, Arc::new(Local::new(scene.out())));
+    renew(&scene, Arc::new(LocalFolder::new(scene.out())));
     assert!(scene.files() == before);
     drop(lock);
     renew(&scene, local.clone());

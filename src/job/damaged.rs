@@ -21,8 +21,8 @@ fn damaged_jobs_are_gone_on_with_or_refused() {
     let expected = whole(16, 6);
     for (stage, windows) in [("half", 4), ("whole", usize::MAX), ("bare", 4)] {
         let scene = Scene::new(16, JSONL, 6);
-        let local = Local::new(scene.out());
-        let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
+        let local = LocalFolder::new(scene.out());
+        let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
         scene.run(false, plain(), windows).unwrap();
         local.remove(names::SUCCESS).unwrap();
         for number in 0..3 {
@@ -64,7 +64,7 @@ fn damaged_jobs_are_gone_on_with_or_refused() {
 }
 
 /// All that a run that goes on reads of an output before it reads its input; and that no part is missed.
-fn read(storage: &dyn Storage) -> Result<State> {
+fn read(storage: &dyn SharedFolder) -> Result<State> {
     let state = State::read(storage, None)?;
     state.check_lists(storage)?;
     assert_eq!(state.missing_parts(storage)?, Vec::<String>::new());
@@ -87,7 +87,7 @@ fn assert_completed(scene: &Scene, files: &[(String, Vec<u8>)], damaged: &[u8], 
 #[test]
 fn damaged_lists_and_manifests_are_read_or_refused() {
     let scene = Scene::new(16, JSONL, 6);
-    let local = Local::new(scene.out());
+    let local = LocalFolder::new(scene.out());
     scene
         .run(false, Arc::new(local.clone()), usize::MAX)
         .unwrap();
@@ -126,7 +126,7 @@ fn a_part_without_its_commit_says_what_it_holds() {
         OutputFormat::Arrow,
     ] {
         let scene = Scene::new(16, format, 6);
-        let local = Local::new(scene.out());
+        let local = LocalFolder::new(scene.out());
         scene.run(false, Arc::new(local.clone()), 4).unwrap();
         let commit = scene.out().join(names::commit(1, 0));
         let before = fs::read(&commit).unwrap();
@@ -141,7 +141,7 @@ fn a_part_without_its_commit_says_what_it_holds() {
 #[test]
 fn damaged_names_of_parts_are_read_or_refused() {
     let scene = Scene::new(16, JSONL, 6);
-    let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
+    let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
     scene.run(false, plain(), 4).unwrap();
     let begun = scene.files();
     let expected = whole(16, 6);

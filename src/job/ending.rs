@@ -11,11 +11,11 @@ use super::paths::parts_of;
 use super::seal::sealed;
 use super::shards::Shard;
 use super::state::{self, State};
-use super::storage::{Content, Entry, Guard, Local, Storage, remove_folder};
 use super::{Job, names};
 use crate::error::{Error, Place, Result};
 use crate::output::OutputFormat;
 use crate::setting::RESUME;
+use crate::storage::{Content, Entry, FolderLock, LocalFolder, SharedFolder, remove_folder};
 
 impl Job {
     /// Completes the output once all shards are at their ends: the manifest, and then the marker that says so.
@@ -90,7 +90,7 @@ impl Job {
 
     /// Completes an output whose shard has ended, after what a kill has left was put right. `lock` is the shard's, and
     /// `state` was read under it.
-    pub(super) fn complete_ended(&self, lock: &Guard, state: &State) -> Result<()> {
+    pub(super) fn complete_ended(&self, lock: &FolderLock, state: &State) -> Result<()> {
         self.commit_again(state)?;
         self.clear_orphans(lock, &state.committed())?;
         self.complete().map(drop)
@@ -142,7 +142,7 @@ impl Job {
 
     /// Removes what was put for parts of its shard that are not there, or are others, as far as it is nobody's: `lock` is
     /// the shard's, and `parts` are those of it that are there and have commits.
-    pub(super) fn clear_orphans(&self, lock: &Guard, parts: &Known) -> Result<()> {
+    pub(super) fn clear_orphans(&self, lock: &FolderLock, parts: &Known) -> Result<()> {
         for name in self.orphans(lock, parts)? {
             self.storage.remove(&name)?;
         }
@@ -156,7 +156,7 @@ impl Job {
     /// - A commit, listed before the parts were: it was put behind its part, which somebody has removed.
     /// - What was put before its part, under a lock that keeps others out, or for the part that the manifest names and
     ///   somebody has removed. A run that fills its place removes the manifest before it puts anything, so one that is read *after* the lists were knows of no such run.
-    fn orphans(&self, lock: &Guard, known: &Known) -> Result<Vec<String>> {
+    fn orphans(&self, lock: &FolderLock, known: &Known) -> Result<Vec<String>> {
         let storage = self.storage.as_ref();
         let mut found = Vec::new();
         for folder in names::OF_PARTS {
@@ -250,7 +250,7 @@ pub fn clear_parts(path: &Path) -> Result<bool> {
     if !parts.is_dir() {
         return Ok(true);
     }
-    match Local::new(parts).lock(&names::lock(Shard::default().index))? {
+    match LocalFolder::new(parts).lock(&names::lock(Shard::default().index))? {
         Some(lock) => drop(lock), // its file goes with the folder
         None => return Ok(false),
     }
@@ -263,7 +263,7 @@ pub fn clear_parts(path: &Path) -> Result<bool> {
 /// If the system refuses.
 pub fn clear_unbegun(path: &Path) -> Result<()> {
     let (parts, name) = (parts_of(path), names::lock(Shard::default().index));
-    let storage = Local::new(&parts);
+    let storage = LocalFolder::new(&parts);
     if !parts.join(&name).exists() {
         return Ok(());
     }
@@ -283,7 +283,7 @@ pub fn clear_unbegun(path: &Path) -> Result<()> {
 /// # Errors
 /// If that run is at work, or the system refuses.
 pub fn forget(path: &Path) -> Result<()> {
-    let storage = Local::new(parts_of(path));
+    let storage = LocalFolder::new(parts_of(path));
     if storage.read(names::JOB)?.is_none() {
         return Ok(());
     }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tempfile::TempDir;
 
-use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Error, Place, Result};
-use crate::output::fault::with_remedy;
+use crate::remedies::with_remedy;
+use crate::storage::{Content, Entry, FolderLock, SharedFolder};
 
 /// Does what `inner` does until call number `fails` (from 0): that one fails, before or after it has done
 /// its work, and so do all that follow it where `dead`, as after a kill.
 #[derive(Debug, Clone)]
 pub struct Faulty {
-    pub inner: Arc<dyn Storage>,
+    pub inner: Arc<dyn SharedFolder>,
     pub calls: Arc<AtomicU64>,
     pub fails: u64,
     /// Whether the failing call does its work before it fails, as a lost answer does.
@@ -26,11 +26,11 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    pub fn new(inner: impl Storage + 'static, fails: u64, late: bool, dead: bool) -> Self {
+    pub fn new(inner: impl SharedFolder + 'static, fails: u64, late: bool, dead: bool) -> Self {
         Self::over(Arc::new(inner), fails, late, dead)
     }
 
-    pub fn over(inner: Arc<dyn Storage>, fails: u64, late: bool, dead: bool) -> Self {
+    pub fn over(inner: Arc<dyn SharedFolder>, fails: u64, late: bool, dead: bool) -> Self {
         Self {
             inner,
             calls: Arc::default(),
@@ -59,7 +59,7 @@ impl Faulty {
     }
 }
 
-impl Storage for Faulty {
+impl SharedFolder for Faulty {
     fn place(&self, name: &str) -> Place {
         self.inner.place(name)
     }
@@ -90,7 +90,7 @@ impl Storage for Faulty {
     fn scratch(&self, lock: &str) -> Result<PathBuf> {
         self.call(|| self.inner.scratch(lock))
     }
-    fn lock(&self, name: &str) -> Result<Option<Guard>> {
+    fn lock(&self, name: &str) -> Result<Option<FolderLock>> {
         self.call(|| self.inner.lock(name))
     }
 }

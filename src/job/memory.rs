@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-use super::storage::{Content, Entry, Guard, Storage};
 use crate::error::{Place, Result};
 use crate::hash;
+use crate::storage::{Content, Entry, FolderLock, SharedFolder};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -38,7 +38,7 @@ impl Memory {
     }
 }
 
-impl Storage for Memory {
+impl SharedFolder for Memory {
     fn place(&self, name: &str) -> Place {
         Place::file(name)
     }
@@ -90,7 +90,7 @@ impl Storage for Memory {
         // Of this run alone.
         Ok(tempfile::tempdir_in(self.fetched.path()).unwrap().keep())
     }
-    fn lock(&self, _: &str) -> Result<Option<Guard>> {
-        Ok(Some(Guard::none()))
+    fn lock(&self, _: &str) -> Result<Option<FolderLock>> {
+        Ok(Some(FolderLock::none()))
     }
 }

@@ -34,7 +34,6 @@ mod fingerprint;
 #[cfg(test)]
 mod memory;
 mod names;
-mod objects;
 mod open;
 mod part;
 mod parts;
@@ -48,7 +47,6 @@ mod seal;
 mod shards;
 mod spool;
 mod state;
-mod storage;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -61,7 +59,6 @@ pub use agreement::Inputs;
 pub use begin::Begun;
 pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
 pub use fingerprint::Fingerprint;
-pub use objects::Objects;
 pub use open::Done;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{About, Create, Limits, Made, Parts};
@@ -72,13 +69,13 @@ pub(crate) use seal::sealed;
 pub use shards::{Shard, Stretch, plan};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
-pub use storage::{Content, Entry, Guard, Local, Storage};
 
 use self::paths::refuse_file;
 use crate::error::{Error, Result};
 use crate::identity;
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::setting::{FORCE, PART_ROWS, RESUME, SHARD};
+use crate::storage::{Content, LocalFolder, SharedFolder};
 
 /// Bytes of a part, about: an object store takes that in one request.
 const PART_BYTES: u64 = 128 << 20;
@@ -100,7 +97,7 @@ pub struct JobOptions {
 /// A job that was asked for.
 #[derive(Debug, Clone)]
 pub struct Job {
-    storage: Arc<dyn Storage>,
+    storage: Arc<dyn SharedFolder>,
     shown: String,
     /// The format of its parts; none for those of a single file.
     format: Option<OutputFormat>,
@@ -147,7 +144,7 @@ impl Job {
         }
         let root = if folder { path.clone() } else { parts_of(path) };
         Ok(Some(Self {
-            storage: Arc::new(Local::new(root)),
+            storage: Arc::new(LocalFolder::new(root)),
             shown: path.display().to_string(),
             format,
             options: options.clone(),
@@ -158,7 +155,7 @@ impl Job {
 
     /// The same job in another storage.
     #[must_use]
-    pub fn with_storage(self, storage: Arc<dyn Storage>) -> Self {
+    pub fn with_storage(self, storage: Arc<dyn SharedFolder>) -> Self {
         Self { storage, ..self }
     }
 
@@ -191,7 +188,7 @@ impl Job {
 
     /// Where the parts are.
     #[must_use]
-    pub fn storage(&self) -> &Arc<dyn Storage> {
+    pub fn storage(&self) -> &Arc<dyn SharedFolder> {
         &self.storage
     }
 

@@ -1,12 +1,6 @@
 //! What the files of a job are called. Names that begin with `_` are passed over by whoever reads a folder
 //! of parts: pyarrow, Spark, DuckDB's globs, polars' globs.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-use std::time::SystemTime;
-
-use crate::hash;
-
 /// Folder of what is no part.
 pub const OWN: &str = "_embedctl";
 /// The fingerprint, and what else was settled when the job began.
@@ -102,13 +96,6 @@ pub fn short(mut hash: String) -> String {
     hash
 }
 
-/// A name for a run, which no other has.
-pub fn run() -> String {
-    let random = RandomState::new().build_hasher().finish();
-    let name = format!("{random} {} {:?}", std::process::id(), SystemTime::now());
-    short(hash::of(name))
-}
-
 /// How many digits of a hash a name carries.
 const DIGITS: usize = 16;
 
@@ -125,6 +112,10 @@ pub fn lock(shard: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn run() -> String {
+        format!("{:016x}", crate::atomic::random())
+    }
 
     #[test]
     fn lists_carry_the_tag_of_their_part() {

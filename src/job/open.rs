@@ -10,10 +10,10 @@ use super::parts::About;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::output::VectorWriter;
-use crate::output::fault::with_remedy;
 use crate::position::Position;
 use crate::progress::Counts;
 use crate::record::{Mark, Rows, TextHash};
+use crate::remedies::with_remedy;
 use arrow::datatypes::SchemaRef;
 
 /// A window, embedded.

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use super::seal::opened;
 use super::shards::Stretch;
-use super::storage::Storage;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::input::Source;
 use crate::position::Position;
+use crate::storage::SharedFolder;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
@@ -258,7 +258,7 @@ impl Manifest {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn read(storage: &dyn Storage) -> Result<Option<Self>> {
+    pub fn read(storage: &dyn SharedFolder) -> Result<Option<Self>> {
         let bytes = storage.read(names::MANIFEST)?;
         let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Ok(value.and_then(opened))

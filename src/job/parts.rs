@@ -24,7 +24,6 @@ use super::open::{Done, Open, Spooled};
 use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
 use super::seal::sealed;
 use super::shards::Stretch;
-use super::storage::{Content, Guard};
 use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::hash;
@@ -32,6 +31,7 @@ use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
 use crate::record::Mark;
 use crate::setting::RESUME;
+use crate::storage::{Content, FolderLock};
 use arrow::datatypes::SchemaRef;
 
 /// Makes the writer of a file.
@@ -84,7 +84,7 @@ pub struct Parts {
     create: Create,
     limits: Limits,
     scratch: PathBuf,
-    lock: Guard,
+    lock: FolderLock,
     /// The parts that are there.
     known: BTreeMap<u32, Part>,
     /// Where parts begin that are there: another one must end.
@@ -104,7 +104,7 @@ impl Parts {
         about: About,
         create: Create,
         limits: Limits,
-        lock: Guard,
+        lock: FolderLock,
         known: BTreeMap<u32, Part>,
     ) -> Result<Self> {
         let scratch = about

@@ -7,7 +7,7 @@ use super::JobOptions;
 use crate::error::{Error, Result};
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::setting::{PART_ROWS, SHARD};
-use crate::storage::Address;
+use crate::storage::{Address, Location};
 
 /// Whether an output is a folder: it says so by a `/` at its end, or is one.
 #[must_use]
@@ -40,15 +40,14 @@ pub fn folder_format(output: &OutputOptions) -> Option<OutputFormat> {
 /// Whether two names lead to one place, or one inside the other: inputs must not lie in the output.
 #[must_use]
 pub fn is_inside(path: &Path, folder: &Path) -> bool {
-    if Address::is_url_path(path) && Address::is_url_path(folder) {
-        let address = |path: &Path| Address::parse(&path.to_string_lossy());
-        let (Ok(path), Ok(folder)) = (address(path), address(folder)) else {
-            return false;
-        };
-        return path.to_string().starts_with(&folder.to_string());
-    }
-    match (path.canonicalize(), folder.canonicalize()) {
-        (Ok(path), Ok(folder)) => path.starts_with(folder),
+    match (Location::of(path), Location::of(folder)) {
+        (Ok(Location::Remote(path)), Ok(Location::Remote(folder))) => {
+            path.to_string().starts_with(&folder.to_string())
+        }
+        (Ok(Location::Local(path)), Ok(Location::Local(folder))) => {
+            let (path, folder) = (path.canonicalize(), folder.canonicalize());
+            path.is_ok_and(|path| folder.is_ok_and(|folder| path.starts_with(folder)))
+        }
         _ => false,
     }
 }

@@ -179,15 +179,15 @@ fn disturbances(format: OutputFormat, good: &Files) -> Vec<(String, Disturb)> {
     all
 }
 
-fn plain(scene: &Scene) -> Arc<dyn Storage> {
-    Arc::new(Local::new(scene.out()))
+fn plain(scene: &Scene) -> Arc<dyn SharedFolder> {
+    Arc::new(LocalFolder::new(scene.out()))
 }
 
 /// Rows of an output as they are read: of compressed lines what is in them, of all else the bytes. Nothing of what says
 /// how it was made.
 fn rows(out: &Path, format: OutputFormat) -> Vec<(String, Vec<u8>)> {
     let mut rows = Vec::new();
-    for entry in Local::new(out).list("").unwrap() {
+    for entry in LocalFolder::new(out).list("").unwrap() {
         let Some((_, _, ending)) = names::parse(&entry.name) else {
             continue;
         };

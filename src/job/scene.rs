@@ -61,7 +61,7 @@ impl Scene {
         self.folder.path().join("out")
     }
 
-    pub(super) fn job(&self, resume: bool, storage: Arc<dyn Storage>) -> Job {
+    pub(super) fn job(&self, resume: bool, storage: Arc<dyn SharedFolder>) -> Job {
         let options = JobOptions {
             resume,
             part_rows: Some(self.part_rows),
@@ -79,7 +79,7 @@ impl Scene {
     pub(super) fn run(
         &self,
         resume: bool,
-        storage: Arc<dyn Storage>,
+        storage: Arc<dyn SharedFolder>,
         windows: usize,
     ) -> Result<bool> {
         let job = self.job(resume, storage);
@@ -173,7 +173,7 @@ impl Scene {
 
     /// All files of the output, by their names.
     pub(super) fn files(&self) -> Vec<(String, Vec<u8>)> {
-        let storage = Local::new(self.out());
+        let storage = LocalFolder::new(self.out());
         let mut files = Vec::new();
         for folder in ["", names::OWN, names::SHARDS]
             .iter()
@@ -239,7 +239,7 @@ impl Scene {
         assert_eq!(manifest.rows as usize, whole.rows.len());
         assert_eq!(manifest.rejected as usize, whole.rejected.len());
         for folder in ["", names::COMMITS, names::REJECTS, names::TEXTS, names::OWN] {
-            for entry in Local::new(self.out()).list(folder).unwrap() {
+            for entry in LocalFolder::new(self.out()).list(folder).unwrap() {
                 assert!(!entry.name.contains(".tmp"), "{}", entry.name);
             }
         }
@@ -299,7 +299,7 @@ pub(super) fn whole(records: usize, part_rows: u64) -> Content {
     let scene = Scene::new(records, JSONL, part_rows);
     assert!(
         scene
-            .run(false, Arc::new(Local::new(scene.out())), usize::MAX)
+            .run(false, Arc::new(LocalFolder::new(scene.out())), usize::MAX)
             .unwrap()
     );
     let content = scene.content();

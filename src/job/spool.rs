@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::atomic;
 use crate::error::{Error, Place, Result};
 use crate::input::{check_arrow_file, next_arrow_batch};
 use crate::output::fault::{io_cause, write_error};
@@ -170,7 +171,7 @@ impl VectorWriter for Spool {
             let written = place.and_then(|_| file.write_all(digits.as_bytes()));
             written.map_err(failed)?;
         }
-        file.sync_all().map_err(failed)
+        atomic::sync(&file).map_err(failed)
     }
 }
 

@@ -14,10 +14,10 @@ use super::names;
 use super::part::{Manifest, Part, ShardEnd};
 use super::seal::opened;
 use super::spool::Spool;
-use super::storage::{Entry, Local, Storage};
 use crate::error::{Error, Result};
 use crate::output::OutputFormat;
 use crate::setting::FORCE;
+use crate::storage::{Entry, LocalFolder, SharedFolder};
 use arrow::datatypes::SchemaRef;
 
 /// What was settled when a job began: `_embedctl/job.json`.
@@ -76,7 +76,7 @@ impl State {
     ///
     /// # Errors
     /// If something cannot be read, or is not what a job writes.
-    pub fn read(storage: &dyn Storage, shard: Option<u32>) -> Result<Self> {
+    pub fn read(storage: &dyn SharedFolder, shard: Option<u32>) -> Result<Self> {
         let mut state = Self {
             job: read(storage, names::JOB)?,
             ..Self::default()
@@ -175,7 +175,7 @@ impl State {
     ///
     /// # Errors
     /// If one is not; the message names it.
-    pub fn check_parts(&self, storage: &dyn Storage) -> Result<()> {
+    pub fn check_parts(&self, storage: &dyn SharedFolder) -> Result<()> {
         let format = self.job.as_ref();
         let format = format.and_then(|job| OutputFormat::of_name(&job.format));
         if self.proven.0.get().is_none() {
@@ -202,7 +202,7 @@ impl State {
     }
 
     /// Writes the commit of a part that has none, or one of other files, and has proved itself.
-    pub(super) fn commit_again(&self, of: (u32, u32), storage: &dyn Storage) -> Result<()> {
+    pub(super) fn commit_again(&self, of: (u32, u32), storage: &dyn SharedFolder) -> Result<()> {
         let unproven = self.unproven.get(&of);
         unproven.map_or(Ok(()), |it| it.commit(storage, &self.parts[&of]))
     }
@@ -225,7 +225,7 @@ impl State {
     ///
     /// # Errors
     /// If one is not there, or another; the message names it.
-    pub fn check_lists(&self, storage: &dyn Storage) -> Result<()> {
+    pub fn check_lists(&self, storage: &dyn SharedFolder) -> Result<()> {
         self.check_parts(storage)?;
         for part in self.parts.values() {
             part.rejected(storage)?;
@@ -290,7 +290,7 @@ impl State {
     ///
     /// # Errors
     /// If the manifest cannot be read.
-    pub fn missing_parts(&self, storage: &dyn Storage) -> Result<Vec<String>> {
+    pub fn missing_parts(&self, storage: &dyn SharedFolder) -> Result<Vec<String>> {
         let manifest = Manifest::read(storage)?;
         let named = manifest.iter().flat_map(|manifest| &manifest.parts);
         let faults = named.filter_map(|named| {
@@ -314,7 +314,7 @@ impl State {
     ///
     /// # Errors
     /// If the storage does not say.
-    pub fn lacks_manifest(&self, storage: &dyn Storage) -> Result<bool> {
+    pub fn lacks_manifest(&self, storage: &dyn SharedFolder) -> Result<bool> {
         if !self.success || Manifest::read(storage)?.is_some() {
             return Ok(false);
         }
@@ -406,7 +406,7 @@ const MOST_NAMED: usize = 10;
 /// # Errors
 /// If something cannot be read, or is not what a job writes.
 pub fn inspect(folder: &Path) -> Result<Option<State>> {
-    let state = State::read(&Local::new(folder), None)?;
+    let state = State::read(&LocalFolder::new(folder), None)?;
     Ok(state.job.is_some().then_some(state))
 }
 
@@ -415,7 +415,7 @@ fn is_complete(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.name == names::SUCCESS)
 }
 
-fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option<T>> {
+fn read<T: DeserializeOwned>(storage: &dyn SharedFolder, name: &str) -> Result<Option<T>> {
     let Some(bytes) = storage.read(name)? else {
         return Ok(None);
     };
@@ -426,7 +426,7 @@ fn read<T: DeserializeOwned>(storage: &dyn Storage, name: &str) -> Result<Option
         .ok_or_else(|| damaged(storage, name))
 }
 
-fn damaged(storage: &dyn Storage, name: &str) -> Error {
+fn damaged(storage: &dyn SharedFolder, name: &str) -> Error {
     Error::input(storage.place(name), "is not what a job writes there").with_remedy(format!(
         "remove it if it is none of the job's, or write elsewhere, or start anew with {FORCE}"
     ))

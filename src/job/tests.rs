@@ -20,7 +20,7 @@ fn a_run_survives_the_failure_of_any_one_operation() {
     for (late, dead) in [(false, true), (true, true), (false, false)] {
         for fails in 0.. {
             let scene = Scene::new(16, JSONL, 6);
-            let faulty = Faulty::new(Local::new(scene.out()), fails, late, dead);
+            let faulty = Faulty::new(LocalFolder::new(scene.out()), fails, late, dead);
             let calls = Arc::clone(&faulty.calls);
             let first = scene.run(false, Arc::new(faulty), usize::MAX);
             if calls.load(std::sync::atomic::Ordering::Relaxed) <= fails {
@@ -37,7 +37,7 @@ fn a_run_survives_the_failure_of_any_one_operation() {
                 expected.rows.starts_with(&before.rows),
                 "{fails} {before:?}"
             );
-            let again = scene.run(true, Arc::new(Local::new(scene.out())), usize::MAX);
+            let again = scene.run(true, Arc::new(LocalFolder::new(scene.out())), usize::MAX);
             assert!(again.unwrap(), "{fails} {late} {dead}");
             scene.check(&expected);
         }
@@ -50,9 +50,9 @@ fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
     for late in [false, true] {
         for fails in 0.. {
             let scene = Scene::new(16, JSONL, 6);
-            let plain = || Arc::new(Local::new(scene.out()));
+            let plain = || Arc::new(LocalFolder::new(scene.out()));
             assert!(!scene.run(false, plain(), 3).unwrap());
-            let faulty = Faulty::new(Local::new(scene.out()), fails, late, true);
+            let faulty = Faulty::new(LocalFolder::new(scene.out()), fails, late, true);
             let calls = Arc::clone(&faulty.calls);
             let second = scene.run(true, Arc::new(faulty), usize::MAX);
             let failed = calls.load(std::sync::atomic::Ordering::Relaxed) > fails;
@@ -77,7 +77,7 @@ proptest! {
     ) {
         let expected = whole(30, 6);
         let scene = Scene::new(30, JSONL, part_rows);
-        let plain = || Arc::new(Local::new(scene.out()));
+        let plain = || Arc::new(LocalFolder::new(scene.out()));
         for windows in stops {
             scene.run(true, plain(), windows).unwrap();
         }
@@ -89,7 +89,7 @@ proptest! {
             } else {
                 names::commit(1, number)
             };
-            Local::new(scene.out()).remove(&file).unwrap();
+            LocalFolder::new(scene.out()).remove(&file).unwrap();
         }
         prop_assert!(scene.run(true, plain(), usize::MAX).unwrap());
         scene.check(&expected);
@@ -99,7 +99,7 @@ proptest! {
 #[test]
 fn what_is_there_needs_a_word() {
     let scene = Scene::new(16, JSONL, 6);
-    let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
+    let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
     assert!(!scene.run(false, plain(), 3).unwrap());
     let error = scene.run(false, plain(), 3).unwrap_err().to_string();
     assert!(
@@ -118,7 +118,7 @@ fn what_is_there_needs_a_word() {
 #[test]
 fn two_runs_don_t_write_one_output() {
     let scene = Scene::new(16, JSONL, 6);
-    let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
+    let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
     let job = scene.job(true, plain());
     let held = job.begin(3).unwrap().expect("nothing is finished");
     let error = scene.run(true, plain(), 1).unwrap_err().to_string();
@@ -131,7 +131,7 @@ fn two_runs_don_t_write_one_output() {
 fn another_input_is_refused() {
     for (from, to) in [("text 4\"", "text 5\""), ("not JSON", "No JSON!")] {
         let scene = Scene::new(16, JSONL, 6);
-        let plain = || -> Arc<dyn Storage> { Arc::new(Local::new(scene.out())) };
+        let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
         assert!(!scene.run(false, plain(), 5).unwrap());
         let path = scene.folder.path().join("in.jsonl");
         let input = fs::read_to_string(&path).unwrap();
@@ -161,7 +161,7 @@ fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its
     for (windows, ended) in [(4, false), (usize::MAX, false), (usize::MAX, true)] {
         for damage in 0..3 {
             let scene = Scene::new(16, JSONL, 6);
-            let plain = || Arc::new(Local::new(scene.out()));
+            let plain = || Arc::new(LocalFolder::new(scene.out()));
             scene.run(false, plain(), windows).unwrap();
             if !ended {
                 plain().remove(names::SUCCESS).unwrap();
@@ -187,7 +187,7 @@ fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its
 #[test]
 fn an_output_that_vanishes_under_its_run_is_no_bug() {
     let scene = Scene::new(3, JSONL, 6);
-    let job = scene.job(true, Arc::new(Local::new(scene.out())));
+    let job = scene.job(true, Arc::new(LocalFolder::new(scene.out())));
     let error = job.complete().unwrap_err();
     assert!(error.to_string().contains("removed or renamed"), "{error}");
 }
@@ -198,7 +198,7 @@ fn a_folder_of_somebody_else_is_left_alone() {
     fs::create_dir(scene.out()).unwrap();
     fs::write(scene.out().join("notes.txt"), "").unwrap();
     let error = scene
-        .run(true, Arc::new(Local::new(scene.out())), 1)
+        .run(true, Arc::new(LocalFolder::new(scene.out())), 1)
         .unwrap_err();
     assert!(error.to_string().contains("notes.txt"), "{error}");
 }
@@ -209,7 +209,7 @@ fn a_part_ends_where_it_is_large_or_old_enough() {
     let parts = |limits: fn(Limits) -> Limits| {
         let mut scene = Scene::new(12, JSONL, 9);
         scene.limits = limits;
-        let plain = || Arc::new(Local::new(scene.out()));
+        let plain = || Arc::new(LocalFolder::new(scene.out()));
         assert!(scene.run(false, plain(), usize::MAX).unwrap());
         inspect(&scene.out()).unwrap().unwrap().parts.len()
     };
@@ -224,7 +224,7 @@ fn a_part_ends_where_it_is_large_or_old_enough() {
     let scene = Scene::new(1, JSONL, 1);
     let job = Job {
         options: JobOptions::default(),
-        ..scene.job(false, Arc::new(Local::new(scene.out())))
+        ..scene.job(false, Arc::new(LocalFolder::new(scene.out())))
     };
     assert_eq!(job.limits(384, 1).records, (128 << 20) / (384 * 4));
     assert_eq!(job.limits(384, 1).bytes, 128 << 20);
@@ -252,7 +252,7 @@ fn rows_come_back_as_they_were() {
     let sources = [Source::Path(scene.folder.path().join("in.jsonl"))];
     let reader = RecordReader::open(&sources, InputOptions::default()).unwrap();
     let names = reader.names();
-    let job = scene.job(false, Arc::new(Local::new(scene.out())));
+    let job = scene.job(false, Arc::new(LocalFolder::new(scene.out())));
     let mut reader = JobReader::new(reader, Point::default(), Vec::new(), &job);
     let window = reader.next_window().unwrap().unwrap();
     let rows = done(window, &names, &mut Counts::default()).rows;

@@ -10,6 +10,7 @@ use super::faulty::Faulty;
 use super::memory::Memory;
 use super::scene::{JSONL, Scene, whole};
 use super::*;
+use crate::storage::{Entry, FolderLock};
 
 /// Who calls the storage: the first run so many times, then the second so many times, then the first to its end, and
 /// then the second.
@@ -56,7 +57,7 @@ impl Turns {
 /// A run's calls, in its turn.
 #[derive(Debug)]
 struct Turned {
-    inner: Arc<dyn Storage>,
+    inner: Arc<dyn SharedFolder>,
     turns: Arc<Turns>,
     run: usize,
 }
@@ -67,7 +68,7 @@ impl Turned {
     }
 }
 
-impl Storage for Turned {
+impl SharedFolder for Turned {
     fn place(&self, name: &str) -> crate::error::Place {
         self.inner.place(name)
     }
@@ -92,7 +93,7 @@ impl Storage for Turned {
     fn scratch(&self, lock: &str) -> Result<PathBuf> {
         self.call(|| self.inner.scratch(lock))
     }
-    fn lock(&self, name: &str) -> Result<Option<Guard>> {
+    fn lock(&self, name: &str) -> Result<Option<FolderLock>> {
         self.call(|| self.inner.lock(name))
     }
 }
@@ -104,15 +105,15 @@ enum Place {
 }
 
 impl Place {
-    fn open(&self) -> Arc<dyn Storage> {
+    fn open(&self) -> Arc<dyn SharedFolder> {
         match self {
             Self::Store(memory) => Arc::new(memory.clone()),
-            Self::Folder(folder) => Arc::new(Local::without_locks(folder)),
+            Self::Folder(folder) => Arc::new(LocalFolder::without_locks(folder)),
         }
     }
 }
 
-type Run<'a> = &'a (dyn Fn(Arc<dyn Storage>) -> Result<bool> + Sync);
+type Run<'a> = &'a (dyn Fn(Arc<dyn SharedFolder>) -> Result<bool> + Sync);
 
 /// Runs both; how many calls each made.
 fn both(place: &Place, turns: &Arc<Turns>, first: Run<'_>, second: Run<'_>) -> [usize; 2] {
@@ -134,7 +135,7 @@ fn both(place: &Place, turns: &Arc<Turns>, first: Run<'_>, second: Run<'_>) -> [
 }
 
 /// That all parts are there with their lists and with what stands beside them; the rows, and places of rejects.
-fn checked(storage: &dyn Storage) -> (Vec<String>, usize) {
+fn checked(storage: &dyn SharedFolder) -> (Vec<String>, usize) {
     let state = State::read(storage, None).unwrap();
     assert!(state.success);
     assert_eq!(state.faults(), Vec::<String>::new());
@@ -211,7 +212,7 @@ fn a_run_beside_one_that_is_killed_loses_nothing() {
     each_place(|scene, place, steps| {
         for fails in (0..).step_by(steps[0] - 1) {
             let place = place();
-            let faulty = |storage: Arc<dyn Storage>| {
+            let faulty = |storage: Arc<dyn SharedFolder>| {
                 let faulty = Faulty::over(storage, fails, fails % 2 == 0, true);
                 scene.run(true, Arc::new(faulty), usize::MAX)
             };
@@ -263,7 +264,7 @@ fn a_part_that_was_removed_is_made_anew_by_one_of_two_runs() {
 #[test]
 fn files_of_others_stay() {
     let scene = Scene::new(10, JSONL, 3);
-    let plain = || Arc::new(Local::new(scene.out()));
+    let plain = || Arc::new(LocalFolder::new(scene.out()));
     assert!(!scene.run(true, plain(), 2).unwrap());
     let others = [
         "part-00001-00007.bak",
@@ -294,7 +295,7 @@ fn files_of_others_stay() {
 #[test]
 fn nothing_is_removed_behind_a_link() {
     let scene = Scene::new(10, JSONL, 3);
-    let plain = || Arc::new(Local::new(scene.out()));
+    let plain = || Arc::new(LocalFolder::new(scene.out()));
     assert!(!scene.run(true, plain(), 2).unwrap());
     let elsewhere = scene.folder.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();

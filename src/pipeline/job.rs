@@ -13,15 +13,15 @@ use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
-    About, Begun, Create, Job, JobReader, Objects, Parts, Point, SourceState, Spool, Stretch,
-    clear_unbegun, is_inside,
+    About, Begun, Create, Job, JobReader, Parts, Point, SourceState, Spool, Stretch, clear_unbegun,
+    is_inside,
 };
 use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, OutputOptions};
 use crate::position::{Position, Seek};
 use crate::record::SourceNames;
 use crate::setting::{FORCE, LIMIT, REJECTS, SAMPLE, SHARD};
-use crate::storage::Address;
+use crate::storage::Location;
 use arrow::datatypes::SchemaRef;
 
 /// A job that is begun.
@@ -62,11 +62,10 @@ pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
         return Ok(Some(job));
     }
     if let Destination::Path(path) = &options.output.destination
-        && Address::is_url_path(path)
+        && let remote @ Location::Remote(_) = Location::of(path)?
     {
-        let address = Address::parse(&path.to_string_lossy())?;
-        let objects = Objects::new(options.files.storage()?, &address);
-        job = job.with_storage(Arc::new(objects));
+        let storage = options.files.storage()?;
+        job = job.with_storage(remote.folder(Some(&storage))?);
     }
     if job.shard().count > 1 {
         job = job.with_inputs(Some(Arc::new(InputOf(options.clone()))));

@@ -1,7 +1,6 @@
 //! Vectors of an earlier output in place of new ones.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::EmbedOptions;
 use super::distinct::Distinct;
@@ -9,13 +8,13 @@ use crate::batch::TokenRows;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
-use crate::job::{Local, Objects, is_folder, is_inside};
+use crate::job::{is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
 use crate::output::{Destination, OutputOptions};
 use crate::record::Texts;
 use crate::reuse::{Found, Old, Reuse};
 use crate::setting::{FORCE, REUSE};
-use crate::storage::{Address, Readable};
+use crate::storage::Location;
 
 /// An earlier output, and what its vectors must be.
 #[derive(Debug, Clone)]
@@ -95,23 +94,19 @@ impl Earlier {
 
 /// Looks at the folder, the file or the object at `path`.
 fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
-    let storage = match Address::is_url_path(path) {
-        true => Some(options.files.storage()?),
-        false => None,
+    let location = Location::of(path)?;
+    let (storage, is_folder) = match location {
+        Location::Remote(_) => (Some(options.files.storage()?), is_folder(path)),
+        Location::Local(_) => (None, path.is_dir()),
     };
-    match storage {
-        Some(storage) if is_folder(path) => {
-            let address = Address::parse(&path.to_string_lossy())?;
-            Old::folder(asked, Arc::new(Objects::new(storage, &address)))
-        }
-        None if path.is_dir() => Old::folder(asked, Arc::new(Local::new(path))),
-        None if !path.is_file() => Err(Error::usage(format!("{asked}: there is no such output"))
-            .with_remedy("leave the option out, if there is no earlier output yet")),
-        storage => {
-            let file = Readable::open(path, storage.as_ref())?;
-            Old::file(asked, file, &options.output())
-        }
+    if is_folder {
+        return Old::folder(asked, location.folder(storage.as_ref())?);
     }
+    if storage.is_none() && !path.is_file() {
+        return Err(Error::usage(format!("{asked}: there is no such output"))
+            .with_remedy("leave the option out, if there is no earlier output yet"));
+    }
+    Old::file(asked, location.read(storage.as_ref())?, &options.output())
 }
 
 /// An earlier output, whose texts are read when the first text is looked up.

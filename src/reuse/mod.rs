@@ -17,7 +17,7 @@ use self::index::Index;
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::job::{Part, State, Storage, text_hash};
+use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
     self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, RowTexts,
@@ -25,7 +25,7 @@ use crate::output::{
 use crate::pool::is_finite;
 use crate::record::TextHash;
 use crate::setting::{CHUNK_TEXT, KEEP, ON_ERROR, REUSE};
-use crate::storage::Readable;
+use crate::storage::{Readable, SharedFolder};
 
 /// Bytes of a row at most, where texts are read from the output itself.
 const MAX_ROW_BYTES: usize = 64 << 20;
@@ -61,7 +61,7 @@ fn or_without(first: &str) -> String {
 /// What holds it.
 #[derive(Debug, Clone)]
 enum Holds {
-    Folder(Arc<dyn Storage>, Arc<State>),
+    Folder(Arc<dyn SharedFolder>, Arc<State>),
     /// A file of this machine, or an object.
     File(Readable),
 }
@@ -82,7 +82,7 @@ impl Old {
     ///
     /// # Errors
     /// If there is none.
-    pub fn folder(asked: String, storage: Arc<dyn Storage>) -> Result<Self> {
+    pub fn folder(asked: String, storage: Arc<dyn SharedFolder>) -> Result<Self> {
         let state = State::read(storage.as_ref(), None)?;
         let job = state.job.as_ref();
         let job = job.and_then(|job| Some((job, OutputFormat::of_name(&job.format)?)));

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::*;
-use crate::job::{Fingerprint, Local, faulty::Faulty, sealed};
+use crate::job::{Fingerprint, faulty::Faulty, sealed};
+use crate::storage::LocalFolder;
 
 const TEXTS: [&[&str]; 3] = [&["a", "b"], &[], &["c", "a", "d"]];
 
@@ -58,7 +59,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn find(storage: Arc<dyn Storage>) -> Result<Vec<Option<Vec<f32>>>> {
+fn find(storage: Arc<dyn SharedFolder>) -> Result<Vec<Option<Vec<f32>>>> {
     let mut reuse = Old::folder("reuse old/".into(), storage)?.open(&[2])?;
     let texts = ["d", "x", "b", "a", "c", ""];
     let found = reuse.find(texts.into_iter())?;
@@ -84,7 +85,7 @@ fn vectors_are_right_or_there_is_an_error() {
         None,
     ];
     for fails in 0.. {
-        let faulty = Faulty::new(Local::new(folder.path()), fails, false, false);
+        let faulty = Faulty::new(LocalFolder::new(folder.path()), fails, false, false);
         let calls = Arc::clone(&faulty.calls);
         let found = find(Arc::new(faulty));
         let failed = calls.load(Ordering::Relaxed) > fails;
@@ -109,7 +110,7 @@ fn what_was_lost_is_said() {
     ] {
         let folder = folder();
         fs::remove_file(folder.path().join(lost)).unwrap();
-        let found = find(Arc::new(Local::new(folder.path())));
+        let found = find(Arc::new(LocalFolder::new(folder.path())));
         match lost.contains(".npy") {
             // A part that is not there has no texts.
             true => assert_eq!(found.unwrap()[0], None),
@@ -118,7 +119,7 @@ fn what_was_lost_is_said() {
     }
     // Vectors of another width.
     let folder = folder();
-    let storage = Arc::new(Local::new(folder.path()));
+    let storage = Arc::new(LocalFolder::new(folder.path()));
     let old = Old::folder("reuse old/".into(), storage).unwrap();
     let error = old.open(&[3]).unwrap().find(["a"].into_iter()).unwrap_err();
     assert!(

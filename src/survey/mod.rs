@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use self::counting::Counting;
+use crate::atomic::private_folder;
 use crate::cancel::CancelToken;
 use crate::device;
 use crate::engine::EngineInfo;
@@ -22,7 +23,7 @@ use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
 use crate::pipeline::{self, Earlier, EmbedOptions};
 use crate::record::{Rows, SourceNames, Texts};
-use crate::{Embedder, private_folder, usable_cores};
+use crate::{Embedder, usable_cores};
 
 /// How long the measurement lasts, once it has begun.
 const MEASURED: Duration = Duration::from_secs(2);
@@ -259,7 +260,7 @@ fn written(
     rows: Rows,
     names: &SourceNames,
 ) -> Result<u64> {
-    let folder = private_folder::make("embedctl-dry-run-", &std::env::temp_dir())
+    let folder = private_folder("embedctl-dry-run-", &std::env::temp_dir())
         .map_err(|error| Error::io("create a folder in", std::env::temp_dir(), error))?;
     let files = RunFiles::new();
     let options = OutputOptions {

@@ -289,12 +289,13 @@ fn what_a_killed_process_left_is_not_written_through() {
     let hash = etag("config.json", small_model().get("config.json"));
     // The next processes' numbers, unless somebody starts very many.
     for id in std::process::id()..std::process::id() + 2000 {
-        let left = snapshot.join(format!("config.json.{id}.embedctl-tmp"));
+        let left = snapshot.join(format!(".config.json.embedctl-{id}-{:016x}.tmp", 0));
         std::os::unix::fs::symlink(format!("../../blobs/{hash}"), left).unwrap();
     }
     world.done("download org/small");
     for id in std::process::id()..std::process::id() + 2000 {
-        fs::remove_file(snapshot.join(format!("config.json.{id}.embedctl-tmp"))).unwrap();
+        fs::remove_file(snapshot.join(format!(".config.json.embedctl-{id}-{:016x}.tmp", 0)))
+            .unwrap();
     }
     world.assert_whole();
 }

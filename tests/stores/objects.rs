@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use embedctl::cancel::CancelToken;
-use embedctl::job::{Content, Objects, Storage as _};
-use embedctl::storage::{Address, Object, Storage};
+use embedctl::storage::{Address, Content, Object, ObjectFolder, SharedFolder as _, Storage};
 
 use crate::hub::http::{Reply, Request, Server, Step};
 use crate::servers::{azurite, google, moto, storage};
@@ -433,7 +432,7 @@ fn what_was_taken_as_the_run_was_cancelled_is_known_again() {
             ("aws_access_key_id", "testkey"),
             ("aws_secret_access_key", "5ecretkey5"),
         ];
-        let objects = Objects::new(storage(settings, &cancel), &at("s3://b/out/"));
+        let objects = ObjectFolder::new(storage(settings, &cancel), &at("s3://b/out/"));
         let put = objects.put("part-00001-00000.jsonl", Content::Bytes(PART));
         assert_eq!(put.unwrap(), is_ours);
     }

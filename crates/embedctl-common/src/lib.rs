@@ -3,7 +3,8 @@
 //! ```text
 //!  error ── kind, place, reason, remedy, cause      cancel ── CancelToken, checked by all long work
 //!  setting ── how messages name settings            threads ── named threads, panics as errors
-//!  small_file, folder, private_folder, hash ── files that are read whole, and SHA-256
+//!  small_file, folder, hash ── files that are read whole, and SHA-256
+//!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
 //!  texts ── many texts in one allocation            stage ── where a run spends its time
 //! ```
@@ -21,6 +22,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
+pub mod atomic;
 pub mod cancel;
 pub mod error;
 pub mod file_state;
@@ -28,7 +30,6 @@ pub mod folder;
 pub mod hash;
 pub mod machine;
 pub mod named;
-pub mod private_folder;
 pub mod remedies;
 pub mod safe_text;
 pub mod secrets;

@@ -1,5 +1,7 @@
 //! Remedies that several stages share.
 
+use std::io::{self, ErrorKind};
+
 use crate::setting::{FORCE, THREADS};
 
 /// The remedy if an output's name is taken.
@@ -12,4 +14,20 @@ pub fn taken() -> String {
 #[must_use]
 pub fn more_memory() -> String {
     format!("raise the limit on memory (ulimit -v, a container's), or lower {THREADS}")
+}
+
+/// Adds to a refused write the advice that helps, where there is some.
+#[must_use]
+pub fn with_remedy(error: io::Error) -> io::Error {
+    let advice = match error.kind() {
+        ErrorKind::StorageFull => "No space left on device; free some, or write to another disk",
+        ErrorKind::QuotaExceeded => {
+            "the disk quota is used up; free some space, or write to another disk"
+        }
+        ErrorKind::FileTooLarge => {
+            "the file would be larger than this file system or `ulimit -f` allows"
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), advice)
 }

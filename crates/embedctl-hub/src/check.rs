@@ -12,7 +12,7 @@ use super::local::{self, MANIFEST};
 use super::lockfile::LARGEST;
 use super::revision::Revision;
 use super::select::{self as selection, MODULES, ModuleFolders};
-use super::store::Store;
+use super::store::CachedRepository;
 use super::{HubSettings, ModelId, not_cached};
 use crate::ModelName;
 use crate::onnx_file::{self, OnnxChoice};
@@ -101,7 +101,7 @@ pub fn check(
             .meanings()
             .into_iter()
             .find(|id| {
-                Store::new(&settings.cache, &id.repository)
+                CachedRepository::new(&settings.cache, &id.repository)
                     .commit(&id.revision)
                     .is_some()
             })
@@ -112,7 +112,7 @@ pub fn check(
             ));
         }
     };
-    let store = Store::new(&settings.cache, &id.repository);
+    let store = CachedRepository::new(&settings.cache, &id.repository);
     let source = Revision::cached(&store, &id.revision)
         .ok_or_else(|| not_cached(&id, &settings.cache, &[]))?;
     let folder = store.snapshot(&source.commit);

@@ -9,7 +9,7 @@ use super::listing;
 use super::lockfile::LARGEST;
 use super::revision::Revision;
 use super::select::{MODULES, ModuleFolder};
-use super::store::Store;
+use super::store::CachedRepository;
 use super::{
     FileChoice, HubSettings, ModelId, ModelName, Transfer, Wanted, elsewhere, not_cached, offline,
 };
@@ -36,7 +36,7 @@ pub fn ensure(
     let mut models = model.meanings();
     // What is here goes before what may be meant by the name.
     models.sort_by_key(|model| {
-        let store = Store::new(&settings.cache, &model.repository);
+        let store = CachedRepository::new(&settings.cache, &model.repository);
         Revision::cached(&store, &model.revision).is_none()
     });
     meant(models, |model| {
@@ -67,7 +67,7 @@ fn ensure_one(
     cancel: &CancelToken,
 ) -> Result<()> {
     let wanted_id = model.clone();
-    let store = Store::new(&settings.cache, &model.repository);
+    let store = CachedRepository::new(&settings.cache, &model.repository);
     let missing = match look(&store, &model, choice) {
         CachedModel::Whole => return Ok(()),
         CachedModel::Doubtful { commit } => match settings.offline {
@@ -140,7 +140,7 @@ enum CachedModel {
     Lacking(Vec<String>),
 }
 
-fn look(store: &Store, model: &ModelId, choice: &FileChoice) -> CachedModel {
+fn look(store: &CachedRepository, model: &ModelId, choice: &FileChoice) -> CachedModel {
     let Some(source) = Revision::cached(store, &model.revision) else {
         return CachedModel::Lacking(Vec::new());
     };
@@ -206,7 +206,7 @@ fn unread_modules(folder: &Path) -> Vec<String> {
 /// Fetches and stores the list of a commit's files. Nobody waits for it long: what is here may do.
 fn confirm(
     settings: &HubSettings,
-    store: &Store,
+    store: &CachedRepository,
     model: &ModelId,
     cancel: &CancelToken,
 ) -> Result<()> {

@@ -13,6 +13,7 @@ use super::digest::{FileSums, sums};
 use super::fault::{RequestFault, is_transient};
 use super::files::{create_folder_of, open_to_write};
 use super::listing::HubFile;
+use embedctl_common::atomic;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::CACHE_DIR;
 
@@ -220,7 +221,7 @@ pub(super) fn too_long(content: &FetchedContent, limit: u64) -> Error {
 
 /// Makes verified content appear under its name, and stay there if the power fails.
 pub(super) fn publish(incomplete: &Path, place: &Path) -> Result<()> {
-    let sync = File::open(incomplete).and_then(|file| file.sync_all());
+    let sync = File::open(incomplete).and_then(|file| atomic::sync(&file));
     sync.and_then(|()| fs::rename(incomplete, place))
         .map_err(|error| Error::io("write", place, error))
 }

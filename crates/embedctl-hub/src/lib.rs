@@ -77,7 +77,7 @@ pub use origin::{UrlOrigin, host};
 pub use refusal::unreachable;
 pub use select::is_read;
 pub use settings::{HubOptions, HubSettings, Token, default_cache, secrets};
-pub use store::Store;
+pub use store::CachedRepository;
 
 use embedctl_common::setting::{LOCAL_DIR, MODEL, SetBy};
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::client::with_client;
 use super::revision::Revision;
-use super::store::Store;
+use super::store::CachedRepository;
 use super::{HubSettings, ModelId, Transfer, Wanted};
 use crate::onnx_file::{self, OnnxChoice};
 use crate::weights;
@@ -57,7 +57,7 @@ pub fn list(
     transfer: &dyn Transfer,
     cancel: &CancelToken,
 ) -> Result<ListedWeights> {
-    let store = Store::new(&settings.cache, &model.repository);
+    let store = CachedRepository::new(&settings.cache, &model.repository);
     let wanted = Wanted::of(model.clone());
     let source = with_client(settings, cancel, |client| {
         Revision::find(client, &store, &wanted, transfer)

@@ -19,6 +19,7 @@ use super::listing::HubFile;
 use super::lockfile::{Lock, LockedModel};
 use super::select::is_read;
 use super::{DownloadedFile, ModelId, Transfer};
+use embedctl_common::atomic::FileLock;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::folder::name_in;
@@ -35,17 +36,16 @@ const DEPTH: usize = 4;
 const ENTRIES: usize = 20_000;
 
 /// The folder, locked against other processes.
-pub(super) struct Folder {
+pub(super) struct ModelFolder {
     path: PathBuf,
     /// What the manifest says.
     before: Option<LockedModel>,
     /// The files that may be there: the manifest's, and those of a run that was killed while it put them in place.
     known: BTreeSet<String>,
-    /// Released when it is closed; `None` where the file system has no locks.
-    _lock: Option<File>,
+    _lock: FileLock,
 }
 
-impl Folder {
+impl ModelFolder {
     /// Makes and locks the folder, and makes sure that it holds no other model.
     ///
     /// # Errors

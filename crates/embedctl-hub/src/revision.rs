@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::digest::Digest;
 use super::listing::{self, HubFile, Listing};
-use super::store::Store;
+use super::store::CachedRepository;
 use super::{ModelId, Transfer, Wanted, offline};
 use embedctl_common::error::{Error, Result};
 
@@ -26,7 +26,7 @@ impl Revision {
 
     pub(super) fn find(
         client: &Client,
-        store: &Store,
+        store: &CachedRepository,
         wanted: &Wanted,
         transfer: &dyn Transfer,
     ) -> Result<Self> {
@@ -49,7 +49,7 @@ impl Revision {
     }
 
     /// What the cache knows by itself.
-    pub(super) fn cached(store: &Store, revision: &str) -> Option<Self> {
+    pub(super) fn cached(store: &CachedRepository, revision: &str) -> Option<Self> {
         let commit = store.commit(revision)?;
         if !store.snapshot(&commit).is_dir() {
             return None;

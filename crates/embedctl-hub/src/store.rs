@@ -15,16 +15,17 @@
 //! Our list has a place of its own: to `huggingface_hub`, a list in `trees` is a promise that all of it
 //! was wanted, and it calls a snapshot incomplete that lacks the files of other frameworks.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use hf_hub::{Cache, Repo};
 use walkdir::WalkDir;
 
 use super::Transfer;
-use super::files::{copy, create_folder_of, lock, replace, symbolic_link, temporary};
+use super::files::{copy, create_folder_of, lock, replace, symbolic_link};
 use super::id::{is_commit, is_file_name, is_path};
 use super::listing::Listing;
+use embedctl_common::atomic::{FileLock, beside, is_hidden};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::folder::name_in;
@@ -35,13 +36,13 @@ const LARGEST_LISTING: u64 = 128 << 20;
 
 /// One repository in the cache.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct CachedRepository {
     cache: PathBuf,
     repository: String,
     base: PathBuf,
 }
 
-impl Store {
+impl CachedRepository {
     /// The place of `repository` in the cache.
     #[must_use]
     pub fn new(cache: &Path, repository: &str) -> Self {
@@ -137,15 +138,15 @@ impl Store {
             return Ok(());
         }
         create_folder_of(&place)?;
-        let beside = temporary(&place);
-        let linked = symbolic_link(&target, &beside).or_else(|_| {
+        let new = beside(&place, ".tmp");
+        let linked = symbolic_link(&target, &new).or_else(|_| {
             // No links here (Windows without its developer mode): a second name, or a copy.
-            fs::hard_link(&blob, &beside).or_else(|_| copy(&blob, &beside))
+            fs::hard_link(&blob, &new).or_else(|_| copy(&blob, &new))
         });
         linked
-            .and_then(|()| fs::rename(&beside, &place))
+            .and_then(|()| fs::rename(&new, &place))
             .map_err(|error| {
-                let _ = fs::remove_file(&beside);
+                let _ = fs::remove_file(&new);
                 Error::io("create", &place, error)
             })
     }
@@ -156,7 +157,7 @@ impl Store {
         hash: &str,
         cancel: &CancelToken,
         transfer: &dyn Transfer,
-    ) -> Result<Option<File>> {
+    ) -> Result<FileLock> {
         let folder = self.base.file_name().unwrap_or_default();
         let locks = self.cache.join(".locks").join(folder);
         lock(&locks.join(format!("{hash}.lock")), cancel, transfer)
@@ -171,7 +172,7 @@ impl Store {
             .filter(|entry| !entry.file_type().is_dir() && entry.file_name().to_str().is_some());
         let mut files: Vec<String> = files
             .map(|entry| name_in(&snapshot, entry.path()))
-            .filter(|path| !path.ends_with(".embedctl-tmp"))
+            .filter(|path| !is_hidden(path))
             .collect();
         files.sort();
         files
@@ -193,9 +194,9 @@ mod tests {
 
     const HASH: &str = "ce013625030ba8dba906f756967f9e9ca394464a";
 
-    fn store() -> (tempfile::TempDir, Store) {
+    fn store() -> (tempfile::TempDir, CachedRepository) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(folder.path(), "org/name");
+        let store = CachedRepository::new(folder.path(), "org/name");
         (folder, store)
     }
 
@@ -253,7 +254,6 @@ mod tests {
             fs::read_to_string(blob.with_file_name("copy")).unwrap(),
             "content"
         );
-        assert_ne!(temporary(&blob), temporary(&blob));
     }
 
     #[test]
@@ -300,16 +300,12 @@ mod tests {
         let (_folder, store) = store();
         let cancel = CancelToken::new();
         let held = store.lock(HASH, &cancel, &SilentTransfer).unwrap();
-        assert!(held.is_some());
+        assert!(held.is_exclusive());
         cancel.cancel();
         let error = store.lock(HASH, &cancel, &SilentTransfer).unwrap_err();
         assert!(error.is_interrupted());
         drop(held);
-        assert!(
-            store
-                .lock(HASH, &CancelToken::new(), &SilentTransfer)
-                .unwrap()
-                .is_some()
-        );
+        let again = store.lock(HASH, &CancelToken::new(), &SilentTransfer);
+        assert!(again.unwrap().is_exclusive());
     }
 }

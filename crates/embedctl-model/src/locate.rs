@@ -10,7 +10,7 @@ use super::{Adapter, CheckpointFiles, Onnx, adapter};
 use super::{ModelOptions, metadata, onnx_file, resolve};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
-use embedctl_hub::{self as hub, Store};
+use embedctl_hub::{self as hub, CachedRepository};
 
 /// A model that is here.
 pub(super) struct Located {
@@ -36,7 +36,7 @@ pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
     let cache = options.cache_dir.clone().unwrap_or_else(hub::default_cache);
     let ids = id.meanings();
     let here = ids.iter().find_map(|id| {
-        let store = Store::new(&cache, &id.repository);
+        let store = CachedRepository::new(&cache, &id.repository);
         let commit = store
             .commit(&id.revision)
             .unwrap_or_else(|| id.revision.clone());

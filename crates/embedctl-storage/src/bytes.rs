@@ -8,9 +8,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::{Address, Object, ObjectFile, Seeking, Storage};
+use super::{Location, Object, ObjectFile, Seeking, Storage};
 use embedctl_common::error::{Error, ErrorKind, Place, Result, io_errors};
-use embedctl_common::small_file;
 use embedctl_common::threads::locked;
 
 /// Bytes of known number, readable from any offset. Nothing is opened before it is asked for.
@@ -75,40 +74,12 @@ impl PartialEq for Readable {
 impl Eq for Readable {}
 
 impl Readable {
-    /// What a user named: a file of this machine, or an object, where `path` is an address.
+    /// The file or object that a user named ([`Location::read`]).
     ///
     /// # Errors
     /// If it is not there, or the system or the store refuses.
     pub fn open(path: &Path, storage: Option<&Storage>) -> Result<Self> {
-        if let Some(storage) = storage.filter(|_| Address::is_url_path(path)) {
-            let address = Address::parse(&path.to_string_lossy())?;
-            return Ok(storage.look(&address)?.into());
-        }
-        if matches!(path.try_exists(), Ok(false)) {
-            let reason = format!("there is no file {}", path.display());
-            return Err(Error::usage(reason).with_remedy("check its name and folder"));
-        }
-        Self::file(path)
-    }
-
-    /// The same, or `None` where nothing is there.
-    ///
-    /// # Errors
-    /// If the system or the store refuses, or a file there is no regular one.
-    pub fn find(path: &Path, storage: Option<&Storage>) -> Result<Option<Self>> {
-        if let Some(storage) = storage.filter(|_| Address::is_url_path(path)) {
-            let address = Address::parse(&path.to_string_lossy())?;
-            return Ok(storage.look_for(&address)?.map(Self::from));
-        }
-        let refused = |error| Error::io("read", path, error);
-        match small_file::open(path) {
-            Ok(file) => {
-                let found = file.metadata().map_err(refused)?;
-                Ok(Some(Self::of_file(path, found.len())))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(refused(error)),
-        }
+        Location::of(path)?.read(storage)
     }
 
     /// A file of this machine.
@@ -120,7 +91,7 @@ impl Readable {
         Ok(Self::of_file(path, found.len()))
     }
 
-    fn of_file(path: &Path, len: u64) -> Self {
+    pub(super) fn of_file(path: &Path, len: u64) -> Self {
         Self {
             name: path.display().to_string(),
             bytes: Arc::new(FileBytes::new(path, len)),
@@ -221,7 +192,7 @@ impl Bytes for FileBytes {
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
         let mut name = self.path.clone().into_os_string();
         name.push(ending);
-        Readable::find(&PathBuf::from(name), None)
+        Location::Local(name.into()).find(None)
     }
 }
 
@@ -297,8 +268,8 @@ mod tests {
             file.bytes.read_at(0, &mut part).unwrap();
             assert_eq!(&part, b"anoth");
         }
-        let missing = Readable::find(&other, None).unwrap();
-        assert!(missing.is_none() && Readable::find(folder.path(), None).is_err());
+        let missing = Location::Local(other).find(None).unwrap();
+        assert!(missing.is_none() && Location::of(folder.path()).unwrap().find(None).is_err());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Files, object stores and web addresses, listed, read and written alike.
 //!
 //! ```text
-//!  Readable, Bytes ── content that can be read anywhere: a file, an object, an address
-//!  Address ── s3://, gs://, az://, https://, hf://datasets/…
+//!  Location ── where a file or a folder lies: a path of this machine, or an Address (s3://, https://, hf://datasets/…)
+//!      ├─ read ──► Readable, Bytes ── content that can be read from any offset
+//!      └─ folder ──► SharedFolder ── files that are put once: list, read, put, lock (LocalFolder, ObjectFolder)
 //!  Storage ── an object store: list, read, put if absent, remove     (feature `cloud`)
 //!      └─ object_store knows the stores' languages and signatures; requests go through the Hub client's connections
 //! ```
@@ -26,8 +27,10 @@ mod body;
 mod bytes;
 #[cfg(feature = "cloud")]
 mod failure;
+mod folder;
 #[cfg(feature = "cloud")]
 mod list;
+mod location;
 mod option;
 #[cfg(feature = "cloud")]
 mod read;
@@ -51,8 +54,12 @@ pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
 pub use address::{Address, Scheme};
 pub use bytes::{Bytes, Readable};
 pub use bytes::{FileBytes, no_fault_of_data};
+pub use folder::{
+    Content, Entry, FolderLock, LocalFolder, ObjectFolder, SharedFolder, remove_folder,
+};
 #[cfg(feature = "cloud")]
 pub use list::Object;
+pub use location::Location;
 pub use option::StorageOption;
 #[cfg(feature = "cloud")]
 pub use read::{ObjectFile, ObjectReader};

@@ -8,7 +8,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::source::Source;
 use crate::formats::input::{self as format, InputFormat};
 use embedctl_common::error::{Error, Result};
-use embedctl_storage::{Address, Storage};
+use embedctl_storage::{Address, Location, Storage};
 
 /// The sources that `inputs` name, in order; standard input where they name none. A folder is all files in it and in folders below, sorted by
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
@@ -90,12 +90,9 @@ pub fn resolve(
 ) -> Result<Vec<Source>> {
     let mut resolved = Vec::with_capacity(sources.len());
     for source in sources {
-        match source.path().filter(|path| Address::is_url_path(path)) {
-            None => resolved.push(source),
-            Some(path) => {
-                let address = Address::parse(&path.to_string_lossy())?;
-                resolved.extend(objects(&address, format, storage)?);
-            }
+        match source.path().map(Location::of).transpose()? {
+            Some(Location::Remote(address)) => resolved.extend(objects(&address, format, storage)?),
+            _ => resolved.push(source),
         }
     }
     Ok(resolved)

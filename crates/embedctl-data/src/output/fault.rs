@@ -1,10 +1,11 @@
 //! The system's refusals while writing, as errors that say what to do.
 
 use std::error::Error as StdError;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 
 use embedctl_common::error::{Error, io_errors};
+use embedctl_common::remedies::with_remedy;
 
 /// The error for a failed write to `path`; a closed pipe stays a closed pipe.
 #[must_use]
@@ -14,22 +15,6 @@ pub fn write_error(path: &Path, error: io::Error) -> Error {
         Err(error) => error,
     };
     Error::io("write to", path, with_remedy(error))
-}
-
-/// Adds what helps, where something does.
-#[must_use]
-pub fn with_remedy(error: io::Error) -> io::Error {
-    let advice = match error.kind() {
-        ErrorKind::StorageFull => "No space left on device; free some, or write to another disk",
-        ErrorKind::QuotaExceeded => {
-            "the disk quota is used up; free some space, or write to another disk"
-        }
-        ErrorKind::FileTooLarge => {
-            "the file would be larger than this file system or `ulimit -f` allows"
-        }
-        _ => return error,
-    };
-    io::Error::new(error.kind(), advice)
 }
 
 /// The error for what an encoder of `format` reports: the system's refusal, or a bug.
@@ -55,6 +40,8 @@ pub fn io_cause(error: &(dyn StdError + 'static)) -> Option<io::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::*;
     use ::parquet::errors::ParquetError;
     use arrow::error::ArrowError;

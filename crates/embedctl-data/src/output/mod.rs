@@ -2,7 +2,7 @@
 //!
 //! A writer is created before any work, so that a bad path fails at once; it writes beside the final
 //! name and renames at the end, so that the name never holds half a result. Files that belong together
-//! get their names together (`publish`), and the provenance holds the hashes by which a reader can tell
+//! get their names together (`embedctl_common::atomic`), and the provenance holds the hashes by which a reader can tell
 //! that they do.
 
 mod calibration;
@@ -16,15 +16,14 @@ pub(crate) mod options;
 mod overlap;
 pub(crate) mod place;
 pub mod proof;
-mod publish;
 pub(crate) mod quantize;
 pub(crate) mod read;
 pub mod rejects;
 mod remote;
+mod run_files;
 pub(crate) mod sidecar;
 pub(crate) mod table;
 pub(crate) mod target;
-pub(crate) mod temporary;
 pub(crate) mod writer;
 
 pub use crate::formats::output::{Compression, OutputFormat, RowTexts};
@@ -35,8 +34,8 @@ pub use overlap::refuse_overlap;
 pub use proof::{SelfHashed, prove};
 pub use quantize::{Dtype, Ranges};
 pub use read::{Aside, ChosenVectors, StoredVector, TakeVector, read_vectors};
+pub use run_files::RunFiles;
 pub use sidecar::{PROVENANCE, ROWS};
-pub use temporary::RunFiles;
 pub use writer::{Finish, VectorWriter};
 
 use self::encoding::VectorEncoding;

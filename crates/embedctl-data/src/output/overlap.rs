@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::options::{Destination, OutputOptions};
 use super::place::{Identity, OutputPlace};
-use super::sidecar::{former_sidecars, sidecar_path};
+use super::sidecar::SIDECARS;
+use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{CALIBRATION, REUSE, SetBy};
 
@@ -56,8 +57,10 @@ pub fn refuse_overlap<'a>(
             let place = OutputPlace::find(&output.destination, OutputPlace::OUTPUT)?;
             if let Some(path) = place.file() {
                 let sidecars = output.resolved_format()?.sidecars();
-                let own: Vec<_> = sidecars.iter().map(|it| sidecar_path(path, it)).collect();
-                let former = former_sidecars(path).filter(|it| output.force && !own.contains(it));
+                let own: Vec<_> = sidecars.iter().map(|it| with_ending(path, it)).collect();
+                let former = SIDECARS
+                    .of(path)
+                    .filter(|it| output.force && !own.contains(it));
                 for sidecar in own.iter().cloned().chain(former) {
                     let what = format!("{}, which -o writes or replaces,", sidecar.display());
                     add(what, Identity::of_path(&sidecar))?;
@@ -68,7 +71,7 @@ pub fn refuse_overlap<'a>(
     if let Some(path) = reuse {
         folders.push((REUSE.into(), path));
         // The output may take its place.
-        let files = former_sidecars(path).chain([path.to_path_buf()]);
+        let files = SIDECARS.of(path).chain([path.to_path_buf()]);
         for file in files {
             let what = format!("{}, read for {REUSE}", file.display());
             let _ = add(what, Identity::of_path(&file));

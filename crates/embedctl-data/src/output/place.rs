@@ -7,9 +7,10 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
+use embedctl_common::atomic::{file_number, parent};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::SetBy;
-use embedctl_storage::Address;
+use embedctl_storage::{Address, Location};
 
 /// Links followed at most, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -108,8 +109,7 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
     if path.as_os_str().is_empty() {
         return Err(Error::usage(format!("{option} is empty")).with_remedy("name a file, or `-`"));
     }
-    if Address::is_url_path(path) {
-        let address = Address::parse(&path.to_string_lossy())?;
+    if let Location::Remote(address) = Location::of(path)? {
         return match address.is_prefix() {
             true => Err(Error::usage(format!(
                 "{option} {address}: name an object in it"
@@ -166,14 +166,6 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
         return Err(folder());
     }
     Ok(PlaceKind::File { path: resolved })
-}
-
-/// The folder of a path; the current one for a bare name.
-pub(super) fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 #[cfg(unix)]
@@ -239,13 +231,16 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of_path(path: &Path) -> Self {
-        if Address::is_url_path(path) {
-            // However it is spelled; what is no address is refused elsewhere.
-            let address = Address::parse(&path.to_string_lossy());
-            return Self {
-                path: address.ok().map(|it| it.to_string().into()),
-                inode: None,
-            };
+        match Location::of(path) {
+            Ok(Location::Local(_)) => {}
+            // However it is spelled.
+            Ok(Location::Remote(address)) => {
+                return Self {
+                    path: Some(address.to_string().into()),
+                    inode: None,
+                };
+            }
+            Err(_) => return Self::default(), // refused elsewhere
         }
         match follow(path) {
             Ok(Followed::Path(resolved)) => {
@@ -258,7 +253,7 @@ impl Identity {
                     path: folder
                         .zip(resolved.file_name())
                         .map(|(folder, name)| folder.join(name)),
-                    inode: metadata.as_ref().and_then(inode),
+                    inode: metadata.as_ref().and_then(file_number),
                 }
             }
             #[cfg(unix)]
@@ -290,7 +285,7 @@ impl Identity {
             inode: metadata
                 .filter(fs::Metadata::is_file)
                 .as_ref()
-                .and_then(inode),
+                .and_then(file_number),
         }
     }
 
@@ -305,16 +300,4 @@ impl Identity {
         (self.path.is_some() && self.path == other.path)
             || (self.inode.is_some() && self.inode == other.inode)
     }
-}
-
-#[cfg(unix)]
-#[allow(clippy::unnecessary_wraps)] // elsewhere there is none
-fn inode(metadata: &fs::Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn inode(_: &fs::Metadata) -> Option<(u64, u64)> {
-    None
 }

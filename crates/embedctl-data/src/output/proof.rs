@@ -19,7 +19,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::options::OutputFormat;
-use super::sidecar::{PROVENANCE, ROWS, sidecar_path};
+use super::sidecar::{PROVENANCE, ROWS};
+use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, ErrorKind, Result, io_errors};
 use embedctl_common::hash::{self, Hash};
 use embedctl_storage::Readable;
@@ -232,7 +233,7 @@ pub fn compare(
     let mut found = Vec::new();
     for (name, expected) in made[HASHES].as_object().into_iter().flatten() {
         let beside = |ending| -> Result<_> {
-            let path = sidecar_path(file.path(), ending);
+            let path = with_ending(file.path(), ending);
             Ok((Some(path), file.bytes.beside(ending)?))
         };
         let (path, place) = match name.as_str() {

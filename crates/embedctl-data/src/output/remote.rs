@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use super::temporary::RunFiles;
+use super::run_files::RunFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::remedies;
 use embedctl_storage::{Address, ObjectWriter, Storage};

@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use embedctl_common::atomic::Sidecars;
 
 /// Ending of the file that holds a run's provenance.
 pub const PROVENANCE: &str = ".json";
@@ -13,22 +15,15 @@ pub const ROWS: &str = ".rows.jsonl";
 /// A sidecar that is larger than this was not written as provenance.
 const MAX_PROVENANCE: u64 = 1 << 20;
 
-/// `path` with `ending` after it: `out.npy` and `.json` make `out.npy.json`.
-pub fn sidecar_path(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
-}
-
-/// Sidecars that an earlier run has written beside `main`, whatever its format.
-pub(crate) fn former_sidecars(main: &Path) -> impl Iterator<Item = PathBuf> {
-    let paths = [PROVENANCE, ROWS].map(|ending| sidecar_path(main, ending));
-    paths.into_iter().filter(|path| is_sidecar(path))
-}
+/// The sidecars of every format.
+pub(crate) const SIDECARS: Sidecars = Sidecars {
+    endings: &[PROVENANCE, ROWS],
+    is_own: is_sidecar,
+};
 
 /// Whether a file beside a replaced output was written by an earlier run, by its beginning: somebody's
 /// own `data.parquet.json` is none of ours.
-pub(crate) fn is_sidecar(path: &Path) -> bool {
+fn is_sidecar(path: &Path) -> bool {
     let plain = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     let Some(file) = plain.then(|| File::open(path).ok()).flatten() else {
         return false;

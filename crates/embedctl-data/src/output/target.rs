@@ -4,16 +4,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::fault::{with_remedy, write_error};
+use super::fault::write_error;
 use super::handle;
-use super::place::{OutputPlace, PlaceKind, parent};
+use super::place::{OutputPlace, PlaceKind};
 use super::proof;
-use super::publish;
 use super::remote::Remote;
-use super::sidecar::{self, sidecar_path};
-use super::temporary::{RunFiles, Temporary, remove_abandoned};
+use super::run_files::RunFiles;
+use super::sidecar::{self, SIDECARS};
+use embedctl_common::atomic::{AtomicFile, AtomicSet, parent, remove_abandoned, with_ending};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::remedies;
+use embedctl_common::remedies::{self, with_remedy};
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
@@ -39,18 +39,8 @@ enum Sink {
 
 #[derive(Debug)]
 struct Beside {
-    path: PathBuf,
-    main: Temporary,
-    sidecars: Vec<(Temporary, PathBuf)>,
-}
-
-impl Beside {
-    /// Its files with their names, the main one last.
-    fn files(&self) -> impl Iterator<Item = (&Temporary, &Path)> {
-        let sidecars = self.sidecars.iter();
-        let sidecars = sidecars.map(|(file, path)| (file, path.as_path()));
-        sidecars.chain([(&self.main, self.path.as_path())])
-    }
+    main: AtomicFile,
+    sidecars: Vec<AtomicFile>,
 }
 
 impl Target {
@@ -87,14 +77,13 @@ impl Target {
                 Sink::Remote(Remote::create(address, force, sidecars, files)?)
             }
             PlaceKind::File { path } => {
-                publish::recover(path, files);
+                AtomicSet::recover(path, &files.pending, SIDECARS);
                 clear_abandoned(path, sidecars, files);
                 check_free(path, sidecars, force, place)?;
-                let main = Temporary::create(path, files).map_err(|error| {
+                let main = AtomicFile::create(path, &files.pending).map_err(|error| {
                     Error::io("create a file in", parent(path), with_remedy(error))
                 })?;
                 Sink::Beside(Beside {
-                    path: path.clone(),
                     main,
                     sidecars: Vec::new(),
                 })
@@ -143,14 +132,12 @@ impl Target {
         let Sink::Beside(beside) = &mut self.sink else {
             return Ok(None);
         };
-        let path = sidecar_path(&beside.path, ending);
-        let mut temporary = Temporary::create(&path, beside.main.run())
+        let path = with_ending(beside.main.name(), ending);
+        let sidecar = AtomicFile::create(&path, beside.main.pending())
             .map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let file = temporary
-            .file()
-            .try_clone()
-            .map_err(|error| Error::io("create", &path, error))?;
-        beside.sidecars.push((temporary, path.clone()));
+        let file =
+            (sidecar.file().try_clone()).map_err(|error| Error::io("create", &path, error))?;
+        beside.sidecars.push(sidecar);
         Ok(Some(Sidecar { path, file }))
     }
 
@@ -180,7 +167,7 @@ impl Target {
     pub fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let written = match &mut self.sink {
             Sink::Beside(beside) => {
-                let file = beside.main.file();
+                let mut file = beside.main.file();
                 file.seek(SeekFrom::Start(offset))
                     .and_then(|_| file.write_all(bytes))
             }
@@ -205,17 +192,19 @@ impl Target {
         if let Some(Sink::Remote(remote)) = rejects.as_deref_mut().map(|it| &mut it.sink) {
             remote.finish()?;
         }
-        let files: Vec<(&Temporary, &Path)> = rejects
-            .as_deref()
-            .into_iter()
-            .chain([&*self])
-            .filter_map(|target| match &target.sink {
-                Sink::Beside(beside) => Some(beside.files()),
-                _ => None,
-            })
-            .flatten()
-            .collect();
-        publish::publish(&files, self.force)?;
+        let targets = rejects.as_deref().into_iter().chain([&*self]);
+        let beside = targets.filter_map(|target| match &target.sink {
+            Sink::Beside(beside) => Some(beside),
+            _ => None,
+        });
+        let set = AtomicSet {
+            files: beside
+                .flat_map(|beside| beside.sidecars.iter().chain([&beside.main]))
+                .collect(),
+            replace: self.force,
+            sidecars: SIDECARS,
+        };
+        set.publish()?;
         match &mut self.sink {
             Sink::Remote(remote) => remote.finish(),
             _ => Ok(()),
@@ -285,7 +274,7 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) 
             .with_remedy(remedies::taken()));
     }
     for ending in sidecars {
-        let sidecar = sidecar_path(path, ending);
+        let sidecar = with_ending(path, ending);
         match fs::symlink_metadata(&sidecar) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(Error::usage(format!(
@@ -312,14 +301,14 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) 
 
 /// Removes what stopped runs have left of this output, and says so.
 fn clear_abandoned(path: &Path, sidecars: &[&str], files: &RunFiles) {
-    let sidecars = sidecars.iter().map(|ending| sidecar_path(path, ending));
+    let sidecars = sidecars.iter().map(|ending| with_ending(path, ending));
     let removed = [path.to_path_buf()].into_iter().chain(sidecars);
     let (count, bytes) = removed
         .map(|path| remove_abandoned(&path))
         .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     if count > 0 {
         let these = if count == 1 { "file" } else { "files" };
-        files.note(format!(
+        files.pending.note(format!(
             "removed {count} temporary {these} ({bytes} bytes) that stopped runs had left of {}",
             path.display()
         ));

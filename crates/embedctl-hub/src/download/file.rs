@@ -11,14 +11,14 @@ use crate::fetch::{self, FetchedContent, difference};
 use crate::files;
 use crate::id::is_path;
 use crate::listing::{self, HubFile};
-use crate::local::Folder;
+use crate::local::ModelFolder;
 use crate::offline;
-use crate::store::Store;
+use crate::store::CachedRepository;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::threads::locked;
 
-use super::{Download, DownloadTarget};
+use super::{Download, KeptIn};
 
 impl Download<'_> {
     /// Brings one file here, unless it is, and verifies it.
@@ -43,8 +43,8 @@ impl Download<'_> {
             listing.0.insert(path.to_owned(), remote.clone());
         }
         let file = match &self.place {
-            DownloadTarget::Cache(store) => self.get_into_cache(store, path, &remote)?,
-            DownloadTarget::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
+            KeptIn::Cache(store) => self.get_into_cache(store, path, &remote)?,
+            KeptIn::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
         };
         if let Some(locked) = &self.wanted.locked {
             locked.verify(&self.name, &file)?;
@@ -60,7 +60,7 @@ impl Download<'_> {
 
     fn get_into_cache(
         &self,
-        store: &Store,
+        store: &CachedRepository,
         path: &str,
         remote: &HubFile,
     ) -> Result<DownloadedFile> {
@@ -97,7 +97,7 @@ impl Download<'_> {
 
     fn get_into_folder(
         &self,
-        folder: &Folder,
+        folder: &ModelFolder,
         path: &str,
         remote: &HubFile,
     ) -> Result<DownloadedFile> {
@@ -133,7 +133,7 @@ impl Download<'_> {
     /// without it, the others would be taken for another model.
     fn verified_in_folder(
         &self,
-        folder: &Folder,
+        folder: &ModelFolder,
         place: &Path,
         path: &str,
         remote: &HubFile,
@@ -173,7 +173,7 @@ impl Download<'_> {
     /// What the cache holds need not be fetched again.
     fn copied_from_cache(
         &self,
-        folder: &Folder,
+        folder: &ModelFolder,
         path: &str,
         remote: &HubFile,
         place: &Path,

@@ -10,11 +10,11 @@ use std::sync::Mutex;
 use super::client::{Client, with_client};
 use super::list::data_of;
 use super::listing::Listing;
-use super::local::Folder;
+use super::local::ModelFolder;
 use super::lockfile::{LARGEST, LockedModel};
 use super::revision::Revision;
 use super::select::{self as selection, FileSelection, MODULES, ModuleFolders};
-use super::store::Store;
+use super::store::CachedRepository;
 use super::{Downloaded, DownloadedFile, HubSettings, Transfer, Wanted, not_cached, offline};
 use crate::onnx_file::OnnxChoice;
 use embedctl_common::cancel::CancelToken;
@@ -42,9 +42,9 @@ pub fn download(
 }
 
 /// Where the files go.
-enum DownloadTarget {
-    Cache(Store),
-    Folder(Folder),
+enum KeptIn {
+    Cache(CachedRepository),
+    Folder(ModelFolder),
 }
 
 /// A download at work: the commit and its files are known.
@@ -54,8 +54,8 @@ struct Download<'a> {
     transfer: &'a dyn Transfer,
     /// The model as messages name it.
     name: String,
-    store: Store,
-    place: DownloadTarget,
+    store: CachedRepository,
+    place: KeptIn,
     commit: String,
     // Grows where the Hub's list has no sizes and hashes, and they are asked for one by one.
     // Only whole entries are ever put in.
@@ -67,7 +67,7 @@ struct Download<'a> {
 impl<'a> Download<'a> {
     fn new(client: &'a Client<'a>, wanted: &'a Wanted, transfer: &'a dyn Transfer) -> Result<Self> {
         let settings = client.settings();
-        let store = Store::new(&settings.cache, &wanted.model.repository);
+        let store = CachedRepository::new(&settings.cache, &wanted.model.repository);
         let Revision {
             commit,
             listing,
@@ -77,7 +77,7 @@ impl<'a> Download<'a> {
             Some(folder) => {
                 let coming = |path: &str| listing.contains(path);
                 let model = &wanted.model;
-                DownloadTarget::Folder(Folder::open(
+                KeptIn::Folder(ModelFolder::open(
                     folder,
                     model,
                     coming,
@@ -85,7 +85,7 @@ impl<'a> Download<'a> {
                     transfer,
                 )?)
             }
-            None => DownloadTarget::Cache(store.clone()),
+            None => KeptIn::Cache(store.clone()),
         };
         Ok(Self {
             client,
@@ -235,12 +235,12 @@ impl<'a> Download<'a> {
                 || blob().is_some_and(|blob| blob.is_file())
         };
         match &self.place {
-            DownloadTarget::Folder(folder) => {
+            KeptIn::Folder(folder) => {
                 folder.staged(path).is_file()
                     || folder.place(path).is_ok_and(|place| place.is_file())
                     || in_cache()
             }
-            DownloadTarget::Cache(_) => in_cache(),
+            KeptIn::Cache(_) => in_cache(),
         }
     }
 
@@ -252,12 +252,12 @@ impl<'a> Download<'a> {
         selection: &FileSelection,
     ) -> Result<PathBuf> {
         match &self.place {
-            DownloadTarget::Folder(folder) => {
+            KeptIn::Folder(folder) => {
                 let onnx = selection.onnx.as_deref();
                 folder.finish(&self.wanted.model, &self.commit, onnx, files)?;
                 Ok(folder.path().to_path_buf())
             }
-            DownloadTarget::Cache(store) => {
+            KeptIn::Cache(store) => {
                 let weights: Vec<&str> = selection.weights().collect();
                 let mut order: Vec<&DownloadedFile> = files.values().collect();
                 order.sort_by_key(|file| weights.iter().position(|path| *path == file.path));
@@ -281,7 +281,7 @@ impl<'a> Download<'a> {
 
     /// Lets later runs find what a lock file has brought, under the name that was asked for then. A branch
     /// that already stands for something is not moved.
-    fn remember_lock(&self, store: &Store, locked: &LockedModel) -> Result<()> {
+    fn remember_lock(&self, store: &CachedRepository, locked: &LockedModel) -> Result<()> {
         // The lock was made from the Hub's whole list.
         if !locked.files.iter().any(|file| file.path == MODULES) {
             store.put_absent(&self.commit, MODULES)?;

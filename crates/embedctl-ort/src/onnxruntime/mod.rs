@@ -16,7 +16,6 @@ mod proof;
 mod session;
 mod settings;
 mod source;
-mod temporary;
 mod weights;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +42,9 @@ use embedctl_model::Model;
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
+
+/// How the names of temporary folders begin.
+const FOLDER_PREFIX: &str = "embedctl-weights-";
 
 /// Tokens of a row while a device's budget is measured: a paragraph.
 const TYPICAL_LENGTH: usize = 64;

@@ -12,11 +12,11 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use super::session::OrtWorker;
-use super::temporary::TemporaryFolder;
 use crate::engine::{Placed, Provider, Worker};
 use crate::runtime::placement::{
     self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
 };
+use embedctl_common::atomic::ScratchFolder;
 use embedctl_common::error::{Cause, with_causes};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use embedctl_common::threads::locked;
@@ -32,13 +32,13 @@ const LENGTH: usize = 32;
 
 /// A profile that is being written into a folder of its own, which goes with this value.
 pub(super) struct Profiling {
-    folder: TemporaryFolder,
+    folder: ScratchFolder,
 }
 
 impl Profiling {
     /// Has the session that `builder` makes write a profile from its start on.
     pub(super) fn start(builder: SessionBuilder) -> Result<(SessionBuilder, Self), String> {
-        let folder = TemporaryFolder::new()
+        let folder = ScratchFolder::new(super::FOLDER_PREFIX)
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
         let builder = builder
             .with_profiling(folder.path().join("profile"))

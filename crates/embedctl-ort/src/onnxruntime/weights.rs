@@ -28,7 +28,7 @@ use ort::value::DynValue;
 use prost::Message;
 
 use super::source::load;
-use super::temporary::TemporaryFolder;
+use embedctl_common::atomic::ScratchFolder;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_common::threads::spawn_scoped;
@@ -73,7 +73,7 @@ impl SharedSessions {
         count: usize,
         cancel: &CancelToken,
     ) -> Result<Self, String> {
-        let folder = TemporaryFolder::new()
+        let folder = ScratchFolder::new(super::FOLDER_PREFIX)
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
         builder()
             .and_then(|builder| write_optimized(builder, onnx, folder.path(), cancel))

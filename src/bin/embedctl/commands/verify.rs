@@ -8,7 +8,7 @@ use embedctl::input::RecordReader;
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
 use embedctl::reference::{self, Comparison};
-use embedctl::storage::{Readable, Storage};
+use embedctl::storage::{Location, Readable, Storage};
 use serde_json::json;
 
 use super::{embed, stores};
@@ -81,7 +81,7 @@ pub fn run(
 fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, CommandFailure> {
     for ending in ["jsonl", "txt"] {
         let path = vectors.with_extension(ending);
-        if Readable::find(&path, storage)?.is_some() {
+        if Location::of(&path)?.find(storage)?.is_some() {
             return Ok(path);
         }
     }

@@ -21,8 +21,8 @@ use embedctl::locked;
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::{BatchDone, Counts, Progress};
 use embedctl::stage::StageWatch;
+use embedctl_common::atomic::{AtomicFile, PendingFiles};
 use serde_json::{Map, Value};
-use tempfile::Builder;
 
 use crate::args::NumberArgs;
 use crate::exit::ExitCode;
@@ -248,19 +248,9 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other("it is there and is no regular file"));
     }
-    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let prefix = format!(".{}-", name.to_string_lossy());
-    let mut builder = Builder::new();
-    // No name that a collector of metrics looks for.
-    builder.prefix(&prefix).suffix(".tmp");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut beside = builder.tempfile_in(folder)?;
-    beside.write_all(content)?;
-    beside.persist(path).map_err(|kept| kept.error)?;
-    Ok(())
+    // Not waited for: the disk may be slow, and the next numbers come soon. Its hidden name is none that a collector of
+    // metrics looks for.
+    let file = AtomicFile::create(path, &PendingFiles::default())?;
+    file.file().write_all(content)?;
+    file.replace()
 }

@@ -9,7 +9,6 @@ mod formats;
 mod ipc;
 mod parquet;
 mod publishing;
-mod stopped;
 #[cfg(unix)]
 mod streams;
 pub(super) mod support;

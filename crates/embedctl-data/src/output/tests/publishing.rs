@@ -246,6 +246,29 @@ fn the_temporary_files_of_a_run_are_its_own() {
 }
 
 #[test]
+fn an_output_and_its_rejects_appear_together() {
+    for (name, taken) in NAMES.iter().flat_map(|name| [(name, false), (name, true)]) {
+        let folder = tempfile::tempdir().unwrap();
+        let files = RunFiles::new();
+        let mut writer = writer_of(&options(&at(&folder, name)), &files).unwrap();
+        let rejects = RejectsWriter::create(&at(&folder, "rejects"), false, &files).unwrap();
+        writer.write(id_rows(0, 3, 2)).unwrap();
+        if taken {
+            fs::write(at(&folder, "rejects"), "theirs").unwrap();
+        }
+        let finished = finish_with(writer, Some(rejects));
+        assert_eq!(at(&folder, name).exists(), !taken);
+        match finished {
+            Ok(()) => assert_eq!(fs::read(at(&folder, "rejects")).unwrap(), b""),
+            Err(error) => {
+                assert!(taken && error.kind() == ErrorKind::Unpublished);
+                assert_eq!(fs::read(at(&folder, "rejects")).unwrap(), b"theirs");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_a_killed_run_left_goes_and_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let left = at(

@@ -1,154 +1,23 @@
-//! Where a job keeps its parts: few operations, so that a disk, an object store and a faulty disk of the
-//! tests are all a job needs to know.
-//!
-//! Everything that a job does durably goes through [`Storage::put`], which never replaces: of two runs that
-//! put the same name one wins and the other learns it. A job is right under any order of failures if it is
-//! right when any one call fails, which the tests do to every call in turn.
+//! A folder of this machine.
 
-use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use walkdir::{DirEntry, WalkDir};
 
-use super::names;
-use crate::error::{Error, Place, Result};
-use crate::folder::name_in;
-use crate::output::fault::with_remedy;
-
-/// Something complete, to be put under a name.
-#[derive(Debug, Clone, Copy)]
-pub enum Content<'a> {
-    /// Bytes that can be made again from what else is there: not waited for.
-    Bytes(&'a [u8]),
-    /// Bytes that must be on the disk before anything that is put later.
-    Durable(&'a [u8]),
-    /// A file in the scratch folder, already on the disk; it is moved.
-    File(&'a Path),
-}
-
-/// A name in a storage, and how much it holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name, without the folder.
-    pub name: String,
-    /// Bytes.
-    pub size: u64,
-    /// Changes whenever the content does: an object's etag; of a file its times and number. `None`: nobody knows.
-    pub version: Option<String>,
-}
-
-/// A place for files that are put once and never changed. Names are relative, with `/` between.
-pub trait Storage: Send + Sync + fmt::Debug {
-    /// Where `name` is, for messages.
-    fn place(&self, name: &str) -> Place;
-
-    /// Puts `content` under `name`, whole or not at all; `false` where something stands there already, which
-    /// stays.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn put(&self, name: &str, content: Content<'_>) -> Result<bool>;
-
-    /// The files of a folder (empty: the top), sorted; none where there is no such folder.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn list(&self, folder: &str) -> Result<Vec<Entry>>;
-
-    /// The version ([`Entry::version`]) of a file that was put, or was found to be the same; `None` where nobody knows.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn version(&self, name: &str) -> Result<Option<String>>;
-
-    /// A file below the top that readers of the whole would take for a part, or its folder: in one whose name begins
-    /// with neither `_` nor `.`, nor does its own.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn stray(&self) -> Result<Option<String>> {
-        Ok(None)
-    }
-
-    /// What stands under `name`; `None` where nothing does.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
-
-    /// Removes `name`; it may be gone already.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn remove(&self, name: &str) -> Result<()>;
-
-    /// A file of this machine that holds what stands under `name`.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn file(&self, name: &str) -> Result<PathBuf>;
-
-    /// The file of [`Storage::file`] is not needed any more: a copy may go.
-    fn release(&self, name: &str) {
-        let _ = name;
-    }
-
-    /// An empty folder of this machine for files on their way, of the holder of that lock alone; whatever an
-    /// earlier holder has left in it is removed.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn scratch(&self, lock: &str) -> Result<PathBuf>;
-
-    /// Locks `name` against other processes until the guard is dropped or the process ends; `None` where
-    /// another one holds it. A storage without locks gives a guard of nothing: there [`Storage::put`] alone
-    /// decides who wins.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn lock(&self, name: &str) -> Result<Option<Guard>>;
-}
-
-/// A lock, held.
-#[derive(Debug)]
-pub struct Guard {
-    _file: Option<File>,
-    scratch: Option<PathBuf>,
-    is_exclusive: bool,
-}
-
-impl Guard {
-    /// A guard of nothing.
-    #[must_use]
-    pub fn none() -> Self {
-        Self {
-            _file: None,
-            scratch: None,
-            is_exclusive: false,
-        }
-    }
-
-    /// Whether nobody else is at work while it is held. One of a storage without locks keeps nobody out.
-    #[must_use]
-    pub fn is_exclusive(&self) -> bool {
-        self.is_exclusive
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(scratch) = &self.scratch {
-            let _ = fs::remove_dir_all(scratch);
-        }
-    }
-}
+use super::{Content, Entry, FolderLock, SharedFolder};
+use embedctl_common::atomic::{
+    AtomicFile, FileLock, PendingFiles, give_name, parent, random, sync_folder,
+};
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::folder::name_in;
+use embedctl_common::remedies::with_remedy;
 
 /// A folder of this machine.
 #[derive(Debug, Clone)]
-pub struct Local {
+pub struct LocalFolder {
     root: PathBuf,
     /// Where files are made, once a lock is held: what a kill leaves there, the next holder removes.
     scratch: Arc<OnceLock<PathBuf>>,
@@ -156,7 +25,7 @@ pub struct Local {
     has_locks: bool,
 }
 
-impl Local {
+impl LocalFolder {
     /// The folder `root`, which need not exist yet.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
@@ -168,8 +37,8 @@ impl Local {
     }
 
     /// As on a file system without locks.
-    #[cfg(test)]
-    pub(super) fn without_locks(root: impl Into<PathBuf>) -> Self {
+    #[must_use]
+    pub fn without_locks(root: impl Into<PathBuf>) -> Self {
         Self {
             has_locks: false,
             ..Self::new(root)
@@ -211,24 +80,15 @@ impl Local {
 
     /// Writes `bytes` aside and gives them the name `path`.
     fn put_bytes(&self, path: &Path, bytes: &[u8], durable: bool) -> io::Result<bool> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let prefix = format!(".{name}.");
-        let mut builder = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // As any new file has them: the umask takes its share.
-            builder.permissions(fs::Permissions::from_mode(0o666));
-        }
+        let folder = parent(path);
         let aside = self.scratch.get().map_or(folder, PathBuf::as_path);
         fs::create_dir_all(aside)?;
-        let mut file = builder.prefix(&prefix).suffix(".tmp").tempfile_in(aside)?;
-        file.write_all(bytes)?;
+        let file = AtomicFile::create_in(aside, path, &PendingFiles::default())?;
+        file.file().write_all(bytes)?;
         if durable {
-            file.as_file().sync_all()?;
+            file.sync()?;
         }
-        let put = give_name(file.path(), path)?;
+        let put = file.put_new()?;
         if durable && put {
             sync_folder(folder)?;
         }
@@ -236,7 +96,7 @@ impl Local {
     }
 }
 
-impl Storage for Local {
+impl SharedFolder for LocalFolder {
     fn place(&self, name: &str) -> Place {
         Place::file(self.path(name).display().to_string())
     }
@@ -249,7 +109,7 @@ impl Storage for Local {
             Content::Durable(bytes) => self.put_bytes(&path, bytes, true),
             Content::File(file) => give_name(file, &path).and_then(|put| {
                 let _ = fs::remove_file(file);
-                sync_folder(path.parent().unwrap_or(Path::new("."))).map(|()| put)
+                sync_folder(parent(&path)).map(|()| put)
             }),
         };
         put.map_err(|error| Error::io("write to", &path, with_remedy(error)))
@@ -336,25 +196,27 @@ impl Storage for Local {
         Ok(path)
     }
 
-    fn lock(&self, name: &str) -> Result<Option<Guard>> {
+    fn lock(&self, name: &str) -> Result<Option<FolderLock>> {
         let path = self.path(name);
         Self::make_folder(&path)?;
         let mut options = File::options();
         let file = options.read(true).append(true).create(true).open(&path);
         let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let is_exclusive = match file.try_lock() {
-            Err(TryLockError::WouldBlock) if self.has_locks => return Ok(None),
-            Ok(()) => self.has_locks,
-            Err(_) => false, // this file system has no locks
+        let lock = match self.has_locks {
+            true => match FileLock::try_take(file) {
+                None => return Ok(None),
+                lock => lock.filter(FileLock::is_exclusive),
+            },
+            false => None,
         };
+        let is_exclusive = lock.is_some();
         let scratch = self.scratch.get_or_init(|| match is_exclusive {
             true => self.scratch_path(name),
-            false => self.scratch_path(&format!("{name}.{}", names::run())),
+            false => self.scratch_path(&format!("{name}.{:016x}", random())),
         });
-        Ok(Some(Guard {
-            _file: Some(file),
+        Ok(Some(FolderLock {
+            lock,
             scratch: Some(scratch.clone()),
-            is_exclusive,
         }))
     }
 }
@@ -385,41 +247,13 @@ fn version_of(metadata: &fs::Metadata) -> Option<String> {
 }
 
 /// Removes a folder with all that is in it; it may be gone already.
-pub(super) fn remove_folder(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// If the system refuses.
+pub fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, error)),
         _ => Ok(()),
-    }
-}
-
-/// Gives a complete file a name that nothing has; `false` where something has it.
-fn give_name(file: &Path, name: &Path) -> io::Result<bool> {
-    // Of the portable calls, only a hard link refuses to overwrite.
-    match fs::hard_link(file, name) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(error),
-        // No hard links here (FAT, some network shares): look, then rename.
-        Err(_) if fs::symlink_metadata(name).is_ok() => Ok(false),
-        Err(_) => fs::rename(file, name).map(|()| true),
-    }
-}
-
-/// Waits until the names in a folder are on the disk.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    match File::open(folder)?.sync_all() {
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::InvalidInput | ErrorKind::Unsupported
-            ) =>
-        {
-            Ok(())
-        }
-        result => result,
     }
 }
 
@@ -430,7 +264,7 @@ mod tests {
     #[test]
     fn a_name_is_given_once() {
         let folder = tempfile::tempdir().unwrap();
-        let storage = Local::new(folder.path().join("out"));
+        let storage = LocalFolder::new(folder.path().join("out"));
         assert!(storage.list("").unwrap().is_empty());
         for (content, put) in [(&b"one"[..], true), (b"two", false)] {
             assert_eq!(storage.put("a/x", Content::Bytes(content)).unwrap(), put);
@@ -458,7 +292,7 @@ mod tests {
     #[test]
     fn a_lock_is_held_once_and_its_scratch_goes_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let storage = Local::new(folder.path());
+        let storage = LocalFolder::new(folder.path());
         let held = storage.lock("lock").unwrap().unwrap();
         assert!(storage.lock("lock").unwrap().is_none());
         let scratch = storage.scratch("lock").unwrap();

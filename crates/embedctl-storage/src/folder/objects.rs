@@ -1,5 +1,5 @@
-//! A job's parts on an object store. Each is put by one conditional request, so that of two runs one wins; what is on
-//! its way lies on this machine.
+//! A folder on an object store. Each file is put by one conditional request, so that of two runs one wins; files on
+//! their way lie on this machine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,37 +9,37 @@ use std::sync::{Mutex, OnceLock};
 
 use tempfile::TempDir;
 
-use super::storage::{Content, Entry, Guard, Storage};
-use crate::error::{Error, Place, Result};
-use crate::storage::{self, Address, Child, Written};
-use crate::threads::locked;
+use super::{Content, Entry, FolderLock, SharedFolder};
+use crate::{Address, Child, Readable, Storage, Written};
+use embedctl_common::error::{Error, Place, Result};
+use embedctl_common::threads::locked;
 
-/// Bytes of a file of a job's own at most: a part is about 128 MiB.
+/// Bytes of a file at most: a part is about 128 MiB.
 const LARGEST: u64 = 4 << 30;
 
 /// The objects below an address.
-pub struct Objects {
-    storage: storage::Storage,
+pub struct ObjectFolder {
+    storage: Storage,
     /// With a slash at the end.
     base: Address,
     /// The same, once the run was interrupted.
-    after: OnceLock<storage::Storage>,
+    after: OnceLock<Storage>,
     /// What the store called what was put.
     etags: Mutex<HashMap<String, String>>,
     /// What was fetched, and what is on its way.
     here: Mutex<Option<TempDir>>,
 }
 
-impl fmt::Debug for Objects {
+impl fmt::Debug for ObjectFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Objects({})", self.base)
+        write!(f, "ObjectFolder({})", self.base)
     }
 }
 
-impl Objects {
+impl ObjectFolder {
     /// The objects below `base`, of which there need be none yet.
     #[must_use]
-    pub fn new(storage: storage::Storage, base: &Address) -> Self {
+    pub fn new(storage: Storage, base: &Address) -> Self {
         let key = base.key().trim_end_matches('/');
         let slash = if key.is_empty() { "" } else { "/" };
         Self {
@@ -55,7 +55,7 @@ impl Objects {
         self.base.with_key(format!("{}{name}", self.base.key()))
     }
 
-    /// A folder of this machine, which goes with the job.
+    /// A folder of this machine, which goes with this value.
     fn folder(&self, name: &str) -> Result<PathBuf> {
         let mut here = locked(&self.here);
         let failed = |error| Error::io("create a folder in", std::env::temp_dir(), error);
@@ -69,7 +69,7 @@ impl Objects {
     }
 }
 
-impl Storage for Objects {
+impl SharedFolder for ObjectFolder {
     fn place(&self, name: &str) -> Place {
         Place::file(self.at(name).to_string())
     }
@@ -158,6 +158,10 @@ impl Storage for Objects {
         Ok(path)
     }
 
+    fn open(&self, name: &str) -> Result<Readable> {
+        Ok(self.storage.look(&self.at(name))?.into())
+    }
+
     fn release(&self, name: &str) {
         if let Ok(folder) = self.folder("fetched") {
             let _ = fs::remove_file(folder.join(name.replace('/', "_")));
@@ -172,8 +176,8 @@ impl Storage for Objects {
         Ok(folder)
     }
 
-    fn lock(&self, _: &str) -> Result<Option<Guard>> {
-        Ok(Some(Guard::none()))
+    fn lock(&self, _: &str) -> Result<Option<FolderLock>> {
+        Ok(Some(FolderLock::none()))
     }
 }
 
@@ -183,7 +187,7 @@ fn bare(etag: &str) -> String {
 }
 
 /// Whether that is what an object holds: as which it was written then.
-fn holds(storage: &storage::Storage, at: &Address, bytes: &[u8]) -> Result<Option<Written>> {
+fn holds(storage: &Storage, at: &Address, bytes: &[u8]) -> Result<Option<Written>> {
     match storage.look_for(at)? {
         Some(object) if object.size() == bytes.len() as u64 => {
             let etag = object.etag().map(bare);

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::member::{Member, Name, Refusal, inode};
-use super::step;
-use crate::output::place::parent;
-use crate::output::sidecar::{former_sidecars, sidecar_path};
-use crate::output::temporary::{self, Temporary, beside, sync_folder};
+use super::Sidecars;
+use super::member::{Member, Name, Refusal};
+use crate::atomic::disk::{inode, parent, sync_folder};
+use crate::atomic::file::AtomicFile;
+use crate::atomic::names::{beside, random, with_ending};
+use crate::atomic::step;
 
 /// Which file gets which name.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,18 +19,20 @@ pub(super) struct Plan {
     replace: bool,
     /// The last one is the main file.
     pub(super) files: Vec<Member>,
+    #[serde(skip)]
+    sidecars: Sidecars,
 }
 
 impl Plan {
-    pub(super) fn new(files: &[(&Temporary, &Path)], replace: bool) -> Self {
-        let (_, main) = files.last().expect("a set has a main file");
-        let mark = format!("unpublished-{:08x}", temporary::random() >> 32);
+    pub(super) fn new(files: &[&AtomicFile], replace: bool, sidecars: Sidecars) -> Self {
+        let main = files.last().expect("a set has a main file").name();
+        let mark = format!("unpublished-{:08x}", random() >> 32);
         let main_kept = with_mark(main, &mark);
         let member = |new: Option<&Path>, name: &Path| {
             let ending = name.as_os_str().as_encoded_bytes();
             let ending = ending.strip_prefix(main.as_os_str().as_encoded_bytes());
             let kept = match ending.and_then(|ending| std::str::from_utf8(ending).ok()) {
-                Some(ending) => sidecar_path(&main_kept, ending),
+                Some(ending) => with_ending(&main_kept, ending),
                 None => with_mark(name, &mark),
             };
             Member {
@@ -41,15 +44,17 @@ impl Plan {
             }
         };
         let replaced = replace && fs::symlink_metadata(main).is_ok();
-        let former = former_sidecars(main)
-            .filter(|path| replaced && !files.iter().any(|(_, name)| name == path))
+        let former = sidecars.of(main);
+        let former = former
+            .filter(|path| replaced && !files.iter().any(|file| file.name() == path))
             .map(|path| member(None, &path));
         let new = files
             .iter()
-            .map(|(file, name)| member(Some(file.path()), name));
+            .map(|file| member(Some(file.path()), file.name()));
         Self {
             replace,
             files: former.chain(new).collect(),
+            sidecars,
         }
     }
 
@@ -68,10 +73,11 @@ impl Plan {
     }
 
     /// As it was before [`Plan::relative`]; `None` if this is no plan for `main`.
-    pub(super) fn absolute(&self, main: &Path) -> Option<Self> {
+    pub(super) fn absolute(&self, main: &Path, sidecars: Sidecars) -> Option<Self> {
         let last = self.files.last()?;
         (last.name.path().file_name() == main.file_name() && last.new.is_some()).then_some(())?;
-        self.each(|name| Some(Name::new(main.with_file_name(name.path()))))
+        let plan = self.each(|name| Some(Name::new(main.with_file_name(name.path()))))?;
+        Some(Self { sidecars, ..plan })
     }
 
     fn each(&self, change: impl Fn(&Name) -> Option<Name>) -> Option<Self> {
@@ -90,6 +96,7 @@ impl Plan {
         Some(Self {
             replace: self.replace,
             files: self.files.iter().map(member).collect::<Option<_>>()?,
+            sidecars: self.sidecars,
         })
     }
 
@@ -113,7 +120,8 @@ impl Plan {
             file.look().map_err(file.refusal())?;
         }
         for file in others {
-            file.clear_name(self.replace).map_err(file.refusal())?;
+            file.clear_name(self.replace, self.sidecars)
+                .map_err(file.refusal())?;
         }
         main.replace(self.replace, !others.is_empty())
             .map_err(main.refusal())?;
@@ -122,7 +130,7 @@ impl Plan {
             file.take_name().map_err(file.refusal())?;
         }
         for file in &self.files {
-            sync_folder(parent(file.name.path()));
+            let _ = sync_folder(parent(file.name.path()));
         }
         for file in &self.files {
             let _ = step::remove_file(file.old.path());
@@ -161,7 +169,7 @@ impl Plan {
                 let _ = step::rename(file.old.path(), file.name.path());
             }
         }
-        sync_folder(parent(name));
+        let _ = sync_folder(parent(name));
         !self.leaves_old()
     }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::step;
-use crate::output::sidecar::is_sidecar;
+use super::Sidecars;
+use crate::atomic::disk::{give_name, inode};
+use crate::atomic::step;
 
 /// A file of the set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -97,10 +98,10 @@ impl Member {
     }
 
     /// Puts aside what stands under the name of a sidecar.
-    pub(super) fn clear_name(&self, replace: bool) -> io::Result<()> {
+    pub(super) fn clear_name(&self, replace: bool, sidecars: Sidecars) -> io::Result<()> {
         let (name, old) = (self.name.path(), self.old.path());
         let former = self.new.is_none();
-        if self.has_name() || (former && !is_sidecar(name)) || !self.is_taken(replace)? {
+        if self.has_name() || (former && !(sidecars.is_own)(name)) || !self.is_taken(replace)? {
             return Ok(());
         }
         match self.old.exists() {
@@ -141,16 +142,12 @@ impl Member {
         let Some(new) = self.waiting() else {
             return Ok(());
         };
-        let name = self.name.path();
-        // Of the portable calls, only a hard link refuses to overwrite.
-        match step::hard_link(new, name) {
-            Ok(()) => {}
-            // A stopped run came as far as this.
-            Err(_) if self.has_name() => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(appeared()),
-            // No hard links here (FAT, some network shares): look, then rename.
-            Err(_) if self.name.exists() => return Err(appeared()),
-            Err(_) => return self.rename(new),
+        match give_name(new, self.name.path()) {
+            Ok(true) => {}
+            // A stopped run came as far as this, or the answer was lost.
+            _ if self.has_name() => {}
+            Ok(false) => return Err(appeared()),
+            Err(error) => return Err(error),
         }
         // The result stands; a second name for it that stays is no reason to fail.
         let _ = step::remove_file(new);
@@ -185,19 +182,4 @@ fn appeared() -> io::Error {
         ErrorKind::AlreadyExists,
         "something else appeared under that name during the run",
     )
-}
-
-/// By which a file is known under any of its names.
-pub(super) fn inode(path: &Path) -> Option<u64> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = fs::symlink_metadata(path).ok()?;
-        Some(metadata.ino())
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        None
-    }
 }

@@ -6,60 +6,78 @@ use std::fs::{self, File};
 use std::io::Result;
 use std::path::Path;
 
-use tempfile::TempDir;
+use tempfile::{Builder, TempDir};
 
-use embedctl_common::private_folder;
-use embedctl_common::small_file;
+use super::disk::is_at;
+use super::lock::FileLock;
+use crate::small_file;
 
-const PREFIX: &str = "embedctl-weights-";
 const LOCK: &str = "lock";
 
-/// A folder for this user alone, below the system's folder for temporary files.
-pub(super) struct TemporaryFolder {
+/// Makes a folder below `parent` that nobody else may look into, and that goes with its value.
+///
+/// # Errors
+/// If the system refuses.
+pub fn private_folder(prefix: &str, parent: &Path) -> Result<TempDir> {
+    let mut builder = Builder::new();
+    builder.prefix(prefix);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir_in(parent)
+}
+
+/// A private folder below the system's folder for temporary files, locked for as long as it is in use.
+#[derive(Debug)]
+pub struct ScratchFolder {
     // Fields are dropped in this order: an open file would keep the folder on Windows.
-    /// Locked for as long as the folder is in use.
-    _lock: File,
+    _lock: FileLock,
     folder: TempDir,
 }
 
-impl TemporaryFolder {
-    /// Makes a folder.
-    pub(super) fn new() -> Result<Self> {
-        Self::below(&std::env::temp_dir())
+impl ScratchFolder {
+    /// Makes a folder whose name begins with `prefix`, and removes those of killed processes.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn new(prefix: &str) -> Result<Self> {
+        Self::below(&std::env::temp_dir(), prefix)
     }
 
-    fn below(parent: &Path) -> Result<Self> {
-        remove_abandoned(parent);
-        let folder = create(parent)?;
-        let lock = File::create(folder.path().join(LOCK))?;
-        lock.lock()?;
-        Ok(Self {
-            _lock: lock,
-            folder,
-        })
+    fn below(parent: &Path, prefix: &str) -> Result<Self> {
+        remove_abandoned(parent, prefix);
+        loop {
+            let folder = private_folder(prefix, parent)?;
+            let path = folder.path().join(LOCK);
+            let lock = File::create(&path)?;
+            // Another process may take it for abandoned until it is locked.
+            let lock = FileLock::try_take(lock).filter(|lock| is_at(lock.file(), &path));
+            if let Some(lock) = lock {
+                return Ok(Self {
+                    _lock: lock,
+                    folder,
+                });
+            }
+        }
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    #[must_use]
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-fn create(parent: &Path) -> Result<TempDir> {
-    private_folder::make(PREFIX, parent)
-}
-
 /// Removes folders whose processes are gone: their locks are free.
-fn remove_abandoned(parent: &Path) {
+fn remove_abandoned(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+        if !entry.file_name().to_string_lossy().starts_with(prefix) {
             continue;
         }
         let path = entry.path();
         // Other users may put anything under such a name into the shared folder: only this user's own folders are used.
         if is_own_folder(&path)
             && let Ok(lock) = small_file::open(&path.join(LOCK))
-            && lock.try_lock().is_ok()
+            && FileLock::try_take(lock).is_some_and(|lock| lock.is_exclusive())
         {
             let _ = fs::remove_dir_all(&path);
         }
@@ -86,10 +104,16 @@ fn is_own_folder(path: &Path) -> bool {
 mod tests {
     use super::*;
 
+    const PREFIX: &str = "embedctl-weights-";
+
+    fn below(parent: &TempDir) -> ScratchFolder {
+        ScratchFolder::below(parent.path(), PREFIX).unwrap()
+    }
+
     #[test]
     fn a_folder_goes_with_its_value() {
         let parent = TempDir::new().unwrap();
-        let folder = TemporaryFolder::below(parent.path()).unwrap();
+        let folder = below(&parent);
         let path = folder.path().to_path_buf();
         fs::write(path.join("weights.bin"), "0").unwrap();
         #[cfg(unix)]
@@ -105,13 +129,13 @@ mod tests {
     #[test]
     fn abandoned_folders_are_removed_and_live_ones_left_alone() {
         let parent = TempDir::new().unwrap();
-        let live = TemporaryFolder::below(parent.path()).unwrap();
-        let abandoned = create(parent.path()).unwrap().keep();
+        let live = below(&parent);
+        let abandoned = private_folder(PREFIX, parent.path()).unwrap().keep();
         fs::write(abandoned.join(LOCK), "").unwrap();
         let foreign = parent.path().join("somebody-elses");
         fs::create_dir(&foreign).unwrap();
         fs::write(foreign.join(LOCK), "").unwrap();
-        let other = TemporaryFolder::below(parent.path()).unwrap();
+        let other = below(&parent);
         assert!(live.path().exists() && other.path().exists());
         assert!(!abandoned.exists());
         assert!(foreign.exists());
@@ -128,16 +152,16 @@ mod tests {
             // SAFETY: a C string that outlives the call.
             assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         };
-        let with_pipe = create(parent.path()).unwrap().keep();
+        let with_pipe = private_folder(PREFIX, parent.path()).unwrap().keep();
         pipe(&with_pipe.join(LOCK));
         pipe(&parent.path().join(format!("{PREFIX}2-0")));
-        let open = create(parent.path()).unwrap().keep();
+        let open = private_folder(PREFIX, parent.path()).unwrap().keep();
         fs::write(open.join(LOCK), "").unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         let elsewhere = TempDir::new().unwrap();
         fs::write(elsewhere.path().join(LOCK), "").unwrap();
         symlink(elsewhere.path(), parent.path().join(format!("{PREFIX}3-0"))).unwrap();
-        let folder = TemporaryFolder::below(parent.path()).unwrap();
+        let folder = below(&parent);
         assert!(folder.path().exists() && with_pipe.exists() && open.exists());
         assert!(elsewhere.path().join(LOCK).exists());
     }

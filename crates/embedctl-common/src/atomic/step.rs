@@ -29,7 +29,7 @@ use faults::step;
 
 /// Steps that fail, or end the process, in tests.
 #[cfg(test)]
-pub(in crate::output) mod faults {
+pub(super) mod faults {
     use std::cell::Cell;
     use std::io;
 

@@ -1,14 +1,17 @@
-//! A plan's file: locked while the plan is carried out, and by it whoever comes next completes or undoes it.
+//! A plan's file, locked while the plan is carried out. The next run completes or undoes a plan that it finds unlocked.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::Sidecars;
 use super::member::Refusal;
 use super::plan::Plan;
-use crate::output::place::parent;
-use crate::output::temporary::{self, Locked, RunFiles, is_at, lock, open_plain, sync_folder};
+use crate::atomic::disk::{is_at, open_plain, parent, sync, sync_folder};
+use crate::atomic::lock::FileLock;
+use crate::atomic::names::prefix;
+use crate::atomic::pending::PendingFiles;
 
 /// A plan is some paths; what is larger is none.
 const MAX_PLAN: u64 = 1 << 20;
@@ -23,22 +26,27 @@ const UNDO: &[u8] = b"\nundo\n";
 /// A plan's file, locked; removed when dropped.
 pub(super) struct Journal {
     path: PathBuf,
-    file: Option<File>,
+    lock: Option<FileLock>,
 }
 
 impl Journal {
     /// No file yet.
     pub(super) fn none(main: &Path) -> Self {
-        let prefix = temporary::prefix(main.file_name().unwrap_or_default());
+        let prefix = prefix(main.file_name().unwrap_or_default());
         Self {
             path: main.with_file_name(format!("{prefix}publishing")),
-            file: None,
+            lock: None,
         }
     }
 
     /// Creates the file; waits for other runs that publish under this name, and finishes what stopped ones
     /// have left.
-    pub(super) fn begin(&mut self, main: &Path, run: &RunFiles) -> io::Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        main: &Path,
+        pending: &PendingFiles,
+        sidecars: Sidecars,
+    ) -> io::Result<()> {
         let started = Instant::now();
         loop {
             let mut options = OpenOptions::new();
@@ -49,12 +57,15 @@ impl Journal {
                 .open(&self.path)
             {
                 Ok(file) => {
-                    if lock(&file) != Locked::Elsewhere && is_at(&file, &self.path) {
-                        self.file = Some(file);
+                    let lock = FileLock::try_take(file);
+                    self.lock = lock.filter(|lock| is_at(lock.file(), &self.path));
+                    if self.lock.is_some() {
                         return Ok(());
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::recover(main, run),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    Self::recover(main, pending, sidecars);
+                }
                 Err(error) => return Err(error),
             }
             if started.elapsed() > PATIENCE {
@@ -72,10 +83,10 @@ impl Journal {
     }
 
     /// Completes, or undoes, what a run has left that was stopped while it published `main`.
-    pub(super) fn recover(main: &Path, run: &RunFiles) {
-        // Somebody who holds it is at work.
+    pub(super) fn recover(main: &Path, pending: &PendingFiles, sidecars: Sidecars) {
+        // A process that holds it is at work.
         if let Some(journal) = Self::abandoned(main) {
-            journal.finish(main, run);
+            journal.finish(main, pending, sidecars);
         }
     }
 
@@ -93,17 +104,18 @@ impl Journal {
                 return None;
             }
         }
-        (lock(&file) == Locked::Here && is_at(&file, &path)).then_some(())?;
-        let file = Some(file);
-        Some(Self { path, file })
+        let lock = FileLock::try_take(file).filter(FileLock::is_exclusive);
+        let lock = Some(lock.filter(|lock| is_at(lock.file(), &path))?);
+        Some(Self { path, lock })
     }
 
     /// Puts a plan onto the disk; where none was begun there is nothing to write.
-    pub(super) fn write(&mut self, plan: &Plan) -> io::Result<()> {
-        if let Some(file) = &mut self.file {
-            file.write_all(&serde_json::to_vec(&plan.relative())?)?;
-            temporary::sync(file)?;
-            sync_folder(parent(&self.path));
+    pub(super) fn write(&self, plan: &Plan) -> io::Result<()> {
+        if let Some(lock) = &self.lock {
+            let text = serde_json::to_vec(&plan.relative())?;
+            lock.file().write_all(&text)?;
+            sync(lock.file())?;
+            let _ = sync_folder(parent(&self.path));
         }
         Ok(())
     }
@@ -112,7 +124,7 @@ impl Journal {
     pub(super) fn carry_out(&mut self, plan: &Plan) -> Result<(), Refusal> {
         plan.carry_out()?;
         if plan.leaves_old() {
-            self.file = None;
+            self.lock = None;
         }
         Ok(())
     }
@@ -120,14 +132,14 @@ impl Journal {
     /// Undoes a plan that was refused; what could not be put back is said with the refusal, and left to a
     /// later run.
     pub(super) fn undo(&mut self, plan: &Plan, refusal: io::Error) -> io::Error {
-        if let Some(file) = &mut self.file {
+        if let Some(lock) = &self.lock {
             // Without the mark a later run would try to complete the set, which is no worse.
-            let _ = file.write_all(UNDO).and_then(|()| temporary::sync(file));
+            let _ = (lock.file().write_all(UNDO)).and_then(|()| sync(lock.file()));
         }
         if plan.undo() {
             return refusal;
         }
-        self.file = None;
+        self.lock = None;
         let text = format!(
             "{refusal}; what stood there could not all be put back, which the next run to this output does \
              as {} says",
@@ -137,18 +149,18 @@ impl Journal {
     }
 
     /// Carries a stopped run's plan out, or undoes it.
-    fn finish(mut self, main: &Path, run: &RunFiles) {
+    fn finish(mut self, main: &Path, pending: &PendingFiles, sidecars: Sidecars) {
         let mut text = Vec::new();
         let read = self
-            .file
+            .lock
             .as_ref()
-            .map(|file| file.take(MAX_PLAN).read_to_end(&mut text));
+            .map(|lock| lock.file().take(MAX_PLAN).read_to_end(&mut text));
         let undo = text.ends_with(UNDO);
         let text = text.strip_suffix(UNDO).unwrap_or(&text);
         // One that was not written to its end was not begun.
         let Some(plan) = read
             .and_then(|_| serde_json::from_slice::<Plan>(text).ok())
-            .and_then(|plan| plan.absolute(main))
+            .and_then(|plan| plan.absolute(main, sidecars))
         else {
             return;
         };
@@ -160,7 +172,7 @@ impl Journal {
             "an earlier run was stopped while it gave its output the name {}",
             main.display()
         );
-        run.note(match carried_out {
+        pending.note(match carried_out {
             Ok(()) => format!("{what}; this is done now"),
             Err((path, error)) => {
                 let refusal = self.undo(&plan, error);
@@ -174,9 +186,9 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if self.file.is_some() {
+        if self.lock.is_some() {
             let _ = fs::remove_file(&self.path);
-            sync_folder(parent(&self.path));
+            let _ = sync_folder(parent(&self.path));
         }
     }
 }

@@ -1,0 +1,51 @@
+//! What a run writes with: its list of files, and the object stores.
+
+use std::sync::{Arc, OnceLock};
+
+use embedctl_common::atomic::PendingFiles;
+use embedctl_common::error::{Error, Result};
+use embedctl_storage::Storage;
+
+/// The files that one run has begun and not yet published, and the stores that it may write to. Clones share both.
+#[derive(Debug, Clone, Default)]
+pub struct RunFiles {
+    pub(super) pending: PendingFiles,
+    storage: Arc<OnceLock<Storage>>,
+}
+
+impl RunFiles {
+    /// No files yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes every file that the run has begun to write and not published, for an exit that runs no destructors
+    /// ([`PendingFiles::remove`]).
+    pub fn remove(&self) {
+        self.pending.remove();
+    }
+
+    /// Notes about files of earlier runs, for the user; each is told once.
+    #[must_use]
+    pub fn take_notes(&self) -> Vec<String> {
+        self.pending.take_notes()
+    }
+
+    /// Lets the run write to object stores. What it has begun there is aborted when its writers are dropped; an
+    /// exit that runs no destructors leaves parts that nobody sees.
+    pub fn use_storage(&self, storage: Storage) {
+        let _ = self.storage.set(storage);
+    }
+
+    /// The stores that it may write to.
+    ///
+    /// # Errors
+    /// If none were given.
+    pub fn storage(&self) -> Result<Storage> {
+        self.storage.get().cloned().ok_or_else(|| {
+            Error::usage("object stores were not opened")
+                .with_remedy("give them to the run (RunFiles::use_storage)")
+        })
+    }
+}
