@@ -8,7 +8,7 @@ use arrow::datatypes::*;
 use arrow::error::ArrowError;
 use arrow::util::display::FormatOptions;
 
-/// Says what takes a type's place; `None` for those that stay.
+/// The type that replaces another; `None` for types that stay.
 pub(crate) type Replace = fn(&DataType) -> Option<DataType>;
 
 /// A dictionary's values in its place.
@@ -29,7 +29,7 @@ pub(crate) fn wide_keys(kind: &DataType) -> Option<DataType> {
     }
 }
 
-/// Of times that Parquet has no type for, and that other readers would take for numbers, the nearest that it has:
+/// The nearest type of Parquet's for times that it has none for, and that other readers would take for numbers:
 /// milliseconds for seconds, days for milliseconds that stand for days.
 pub(crate) fn parquet_times(kind: &DataType) -> Option<DataType> {
     match kind {

@@ -30,7 +30,7 @@ named! {
     }
 }
 
-/// What is fixed of an input format.
+/// The constants of an input format.
 pub(crate) struct InputFacts {
     /// Endings of its files, in lower case.
     pub endings: &'static [&'static str],
@@ -45,7 +45,7 @@ pub(crate) struct InputFacts {
 }
 
 impl InputFacts {
-    /// What holds where a format says nothing else; it must say its endings and its line.
+    /// The values of a format that sets no others; every format sets its endings and its line.
     pub(crate) const DEFAULT: Self = Self {
         endings: &[],
         about: "",
@@ -57,7 +57,7 @@ impl InputFacts {
 
 /// An input format: its facts, and how a source is read.
 pub(crate) trait InputSpec: Sync {
-    /// What is fixed of it.
+    /// Its constants.
     fn facts(&self) -> InputFacts;
 
     /// Opens a source, and gives the window's columns their types where the format has some. `None`: of many streams,

@@ -1,4 +1,4 @@
-//! Formats of outputs: their names and endings, what they can hold, the writer of each, and how it is read back.
+//! Output formats: names, endings and abilities, the writer of each, and the way it is read back.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum OutputFormat {
     Npy,
     /// One JSON object per line.
     Jsonl(Compression),
-    /// What PostgreSQL's `COPY … WITH (FORMAT binary)` reads, with vectors in pgvector's types.
+    /// The input of PostgreSQL's `COPY … WITH (FORMAT binary)`, with vectors in pgvector's types.
     Pgcopy,
     /// Rows and width as u32, then float32 values: DiskANN's, cuVS' and usearch's.
     Fbin,
@@ -54,7 +54,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// What vectors are in a format.
+/// The form of vectors in a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VectorShape {
     /// Columns of Arrow's lists.
@@ -79,7 +79,7 @@ pub enum RowTexts {
 /// Name of the hash of a provenance that stands beside its output.
 pub(crate) const SIDECAR_HASH: &str = "provenance";
 
-/// What a writer is begun with, beside its target and its vectors.
+/// Further settings of a new writer, beside its target and its vectors.
 pub(crate) struct Beginning {
     /// Names of the sources.
     pub names: SourceNames,
@@ -87,13 +87,13 @@ pub(crate) struct Beginning {
     pub streams: bool,
 }
 
-/// What is fixed of an output format.
+/// The constants of an output format.
 pub(crate) struct OutputFacts {
     /// Endings of its files, without the first dot; the first is its name.
     pub endings: &'static [&'static str],
     /// One line for people who choose between formats.
     pub about: &'static str,
-    /// What its vectors are.
+    /// The form of its vectors.
     pub shape: VectorShape,
     /// Whether people can read it on a screen.
     pub is_text: bool,
@@ -110,7 +110,7 @@ pub(crate) struct OutputFacts {
 }
 
 impl OutputFacts {
-    /// What holds where a format says nothing else; it must say its endings, its line and its hashes.
+    /// The values of a format that sets no others; every format sets its endings, its line and its hashes.
     pub(crate) const DEFAULT: Self = Self {
         endings: &[],
         about: "",
@@ -126,7 +126,7 @@ impl OutputFacts {
 
 /// An output format: its facts, how it is written, and how it is read back.
 pub(crate) trait OutputSpec: Sync {
-    /// What is fixed of it.
+    /// Its constants.
     fn facts(&self) -> OutputFacts;
 
     /// Begins an output.
@@ -168,7 +168,7 @@ pub(crate) trait OutputSpec: Sync {
         Ok(None)
     }
 
-    /// What the hash of that name in a file's provenance is over; all of its bytes unless the format divides them.
+    /// The bytes that the hash of that name in a file's provenance covers: all of them unless the format divides them.
     ///
     /// # Errors
     /// If the file cannot be read, or begins otherwise.

@@ -1,4 +1,4 @@
-//! The system's refusals while writing, as errors that say what to do.
+//! Errors of the system while writing, with remedies.
 
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ pub fn write_error(path: &Path, error: io::Error) -> Error {
     Error::io("write to", path, with_remedy(error))
 }
 
-/// Adds what helps, where something does.
+/// Adds a remedy, if there is one.
 #[must_use]
 pub fn with_remedy(error: io::Error) -> io::Error {
     let advice = match error.kind() {
@@ -32,7 +32,7 @@ pub fn with_remedy(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), advice)
 }
 
-/// The error for what an encoder of `format` reports: the system's refusal, or a bug.
+/// The error for a failure of an encoder of `format`: an error of the system, or a bug.
 pub(crate) fn encoding_error(path: &Path, format: &str, error: &(dyn StdError + 'static)) -> Error {
     if let Some(own) = Error::behind(error) {
         return own;

@@ -1,4 +1,4 @@
-//! Writing vectors, and reading them back; what is particular to a format is in [`crate::formats`].
+//! Writing vectors, and reading them back. [`crate::formats`] has the particulars of each format.
 //!
 //! A writer is created before any work, so that a bad path fails at once; it writes beside the final
 //! name and renames at the end, so that the name never holds half a result. Files that belong together
@@ -49,7 +49,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
 
 impl OutputOptions {
-    /// Whether somebody may read the output while it is written: a pipe, a terminal, a device.
+    /// Whether the output can be read while it is written: a pipe, a terminal, a device.
     ///
     /// # Errors
     /// If it is a folder, or lies in none.
@@ -83,7 +83,7 @@ pub fn create(
 }
 
 /// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
-/// were asked for, if any were. What is made for that is removed again; pipes and devices are not touched.
+/// were asked for, if any were. Files made for the check are removed again; pipes and devices are not touched.
 ///
 /// # Errors
 /// As [`create`].

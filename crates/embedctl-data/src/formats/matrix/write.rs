@@ -61,7 +61,7 @@ impl MatrixWriter {
         Ok(writer)
     }
 
-    /// What comes before the values: as long for any number of rows.
+    /// The header: of the same length for any number of rows.
     fn header(&self) -> Result<Vec<u8>> {
         let width = self.encoding.columns()[0].width;
         if self.is_npy {

@@ -136,7 +136,7 @@ impl VectorWriter for ParquetWriter {
 
 impl Drop for ParquetWriter {
     fn drop(&mut self) {
-        // The encoder's buffer writes its rest when it is dropped; nobody wants it.
+        // The encoder's buffer writes its rest when it is dropped, and the output is given up.
         if let Some(writer) = &mut self.writer {
             writer.inner_mut().get_mut().abandon();
         }
