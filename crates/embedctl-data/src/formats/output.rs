@@ -56,7 +56,7 @@ pub enum Compression {
 
 /// The form of vectors in a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VectorShape {
+pub enum VectorShape {
     /// Columns of Arrow's lists.
     Lists,
     /// Fields of rows.
@@ -79,8 +79,10 @@ pub enum RowTexts {
 /// Name of the hash of a provenance that stands beside its output.
 pub(crate) const SIDECAR_HASH: &str = "provenance";
 
-/// Further settings of a new writer, beside its target and its vectors.
+/// The parts of a new writer.
 pub(crate) struct Beginning {
+    pub target: Target,
+    pub encoding: VectorEncoding,
     /// Names of the sources.
     pub names: SourceNames,
     /// Whether the caller begins and ends stream after stream.
@@ -88,7 +90,8 @@ pub(crate) struct Beginning {
 }
 
 /// The constants of an output format.
-pub(crate) struct OutputFacts {
+#[derive(Debug)]
+pub struct OutputFacts {
     /// Endings of its files, without the first dot; the first is its name.
     pub endings: &'static [&'static str],
     /// One line for people who choose between formats.
@@ -133,12 +136,7 @@ pub(crate) trait OutputSpec: Sync {
     ///
     /// # Errors
     /// If the format cannot hold such vectors, or the system refuses.
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        beginning: Beginning,
-    ) -> Result<Box<dyn VectorWriter>>;
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>>;
 
     /// The provenance of an output, which stands beside it unless the format has a place for it; `None` where there is
     /// none, or none that can be read.
@@ -209,7 +207,9 @@ impl OutputFormat {
         }
     }
 
-    pub(crate) fn facts(self) -> OutputFacts {
+    /// Its constants.
+    #[must_use]
+    pub fn facts(self) -> OutputFacts {
         self.spec().facts()
     }
 
@@ -242,28 +242,10 @@ impl OutputFormat {
         self.facts().endings[0]
     }
 
-    /// One line for people who choose between formats.
-    #[must_use]
-    pub fn about(self) -> &'static str {
-        self.facts().about
-    }
-
     /// Endings of the files that stand beside a file of this format.
     #[must_use]
     pub fn sidecars(self) -> &'static [&'static str] {
         self.facts().sidecars
-    }
-
-    /// Names of the hashes in its provenance that cover the file and those beside it; that of its vectors first.
-    #[must_use]
-    pub fn hashes(self) -> &'static [&'static str] {
-        self.facts().hashes
-    }
-
-    /// Where the texts of its rows can be read.
-    #[must_use]
-    pub fn row_texts(self) -> RowTexts {
-        self.facts().row_texts
     }
 
     /// Whether it is one matrix, which has neither names nor nulls.

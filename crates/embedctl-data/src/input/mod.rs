@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-pub use crate::formats::input::InputFormat;
+pub use crate::formats::input::{InputFacts, InputFormat};
 pub use fields::{IdType, Keep, KeepType};
 pub use list::{expand, resolve};
 pub use options::{

@@ -27,7 +27,7 @@ pub(crate) mod target;
 pub(crate) mod temporary;
 pub(crate) mod writer;
 
-pub use crate::formats::output::{Compression, OutputFormat, RowTexts};
+pub use crate::formats::output::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
 pub use calibration::Calibration;
 pub use made::provenance;
 pub use options::{Destination, EMBEDDING, OutputOptions, VectorType};
@@ -42,7 +42,7 @@ pub use writer::{Finish, VectorWriter};
 use self::encoding::VectorEncoding;
 use self::place::OutputPlace;
 use self::target::Target;
-use crate::formats::output::{Beginning, VectorShape};
+use crate::formats::output::Beginning;
 use crate::record::SourceNames;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
@@ -77,9 +77,12 @@ pub fn create(
     let (format, place) = plan(options, dimensions, names.len(), columns)?;
     let encoding = VectorEncoding::new(options, dimensions)?;
     let target = Target::create(&place, options.force, format.sidecars(), files)?;
-    let streams = options.streams;
-    let beginning = Beginning { names, streams };
-    format.spec().create(target, encoding, beginning)
+    format.spec().create(Beginning {
+        target,
+        encoding,
+        names,
+        streams: options.streams,
+    })
 }
 
 /// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
