@@ -86,7 +86,7 @@ impl VectorWriter for ParquetWriter {
             return Ok(());
         }
         let batch = self.table.batch(rows)?;
-        let batch = retype::batch(&batch, retype::parquet_times).map_err(|error| {
+        let batch = retype::batch_for_parquet(&batch).map_err(|error| {
             Error::usage(format!("{KEEP}: Parquet: {error}")).with_remedy("choose -f arrow")
         })?;
         let shown = self.shown.clone();
