@@ -277,7 +277,7 @@ impl Old {
         };
         let field = self.text.as_ref().ok_or_else(|| without(None))?;
         let file = self.open_part(part)?;
-        let (file, format) = match self.format.row_texts() {
+        let (file, format) = match self.format.facts().row_texts {
             RowTexts::In(format) => (file, Some(format)),
             // Its ending says what it is.
             RowTexts::Beside => {

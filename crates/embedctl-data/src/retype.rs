@@ -8,7 +8,7 @@ use arrow::datatypes::*;
 use arrow::error::ArrowError;
 use arrow::util::display::FormatOptions;
 
-/// Says what takes a type's place; `None` for those that stay.
+/// The type that replaces another; `None` for types that stay.
 pub(crate) type Replace = fn(&DataType) -> Option<DataType>;
 
 /// A dictionary's values in its place.
@@ -29,7 +29,7 @@ pub(crate) fn wide_keys(kind: &DataType) -> Option<DataType> {
     }
 }
 
-/// Of times that Parquet has no type for, and that other readers would take for numbers, the nearest that it has:
+/// The nearest type of Parquet's for times that it has none for, and that other readers would take for numbers:
 /// milliseconds for seconds, days for milliseconds that stand for days.
 pub(crate) fn parquet_times(kind: &DataType) -> Option<DataType> {
     match kind {
@@ -43,9 +43,28 @@ pub(crate) fn parquet_times(kind: &DataType) -> Option<DataType> {
     }
 }
 
+/// `Date64` as a timestamp, also from a dictionary.
+fn timestamp_for_date64(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Millisecond, None)),
+        DataType::Dictionary(_, values) => timestamp_for_date64(values),
+        _ => None,
+    }
+}
+
 /// The rows in the types of [`schema`].
 pub(crate) fn batch(batch: &RecordBatch, replace: Replace) -> Result<RecordBatch, ArrowError> {
-    let schema = schema(batch.schema_ref(), replace);
+    cast_batch(batch, schema(batch.schema_ref(), replace))
+}
+
+/// The rows in the types of [`parquet_times`].
+pub(crate) fn batch_for_parquet(given: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = schema(given.schema_ref(), parquet_times);
+    // The days of timestamps begin at midnight; arrow rounds a `Date64` towards 1970.
+    cast_batch(&batch(given, timestamp_for_date64)?, schema)
+}
+
+fn cast_batch(batch: &RecordBatch, schema: SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(array, field)| {
         let of_column = |error| ArrowError::CastError(format!("{}: {error}", field.name()));
@@ -64,16 +83,7 @@ pub(crate) fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Ar
         safe: false,
         format_options: FormatOptions::new(),
     };
-    if array.data_type() == to {
-        return Ok(Arc::clone(array));
-    }
-    // Dates go by way of timestamps, whose days begin at midnight: arrow rounds a `Date64` towards 1970.
-    let dates = |kind: &DataType| match kind {
-        DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Millisecond, None)),
-        _ => None,
-    };
-    let array = cast_with_options(array, &of_type(array.data_type(), dates), &EXACT)?;
-    cast_with_options(&array, to, &EXACT)
+    cast_with_options(array, to, &EXACT)
 }
 
 /// The schema with some types replaced; itself where there are none such.
@@ -109,5 +119,61 @@ pub(crate) fn of_type(kind: &DataType, replace: Replace) -> DataType {
         }
         DataType::Map(entries, sorted) => DataType::Map(of_field(entries, replace), *sorted),
         other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{
+        Array, Date32Array, Date64Array, DictionaryArray, Int8Array, ListArray, StringArray,
+        UInt64Array,
+    };
+    use arrow::buffer::OffsetBuffer;
+
+    #[test]
+    fn dates_keep_their_time_of_day_or_become_its_day() {
+        const DAY: i64 = 86_400_000;
+        let dates = Date64Array::from(vec![Some(-1), None, Some(DAY + 1)]);
+        let keys = Int8Array::from(vec![Some(2), None, Some(0)]);
+        let packed: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(dates)));
+        let given = RecordBatch::try_from_iter([("date", packed)]).unwrap();
+        let plain = batch(&given, without_dictionary).unwrap();
+        let expected = Date64Array::from(vec![Some(DAY + 1), None, Some(-1)]);
+        assert_eq!(plain["date"].as_ref(), &expected as &dyn Array);
+        let expected = Date32Array::from(vec![Some(1), None, Some(-1)]);
+        for given in [given, plain] {
+            let days = batch_for_parquet(&given).unwrap();
+            assert_eq!(days["date"].as_ref(), &expected as &dyn Array);
+        }
+    }
+
+    #[test]
+    fn dictionaries_in_lists_are_unpacked_or_widened() {
+        let words: DictionaryArray<Int8Type> = [Some("a"), None, Some("a")].into_iter().collect();
+        let lists = |words: ArrayRef| {
+            let field = Arc::new(Field::new_list_field(words.data_type().clone(), true));
+            let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
+            Arc::new(ListArray::new(field, offsets, words, None)) as ArrayRef
+        };
+        let packed = lists(Arc::new(words));
+        let plain = StringArray::from(vec![Some("a"), None, Some("a")]);
+        let plain = lists(Arc::new(plain));
+        let kind = of_type(packed.data_type(), without_dictionary);
+        assert_eq!(&exact_cast(&packed, &kind).unwrap(), &plain);
+        let wide = of_type(packed.data_type(), wide_keys);
+        let wide = exact_cast(&packed, &wide).unwrap();
+        assert_eq!(&exact_cast(&wide, &kind).unwrap(), &plain);
+    }
+
+    #[test]
+    fn a_value_without_room_is_an_error_and_not_null() {
+        let arrays: [ArrayRef; 2] = [
+            Arc::new(UInt64Array::from(vec![u64::MAX])),
+            Arc::new(StringArray::from(vec!["x"])),
+        ];
+        for array in arrays {
+            assert!(exact_cast(&array, &DataType::Int64).is_err());
+        }
     }
 }

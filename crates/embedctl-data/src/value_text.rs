@@ -45,7 +45,7 @@ fn formatter(array: &dyn Array) -> Option<ArrayFormatter<'_>> {
 
 fn displayed(formatter: &ArrayFormatter<'_>, row: usize) -> Option<String> {
     let text = formatter.value(row).try_to_string().ok()?;
-    // A duration beyond what chrono counts to is not an error there, but `<invalid>`.
+    // A duration beyond chrono's range is not an error there, but `<invalid>`.
     (!text.starts_with('<')).then_some(text)
 }
 

@@ -30,8 +30,9 @@ named! {
     }
 }
 
-/// What is fixed of an input format.
-pub(crate) struct InputFacts {
+/// The constants of an input format.
+#[derive(Debug)]
+pub struct InputFacts {
     /// Endings of its files, in lower case.
     pub endings: &'static [&'static str],
     /// One line for people who choose between formats.
@@ -45,7 +46,7 @@ pub(crate) struct InputFacts {
 }
 
 impl InputFacts {
-    /// What holds where a format says nothing else; it must say its endings and its line.
+    /// The values of a format that sets no others; every format sets its endings and its line.
     pub(crate) const DEFAULT: Self = Self {
         endings: &[],
         about: "",
@@ -57,7 +58,7 @@ impl InputFacts {
 
 /// An input format: its facts, and how a source is read.
 pub(crate) trait InputSpec: Sync {
-    /// What is fixed of it.
+    /// Its constants.
     fn facts(&self) -> InputFacts;
 
     /// Opens a source, and gives the window's columns their types where the format has some. `None`: of many streams,
@@ -94,27 +95,27 @@ impl InputFormat {
         }
     }
 
-    /// One line for people who choose between formats.
+    /// Its constants.
     #[must_use]
-    pub fn about(self) -> &'static str {
-        self.spec().facts().about
+    pub fn facts(self) -> InputFacts {
+        self.spec().facts()
     }
 
     /// Whether its records come as columns with types of their own.
     #[must_use]
     pub fn is_table(self) -> bool {
-        self.spec().facts().is_table
+        self.facts().is_table
     }
 
     /// Whether its first line names the fields.
     pub(crate) fn has_header(self) -> bool {
-        self.spec().facts().has_header
+        self.facts().has_header
     }
 }
 
 /// Whether more bytes than these are needed to recognise a format.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
-    let mut starts = (InputFormat::ALL.iter()).flat_map(|format| format.spec().facts().starts);
+    let mut starts = (InputFormat::ALL.iter()).flat_map(|format| format.facts().starts);
     starts.any(|start| bytes.len() < start.len() && start.starts_with(bytes))
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn may_begin(bytes: &[u8]) -> bool {
 pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
     let mut formats = InputFormat::ALL.into_iter();
     formats.find(|format| {
-        let mut starts = format.spec().facts().starts.iter();
+        let mut starts = format.facts().starts.iter();
         starts.any(|own| start.starts_with(own))
     })
 }
@@ -140,7 +141,7 @@ pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<SourceCompr
     };
     let format = stem.rsplit_once('.').and_then(|(_, ending)| {
         let mut formats = InputFormat::ALL.into_iter();
-        formats.find(|format| format.spec().facts().endings.contains(&ending))
+        formats.find(|format| format.facts().endings.contains(&ending))
     });
     (format, encoding)
 }

@@ -1,4 +1,4 @@
-//! Formats of outputs: their names and endings, what they can hold, the writer of each, and how it is read back.
+//! Output formats: names, endings and abilities, the writer of each, and the way it is read back.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum OutputFormat {
     Npy,
     /// One JSON object per line.
     Jsonl(Compression),
-    /// What PostgreSQL's `COPY … WITH (FORMAT binary)` reads, with vectors in pgvector's types.
+    /// The input of PostgreSQL's `COPY … WITH (FORMAT binary)`, with vectors in pgvector's types.
     Pgcopy,
     /// Rows and width as u32, then float32 values: DiskANN's, cuVS' and usearch's.
     Fbin,
@@ -54,9 +54,9 @@ pub enum Compression {
     Zstd,
 }
 
-/// What vectors are in a format.
+/// The form of vectors in a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VectorShape {
+pub enum VectorShape {
     /// Columns of Arrow's lists.
     Lists,
     /// Fields of rows.
@@ -79,21 +79,24 @@ pub enum RowTexts {
 /// Name of the hash of a provenance that stands beside its output.
 pub(crate) const SIDECAR_HASH: &str = "provenance";
 
-/// What a writer is begun with, beside its target and its vectors.
+/// The parts of a new writer.
 pub(crate) struct Beginning {
+    pub target: Target,
+    pub encoding: VectorEncoding,
     /// Names of the sources.
     pub names: SourceNames,
     /// Whether the caller begins and ends stream after stream.
     pub streams: bool,
 }
 
-/// What is fixed of an output format.
-pub(crate) struct OutputFacts {
+/// The constants of an output format.
+#[derive(Debug)]
+pub struct OutputFacts {
     /// Endings of its files, without the first dot; the first is its name.
     pub endings: &'static [&'static str],
     /// One line for people who choose between formats.
     pub about: &'static str,
-    /// What its vectors are.
+    /// The form of its vectors.
     pub shape: VectorShape,
     /// Whether people can read it on a screen.
     pub is_text: bool,
@@ -110,7 +113,7 @@ pub(crate) struct OutputFacts {
 }
 
 impl OutputFacts {
-    /// What holds where a format says nothing else; it must say its endings, its line and its hashes.
+    /// The values of a format that sets no others; every format sets its endings, its line and its hashes.
     pub(crate) const DEFAULT: Self = Self {
         endings: &[],
         about: "",
@@ -126,19 +129,14 @@ impl OutputFacts {
 
 /// An output format: its facts, how it is written, and how it is read back.
 pub(crate) trait OutputSpec: Sync {
-    /// What is fixed of it.
+    /// Its constants.
     fn facts(&self) -> OutputFacts;
 
     /// Begins an output.
     ///
     /// # Errors
     /// If the format cannot hold such vectors, or the system refuses.
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        beginning: Beginning,
-    ) -> Result<Box<dyn VectorWriter>>;
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>>;
 
     /// The provenance of an output, which stands beside it unless the format has a place for it; `None` where there is
     /// none, or none that can be read.
@@ -168,7 +166,7 @@ pub(crate) trait OutputSpec: Sync {
         Ok(None)
     }
 
-    /// What the hash of that name in a file's provenance is over; all of its bytes unless the format divides them.
+    /// The bytes that the hash of that name in a file's provenance covers: all of them unless the format divides them.
     ///
     /// # Errors
     /// If the file cannot be read, or begins otherwise.
@@ -209,7 +207,9 @@ impl OutputFormat {
         }
     }
 
-    pub(crate) fn facts(self) -> OutputFacts {
+    /// Its constants.
+    #[must_use]
+    pub fn facts(self) -> OutputFacts {
         self.spec().facts()
     }
 
@@ -242,28 +242,10 @@ impl OutputFormat {
         self.facts().endings[0]
     }
 
-    /// One line for people who choose between formats.
-    #[must_use]
-    pub fn about(self) -> &'static str {
-        self.facts().about
-    }
-
     /// Endings of the files that stand beside a file of this format.
     #[must_use]
     pub fn sidecars(self) -> &'static [&'static str] {
         self.facts().sidecars
-    }
-
-    /// Names of the hashes in its provenance that cover the file and those beside it; that of its vectors first.
-    #[must_use]
-    pub fn hashes(self) -> &'static [&'static str] {
-        self.facts().hashes
-    }
-
-    /// Where the texts of its rows can be read.
-    #[must_use]
-    pub fn row_texts(self) -> RowTexts {
-        self.facts().row_texts
     }
 
     /// Whether it is one matrix, which has neither names nor nulls.

@@ -118,7 +118,7 @@ impl KeptColumn {
         })
     }
 
-    /// What it will hold for a value as it is written.
+    /// The cell for a value as it is written.
     ///
     /// # Errors
     /// The reason for which the value cannot stand in this column.
@@ -140,7 +140,7 @@ impl KeptColumn {
         }
     }
 
-    /// What it will hold for a field of plain text.
+    /// The cell for a field of plain text.
     ///
     /// # Errors
     /// As [`KeptColumn::cell`].

@@ -1,4 +1,4 @@
-//! One kept value: from what is written in a record to what its column holds.
+//! One kept value: from its spelling in a record to the value in its column.
 
 use std::borrow::Cow;
 
@@ -55,7 +55,7 @@ pub(crate) enum Basis {
 }
 
 /// The type that a column needs for `values`, as they are written: of numbers, int unless one has a
-/// fraction or an exponent; else what the first value asks for. `None` without any value.
+/// fraction or an exponent; else the type of the first value. `None` without any value.
 pub(crate) fn decide<'a>(values: impl Iterator<Item = &'a str>) -> Option<KeepType> {
     let mut kinds = values
         .map(json::kind)

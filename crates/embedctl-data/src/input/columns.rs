@@ -146,7 +146,7 @@ impl InputColumns {
     }
 
     /// Takes the types of a table's columns (in the order of the kept ones; `None` where it lacks one), or
-    /// finds whether they can follow those that are decided already.
+    /// checks that they can follow the types that are decided already.
     ///
     /// # Errors
     /// The reason for which the table's column cannot stand in this one, and the remedy.
@@ -237,7 +237,7 @@ impl InputColumns {
         !self.fixed && (self.all || self.kept.iter().any(|column| column.kind.is_none()))
     }
 
-    /// What the kept column of number `index` will hold for a value as it is written.
+    /// The cell of the kept column `index` for a value as it is written.
     ///
     /// # Errors
     /// The reason for which the value cannot stand in this column.
@@ -245,7 +245,7 @@ impl InputColumns {
         self.kept[index].cell(raw)
     }
 
-    /// What the kept column of number `index` will hold for a field of plain text.
+    /// The cell of the kept column `index` for a field of plain text.
     ///
     /// # Errors
     /// As [`InputColumns::cell`].
@@ -253,7 +253,7 @@ impl InputColumns {
         self.kept[index].text_cell(text)
     }
 
-    /// What the kept columns hold for a line that is all text: the text's holds it, the others nothing.
+    /// The cells of the kept columns for a line that is all text: the text's column holds it, the others are null.
     ///
     /// # Errors
     /// As [`InputColumns::cell`].

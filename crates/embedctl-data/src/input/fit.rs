@@ -49,7 +49,7 @@ pub(crate) fn follows(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The type of a column that holds values of `from`, of which several tables and batches come together.
+/// The type of a column that holds values of `from` from several tables and batches.
 pub(crate) fn of_several(from: &DataType) -> DataType {
     retype::of_type(from, retype::wide_keys)
 }
@@ -67,7 +67,7 @@ pub(crate) fn holds(to: &DataType, number: i64) -> bool {
     }
 }
 
-/// `array` as a column of type `to`. What doesn't fit is null there: see [`misfits`].
+/// `array` as a column of type `to`. Values that don't fit are null there: see [`misfits`].
 ///
 /// Arrow casts between numbers and between strings. Texts are parsed here, since arrow also takes ` 5`, `tru` and `inf`;
 /// so are decimals, which arrow rounds twice on their way to a float.

@@ -1,4 +1,4 @@
-//! Single JSON values as they are written, and what is wrong with those that are none.
+//! Single JSON values as they are written, and the errors of malformed ones.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -55,7 +55,7 @@ pub(crate) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
         .map_err(|error| message(&error))
 }
 
-/// What `serde_json` says, without the place it adds.
+/// The message of `serde_json`, without the place it adds.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.rfind(" at line ") {

@@ -1,6 +1,6 @@
 //! Lines of a stream, without copying those that lie in the buffer.
 //!
-//! The buffer grows with the longest line up to the limit of a record; what is longer is skipped while
+//! The buffer grows with the longest line up to the limit of a record; a longer line is skipped while
 //! it is being read, and only its start is kept.
 
 use std::io::{self, ErrorKind, Read};
@@ -70,7 +70,7 @@ impl LineReader {
         }
     }
 
-    /// The same for what follows `number` lines and `offset` bytes of a stream.
+    /// The same after `number` lines and `offset` bytes of a stream.
     pub(crate) fn behind(
         reader: Box<dyn Read + Send>,
         limit: usize,
@@ -84,7 +84,7 @@ impl LineReader {
         }
     }
 
-    /// What was read of the stream and not returned yet.
+    /// Bytes of the stream that were read and not returned yet.
     pub(crate) fn ahead(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -147,7 +147,7 @@ impl LineReader {
     /// Whether a line can be had without a read, or is too long to be kept.
     pub(crate) fn has_line(&mut self) -> bool {
         match memchr(b'\n', &self.buffer[self.scanned..self.end]) {
-            // What is scanned is not scanned again.
+            // Scanned bytes are not scanned again.
             Some(found) => self.scanned += found,
             None => self.scanned = self.end,
         }
@@ -233,7 +233,7 @@ impl LineReader {
         self.end -= self.start;
         self.start = 0;
         if self.end == self.buffer.len() {
-            // Doubling, but no further than one line at the limit and a chunk of what follows it.
+            // Doubling, but no further than one line at the limit and a chunk after it.
             let most = self.limit.saturating_add(CHUNK).max(self.end + 1);
             self.buffer.resize((self.end * 2).min(most), 0);
         }

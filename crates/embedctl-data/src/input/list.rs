@@ -56,7 +56,7 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
             };
             if !root.is_dir() {
                 return Err(Error::usage(format!(
-                    "the pattern {} begins in {}, which is no folder",
+                    "the pattern {} begins in {}, which is not a folder",
                     input.display(),
                     root.display()
                 )));
@@ -122,7 +122,7 @@ fn objects(
     Ok(sources.map(|object| Source::Object(object.into())))
 }
 
-/// As Spark and Arrow have it: what begins with `.` or `_` is no data.
+/// As in Spark and Arrow, files whose names begin with `.` or `_` are not data.
 fn is_hidden(name: &[u8]) -> bool {
     matches!(name.first(), Some(b'.' | b'_'))
 }
@@ -254,7 +254,7 @@ mod tests {
         for (input, format, words) in [
             ("*.orc", None, "no file matches"),
             ("a/deep", Some(InputFormat::Arrow), "holds no arrow files"),
-            ("none/*", None, "which is no folder"),
+            ("none/*", None, "which is not a folder"),
             ("a/[", None, "is wrong"),
         ] {
             let error = expand(&[root.join(input)], format).unwrap_err().to_string();

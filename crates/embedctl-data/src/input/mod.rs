@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-pub use crate::formats::input::InputFormat;
+pub use crate::formats::input::{InputFacts, InputFormat};
 pub use fields::{IdType, Keep, KeepType};
 pub use list::{expand, resolve};
 pub use options::{
@@ -68,7 +68,7 @@ use window::Filling;
 /// An input, as a listing has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// Bytes; `None` for a pipe, whose size nobody knows.
+    /// Bytes; `None` for a pipe, whose size is unknown.
     pub bytes: Option<u64>,
     /// Whether its records are rows of a table, whose columns have types.
     pub is_table: bool,
@@ -103,7 +103,7 @@ pub struct RecordReader {
     parser: Parser,
     filling: Filling,
     sampler: Option<Sampler>,
-    /// What was drawn, once all was read.
+    /// The drawn records, once all were read.
     sample: Option<VecDeque<Window>>,
     pace: Pace,
 }
@@ -210,7 +210,7 @@ impl RecordReader {
     /// Reads the next window; `None` at the end. A window may hold rejects alone.
     ///
     /// # Errors
-    /// If a source cannot be read to its end, is not what it was taken for, or lacks a field that was named.
+    /// If a source cannot be read to its end, is of another format, or lacks a field that was named.
     /// Bad records are no error here but [`Window::rejects`].
     pub fn next_window(&mut self) -> Result<Option<Window>> {
         let Some(mut sampler) = self.sampler.take() else {
@@ -321,7 +321,7 @@ impl RecordReader {
     /// before. Its schema; `None`: there is no more.
     ///
     /// # Errors
-    /// If what follows is no stream, or lacks a column that was named.
+    /// If the following bytes are not a stream, or the stream lacks a column that was named.
     pub fn next_stream(&mut self) -> Result<Option<SchemaRef>> {
         if self.failed {
             return Ok(None);

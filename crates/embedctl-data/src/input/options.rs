@@ -22,7 +22,7 @@ pub const DEFAULT_WINDOW_ROWS: usize = 8192;
 /// Bytes of text after which a window is closed, unless the caller says otherwise.
 pub const WINDOW_BYTES: usize = 16 << 20;
 
-/// What stands for all fields in `--keep`.
+/// The name that stands for all fields.
 pub(crate) const ALL: &str = "*";
 
 /// Bytes of a record at most, unless the caller says otherwise.
@@ -34,11 +34,11 @@ pub struct InputOptions {
     /// Format of every source; `None`: from each path's ending, text for standard input. Compression is
     /// recognised in any case: by the ending, else by the first bytes.
     pub format: Option<InputFormat>,
-    /// What parts the fields of CSV and TSV; `None`: a comma, and a tab.
+    /// The separator of fields in CSV and TSV; `None`: a comma, and a tab.
     pub csv_delimiter: Option<Delimiter>,
     /// Field or column that holds the text; nested as `a.b`.
     pub text_field: String,
-    /// What a text is put together from, in place of that field.
+    /// The template of the text, in place of that field.
     pub text_template: Option<Template>,
     /// Field or column that holds the id; nested as `a.b`.
     pub id_field: String,
@@ -59,9 +59,9 @@ pub struct InputOptions {
     pub source_columns: bool,
     /// Reads that many records, from the beginning.
     pub limit: Option<u64>,
-    /// Draws that many records of those that are read.
+    /// Draws that many of the records that are read.
     pub sample: Option<u64>,
-    /// What the draw depends on, beside the input.
+    /// The seed of the draw.
     pub seed: u64,
     /// Makes each record batch of a table a window of its own, whatever its size, with all of its columns in
     /// [`crate::record::Window::batch`].
@@ -76,7 +76,7 @@ pub struct InputOptions {
     /// The types of kept columns, as [`crate::input::RecordReader::columns`] gives them, where they are those of
     /// another run and not of what is read first.
     pub columns: Option<SchemaRef>,
-    /// Which parts of which sources are read; `None`: all of them.
+    /// The parts of sources that are read; `None`: all of them.
     pub shares: Option<Vec<Share>>,
 }
 
@@ -85,7 +85,7 @@ pub struct InputOptions {
 pub struct Share {
     /// Index into the list of sources.
     pub source: u32,
-    /// What of it.
+    /// The part of it.
     pub part: Part,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for Delimiter {
     }
 }
 
-/// What of a source is read.
+/// The part of a source that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Part {
     /// All of it.
@@ -157,7 +157,7 @@ impl InputOptions {
         self.keep.iter().filter(|keep| keep.name != ALL)
     }
 
-    /// What texts are made of, for a provenance: a field or a template; `None` for the field `text`.
+    /// The field or template of texts, for a provenance; `None` for the field `text`.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match &self.text_template {

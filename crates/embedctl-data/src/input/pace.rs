@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, RecvError, Sender, bounded, select, unbounded}
 use embedctl_common::error::Result;
 use embedctl_common::threads::{locked, spawn};
 
-/// Bytes read ahead at a time, and how often: what a pipe holds, some times over.
+/// Bytes read ahead at a time, and how often: several times the capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 const CHUNKS_AHEAD: usize = 8;
 
@@ -29,7 +29,7 @@ type Chunk = io::Result<Vec<u8>>;
 #[derive(Clone)]
 pub(crate) struct Ahead(Arc<Mutex<Inlet>>);
 
-/// What was read and not yet taken.
+/// Bytes that were read and not yet taken.
 struct Inlet {
     chunks: Receiver<Chunk>,
     chunk: io::Cursor<Vec<u8>>,
@@ -121,7 +121,7 @@ pub(crate) struct Pace {
     in_flight: u64,
     /// Whether somebody writes windows as they come, and tells; otherwise a pause ends none.
     is_told: bool,
-    /// Whether somebody waits for the output.
+    /// Whether the output is a stream that is read while it is written.
     pub(crate) is_awaited: bool,
     /// The source that is read, if it may pause.
     pub(crate) source: Option<Ahead>,

@@ -15,7 +15,7 @@ use crate::record::RecordFields;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug)]
 pub(crate) enum Parsed<'a> {
     Record(Record<'a>),
@@ -64,7 +64,7 @@ impl Parser {
     /// Parses one line of `source` for `columns`.
     ///
     /// # Errors
-    /// If the source is not what it was taken for.
+    /// If the source is of another format.
     pub(crate) fn parse<'a>(
         &mut self,
         source: &Planned,
@@ -107,7 +107,7 @@ impl Parser {
         }
     }
 
-    /// What can be told of a line that was rejected.
+    /// The known fields of a line that was rejected.
     pub(crate) fn known<'a>(
         &self,
         format: InputFormat,

@@ -11,7 +11,7 @@ use super::json;
 /// The values of the wanted fields of one object, as they are written.
 #[derive(Debug)]
 pub(crate) struct PathValues<'a> {
-    // Two of each field: what stands under its whole name at the top, and what stands at its path.
+    // Two of each field: the value under its whole name at the top, and the value at its path.
     slots: Vec<Option<&'a str>>,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be read, as options and sources settle it together; and which of them contradict each other.
+//! The plan of the reading, from options and sources, and the contradictions between them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use embedctl_common::setting::{
     WINDOW,
 };
 
-/// Checks what does not depend on any source's format.
+/// Checks the options that do not depend on a source's format.
 pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     let usage = |cause: Cause| Err(Error::usage(cause));
     if sources

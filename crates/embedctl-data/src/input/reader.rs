@@ -1,4 +1,4 @@
-//! What every format is to the reader of all sources.
+//! The interface of a format's reader.
 
 use super::pace::Pace;
 use super::parse::Parser;
@@ -20,7 +20,7 @@ pub(crate) trait Reader: Send {
     /// Adds records to `filling` until it is full.
     ///
     /// # Errors
-    /// If the source cannot be read to its end, or is not what it was taken for.
+    /// If the source cannot be read to its end, or is of another format.
     fn fill(
         &mut self,
         parser: &mut Parser,
@@ -42,7 +42,7 @@ pub(crate) trait Reader: Send {
     /// Begins the next of several streams in one source; false where there is none.
     ///
     /// # Errors
-    /// If what follows is no stream.
+    /// If the following bytes are not a stream.
     fn next_stream(&mut self, _filling: &mut Filling) -> Result<bool> {
         Ok(false)
     }

@@ -24,7 +24,7 @@ pub(super) struct Sampler {
     threshold: u64,
 }
 
-/// What is left of a window, with the keys of its texts and of its rejects.
+/// The rest of a window, with the keys of its texts and of its rejects.
 struct Candidates {
     window: Window,
     texts: Vec<u64>,

@@ -62,13 +62,13 @@ pub(crate) struct Planned {
     pub source: Source,
     pub name: String,
     pub format: InputFormat,
-    /// Whether nobody said that this is text.
+    /// Whether the format is assumed to be text, since no option or ending names it.
     pub guessed: bool,
     /// The compression that its name promises.
     pub encoding: Option<SourceCompression>,
     /// Its size, where it is a regular file or an object.
     pub bytes: Option<u64>,
-    /// What of it is read.
+    /// The part of it that is read.
     pub part: Part,
     /// Where to begin: lines or rows before, and how to get there.
     pub start: Option<(u64, Seek)>,
@@ -120,7 +120,7 @@ impl Stdin {
     }
 }
 
-/// What a source is opened from: standard input, and what tells when it pauses.
+/// The means to open a source: standard input, and the pauses of the source that is read.
 pub(crate) struct From<'r> {
     pub stdin: &'r mut Option<Stdin>,
     pub pace: &'r mut Pace,
@@ -244,7 +244,7 @@ impl Planned {
         Ok(Box::new(ahead))
     }
 
-    /// What was asked for cannot be had from this source.
+    /// The error for an option that this source cannot serve.
     pub(crate) fn usage(&self, cause: impl Into<Cause>) -> Error {
         let cause = cause.into();
         Error::usage(cause.map(|reason| format!("{}: {reason}", self.name)))
@@ -281,7 +281,7 @@ impl Planned {
         self.encoding.is_some() || self.format.has_header()
     }
 
-    /// Whether it is a pipe, a device, or something else whose size nobody knows.
+    /// Whether it is a pipe, a device, or another source of unknown size.
     pub(crate) fn may_pause(&self) -> bool {
         self.bytes.is_none()
     }
@@ -398,7 +398,7 @@ impl OpenSource {
     pub(crate) fn consumed(&self) -> u64 {
         match self.encoding {
             SourceCompression::Plain => self.lines.offset(),
-            // What lies decompressed in a buffer counts as consumed; nobody can tell how much it is.
+            // Decompressed bytes in a buffer count as consumed: their compressed size is unknown.
             _ => self.compressed.load(Ordering::Relaxed),
         }
     }

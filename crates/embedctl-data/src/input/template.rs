@@ -125,7 +125,7 @@ impl Template {
             match part {
                 TemplatePart::Words(words) => text.push_str(words),
                 TemplatePart::Field(index) => {
-                    text.push_str(values[*index].as_deref().unwrap_or_default())
+                    text.push_str(values[*index].as_deref().unwrap_or_default());
                 }
             }
         }

@@ -22,7 +22,7 @@ pub(crate) struct Record<'a> {
     pub kept: Vec<Cell<'a>>,
 }
 
-/// What is known of a record that cannot be embedded.
+/// The known fields of a record that cannot be embedded.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
     pub id: Cell<'a>,
@@ -54,7 +54,7 @@ pub(crate) struct Piece<'a> {
 /// The window that is being filled.
 pub(crate) struct Filling {
     pub columns: InputColumns,
-    /// Of tables: what follows one another in this window's columns.
+    /// Of tables: the pieces of this window's columns, in order.
     pieces: Vec<RecordBatch>,
     /// A record batch that is a window of its own, as it came.
     whole: Option<RecordBatch>,
@@ -271,7 +271,7 @@ impl Filling {
         if !stays.is_empty() {
             self.columns.fix();
         }
-        // Of the texts, by their numbers; what was rejected before is not rejected again.
+        // Of the texts, by their numbers; records that were rejected before are not rejected again.
         let mut late = BTreeMap::new();
         let of_texts = stays.iter_mut().enumerate().filter(|(_, stays)| **stays);
         for (text, (row, stays)) in of_texts.enumerate() {

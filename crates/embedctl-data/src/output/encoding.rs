@@ -1,4 +1,4 @@
-//! What the vectors of a row become in an output: how many columns of which names, of which elements, in
+//! The form of a row's vectors in an output: how many columns of which names, of which elements, in
 //! which kind of list.
 
 use half::f16;
@@ -101,7 +101,7 @@ impl VectorEncoding {
         Arc::new(Field::new_list_field(self.dtype.element(), false))
     }
 
-    /// A promise of the pipeline's: rows are as wide as was said, and complete.
+    /// Checks an invariant of the pipeline: rows are as wide as announced, and complete.
     pub fn check_shape(&self, rows: &Rows) -> Result<()> {
         let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
         let missing = rows.missing.as_ref().map(NullBuffer::len);

@@ -1,4 +1,4 @@
-//! The system's refusals while writing, as errors that say what to do.
+//! Errors of the system while writing, with remedies.
 
 use std::error::Error as StdError;
 use std::io;
@@ -17,7 +17,7 @@ pub fn write_error(path: &Path, error: io::Error) -> Error {
     Error::io("write to", path, with_remedy(error))
 }
 
-/// The error for what an encoder of `format` reports: the system's refusal, or a bug.
+/// The error for a failure of an encoder of `format`: an error of the system, or a bug.
 pub(crate) fn encoding_error(path: &Path, format: &str, error: &(dyn StdError + 'static)) -> Error {
     if let Some(own) = Error::behind(error) {
         return own;

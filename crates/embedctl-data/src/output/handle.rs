@@ -1,4 +1,4 @@
-//! Handles to what is open already, or waits for a reader: standard output, descriptors, FIFOs.
+//! Handles to standard output, open descriptors, and FIFOs that wait for a reader.
 
 use std::fs::File;
 use std::io;
@@ -38,7 +38,7 @@ mod unix {
         Ok(unsafe { File::from_raw_fd(copy) })
     }
 
-    /// Opens a FIFO if somebody reads it already; `None` if not yet.
+    /// Opens a FIFO if it has a reader already; `None` if not yet.
     pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(libc::O_NONBLOCK);

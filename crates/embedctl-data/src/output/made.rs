@@ -1,4 +1,4 @@
-//! Reading back what made an output: the provenance in it, or beside it.
+//! Reading the provenance of an output, in it or beside it.
 
 use std::error::Error as StdError;
 
@@ -13,7 +13,7 @@ use embedctl_storage::Readable;
 /// Key of a file's metadata that holds the run's provenance.
 pub(crate) const KEY: &str = "embedctl";
 
-/// A provenance is some kilobytes; what is larger is none.
+/// A provenance has some kilobytes; a larger file is not one.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// The provenance of an output; `None` where there is none, or none that can be read.
@@ -29,7 +29,7 @@ pub(crate) fn parsed(text: Option<String>) -> Option<Value> {
     text.and_then(|text| serde_json::from_str(&text).ok())
 }
 
-/// What a decoder makes of a file; `None` where it is damaged, and an error where a store refuses.
+/// The result of a decoder; `None` if the file is damaged, and an error if a store refuses.
 pub(crate) fn decoded<T, E: StdError + 'static>(
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<Option<T>> {

@@ -1,4 +1,4 @@
-//! Writing vectors, and reading them back; what is particular to a format is in [`crate::formats`].
+//! Writing vectors, and reading them back. [`crate::formats`] has the particulars of each format.
 //!
 //! A writer is created before any work, so that a bad path fails at once; it writes beside the final
 //! name and renames at the end, so that the name never holds half a result. Files that belong together
@@ -26,7 +26,7 @@ pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod writer;
 
-pub use crate::formats::output::{Compression, OutputFormat, RowTexts};
+pub use crate::formats::output::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
 pub use calibration::Calibration;
 pub use made::provenance;
 pub use options::{Destination, EMBEDDING, OutputOptions, VectorType};
@@ -41,14 +41,14 @@ pub use writer::{Finish, VectorWriter};
 use self::encoding::VectorEncoding;
 use self::place::OutputPlace;
 use self::target::Target;
-use crate::formats::output::{Beginning, VectorShape};
+use crate::formats::output::Beginning;
 use crate::record::SourceNames;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
 
 impl OutputOptions {
-    /// Whether somebody may read the output while it is written: a pipe, a terminal, a device.
+    /// Whether the output can be read while it is written: a pipe, a terminal, a device.
     ///
     /// # Errors
     /// If it is a folder, or lies in none.
@@ -76,13 +76,16 @@ pub fn create(
     let (format, place) = plan(options, dimensions, names.len(), columns)?;
     let encoding = VectorEncoding::new(options, dimensions)?;
     let target = Target::create(&place, options.force, format.sidecars(), files)?;
-    let streams = options.streams;
-    let beginning = Beginning { names, streams };
-    format.spec().create(target, encoding, beginning)
+    format.spec().create(Beginning {
+        target,
+        encoding,
+        names,
+        streams: options.streams,
+    })
 }
 
 /// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
-/// were asked for, if any were. What is made for that is removed again; pipes and devices are not touched.
+/// were asked for, if any were. Files made for the check are removed again; pipes and devices are not touched.
 ///
 /// # Errors
 /// As [`create`].

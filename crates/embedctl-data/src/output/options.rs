@@ -1,4 +1,4 @@
-//! What a user can say about the output.
+//! The options of an output.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub struct OutputOptions {
     pub format: Option<OutputFormat>,
     /// Replace an output that exists.
     pub force: bool,
-    /// Type of a vector's components; `None`: what the format is for, else float32.
+    /// Type of a vector's components; `None`: the format's first, which is float32 for most.
     pub dtype: Option<Dtype>,
     /// By which int8 and uint8 divide components into steps.
     pub calibration: Option<Calibration>,

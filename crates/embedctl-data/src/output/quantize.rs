@@ -182,7 +182,7 @@ fn in_steps(values: &[f32], dimensions: usize, ranges: &Ranges) -> Vec<u8> {
     let rows = values.chunks_exact(dimensions.max(1));
     let of_row = |row| std::iter::zip(row, &steps);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    // clamped to what a byte holds
+    // clamped to the range of a byte
     rows.flat_map(of_row)
         .map(|(&value, &(min, step))| ((value - min) / step).floor().clamp(0.0, 255.0) as u8)
         .collect()

@@ -1,4 +1,4 @@
-//! The files that stand beside an output: what they are called, and how one is told from somebody else's.
+//! The files beside an output: their names, and how they are told from other files.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -18,7 +18,7 @@ pub(crate) struct BatchBuilder {
     encoding: VectorEncoding,
     /// Known with the first row.
     schema: Option<SchemaRef>,
-    /// What made it, where that stands in the schema.
+    /// The provenance in the schema, if there is one.
     made: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Puts what made it into the schema.
+    /// Puts the provenance into the schema.
     pub fn about(&mut self, made: &dyn Fn() -> Result<Value>) -> Result<()> {
         let mut made = made()?;
         if let Some(object) = made.as_object_mut() {

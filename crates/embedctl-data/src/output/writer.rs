@@ -1,4 +1,4 @@
-//! What every format's writer is, and what it is told at the end.
+//! The interface of a format's writer.
 
 use super::encoding::VectorEncoding;
 use super::rejects::RejectsWriter;
@@ -8,7 +8,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 
-/// What a writer needs to know at the end.
+/// The data that a writer needs at the end.
 #[derive(Debug)]
 pub struct Finish<'a> {
     /// Schema of `id` and the kept fields, for outputs without any row.
@@ -20,7 +20,7 @@ pub struct Finish<'a> {
 }
 
 impl Finish<'_> {
-    /// What holds the rejected records, to be published with the output.
+    /// The file of rejected records, to be published with the output.
     pub(crate) fn into_rejects(self) -> Option<Target> {
         self.rejects.map(RejectsWriter::into_target)
     }
@@ -56,7 +56,7 @@ impl Finish<'_> {
 /// Dropped without [`VectorWriter::finish`], a writer removes whatever it has written.
 pub trait VectorWriter: Send {
     /// Appends rows; may be called with none. The columns' types are those of the first call with
-    /// any row. When it returns, whoever reads a stream of Arrow, JSONL or PostgreSQL's has these rows.
+    /// any row. When it returns, the reader of a stream (Arrow, JSONL, PostgreSQL) has these rows.
     ///
     /// # Errors
     /// If the system refuses (a full disk, a closed pipe).

@@ -73,7 +73,7 @@ where
 pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
     let formats = InputFormat::ALL.into_iter();
     choice(
-        formats.map(|it| (it.name(), it.about())),
+        formats.map(|it| (it.name(), it.facts().about)),
         InputFormat::of_name,
     )
 }
@@ -82,7 +82,7 @@ pub fn input_format() -> impl TypedValueParser<Value = InputFormat> {
 pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
     let formats = OutputFormat::all();
     choice(
-        formats.map(|it| (it.name(), it.about())),
+        formats.map(|it| (it.name(), it.facts().about)),
         OutputFormat::of_name,
     )
 }

@@ -1,5 +1,5 @@
-//! Arrow streams for whoever sends record batches and waits for each to come back: batch by batch, and stream
-//! after stream, each with a schema of its own, in whose metadata stands what made it (key `embedctl`).
+//! Arrow streams that answer a caller's record batches one by one, and stream
+//! after stream, each with a schema of its own and the provenance in its metadata (key `embedctl`).
 
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
@@ -109,7 +109,7 @@ impl VectorWriter for BatchWriter {
 
 impl Drop for BatchWriter {
     fn drop(&mut self) {
-        // The buffer writes its rest when it is dropped; nobody wants it.
+        // The buffer writes its rest when it is dropped, and the output is given up.
         match (&mut self.stream, &mut self.sink) {
             (Some(stream), _) => stream.get_mut().get_mut().break_off(),
             (None, Some(sink)) => sink.get_mut().abandon(),

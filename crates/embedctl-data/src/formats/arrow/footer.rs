@@ -1,5 +1,5 @@
 //! The footer of an Arrow file: its schema, and where its dictionaries and record batches lie. It is compared with the
-//! file's length before anybody asks for memory by it.
+//! file's length before any memory is allocated by it.
 
 use std::io::{Read, Seek};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const TRAILER: u64 = 10;
 
 const NO_BATCH: &str = "a record batch does not say that it is one";
 
-/// What a footer says, all of which lies in the file.
+/// The content of a footer, with places inside the file.
 pub(super) struct Footer {
     pub schema: SchemaRef,
     version: MetadataVersion,
@@ -66,7 +66,7 @@ impl Footer {
         })
     }
 
-    /// What decodes the record batches; of these columns, where some are named.
+    /// The decoder of the record batches, of these columns or of all.
     ///
     /// # Errors
     /// If a dictionary cannot be read.
@@ -113,7 +113,7 @@ fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowError> {
     Ok(content.into())
 }
 
-/// Looks at the footer of an Arrow file before anybody else does: its schema.
+/// Checks the footer of an Arrow file, and returns its schema.
 ///
 /// # Errors
 /// As [`Footer::read`].
@@ -151,7 +151,7 @@ pub fn next_batch<R: Read + Seek>(
     Ok(batch)
 }
 
-/// How many rows a record batch has, by what stands before its columns.
+/// How many rows a record batch has, by its header.
 ///
 /// # Errors
 /// If that cannot be read, or is none of a record batch.

@@ -19,11 +19,9 @@ use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
-use crate::output::encoding::VectorEncoding;
 use crate::output::made;
 use crate::output::proof::FILE;
 use crate::output::read::{Said, TakeVector};
-use crate::output::target::Target;
 use crate::output::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -73,13 +71,12 @@ impl OutputSpec for ArrowFileOutput {
         }
     }
 
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        _: Beginning,
-    ) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::IpcWriter::new(target, encoding, true)))
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(write::IpcWriter::new(
+            begin.target,
+            begin.encoding,
+            true,
+        )))
     }
 
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
@@ -106,15 +103,10 @@ impl OutputSpec for ArrowStreamOutput {
         }
     }
 
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        beginning: Beginning,
-    ) -> Result<Box<dyn VectorWriter>> {
-        Ok(match beginning.streams {
-            true => Box::new(answers::BatchWriter::new(target, encoding)),
-            false => Box::new(write::IpcWriter::new(target, encoding, false)),
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+        Ok(match begin.streams {
+            true => Box::new(answers::BatchWriter::new(begin.target, begin.encoding)),
+            false => Box::new(write::IpcWriter::new(begin.target, begin.encoding, false)),
         })
     }
 

@@ -18,7 +18,7 @@ use crate::position::Seek;
 use embedctl_common::error::Result;
 use embedctl_storage::Bytes;
 
-/// What an Arrow file begins with; a stream follows it.
+/// The first bytes of an Arrow file; a stream follows them.
 pub(super) const MAGIC: &[u8] = b"ARROW1\0\0";
 
 const FEATHER_1: &[u8] = b"FEA1";
@@ -112,7 +112,7 @@ fn opened(
         return Ok(None);
     }
     check(source, &start)?;
-    // A file is a stream behind its magic and zeros, with a footer that nobody needs here.
+    // A file is a stream after its magic and zeros; its footer is not needed here.
     if start == MAGIC {
         start = next()?;
         while start == [0; MAGIC.len()] {
@@ -121,7 +121,7 @@ fn opened(
     }
     let count = stream.count();
     let consumed = Box::new(move || count.load(Ordering::Relaxed));
-    // What may pause is read ahead already, and nothing may wait in a second buffer.
+    // A source that may pause is read ahead already, and nothing may wait in a second buffer.
     let rest: Box<dyn Read + Send> = if source.may_pause() {
         Box::new(stream)
     } else {

@@ -23,7 +23,7 @@ pub(super) struct ArrowFile {
     footer: Footer,
     /// Made with the first batch.
     decoder: Option<FileDecoder>,
-    /// What is decoded; `None`: all columns.
+    /// The decoded columns; `None`: all.
     columns: Option<Vec<usize>>,
     batch: usize,
     /// Rows of the first batch to leave out.
@@ -51,7 +51,7 @@ impl ArrowFile {
         })
     }
 
-    /// Decodes what `table` asks for alone.
+    /// Decodes only the columns of `table`.
     pub(super) fn project(&mut self, table: &AskedColumns) {
         self.columns = Some(projection(&self.footer.schema, table));
     }
@@ -61,7 +61,7 @@ impl ArrowFile {
         self.end = end;
     }
 
-    /// Rows of each batch, by what stands before its columns.
+    /// Rows of each batch, by its header.
     pub(super) fn rows(&self) -> impl Iterator<Item = Result<u64>> {
         let (batches, of) = (&self.footer.batches, self.footer.batches.len());
         batches.iter().zip(1..).map(move |(block, number)| {

@@ -40,7 +40,7 @@ enum IpcEncoder {
     Stream(StreamWriter<HashedSink>),
 }
 
-/// The target behind a buffer; the hash of what goes to it.
+/// The target behind a buffer, with the hash of its bytes.
 type HashedSink = BufWriter<SelfHashed<Target>>;
 
 impl IpcWriter {
@@ -128,7 +128,7 @@ impl VectorWriter for IpcWriter {
 
 impl Drop for IpcWriter {
     fn drop(&mut self) {
-        // The buffer writes its rest when it is dropped; nobody wants it.
+        // The buffer writes its rest when it is dropped, and the output is given up.
         let begun = self.writer.as_mut().map(IpcEncoder::sink);
         let breaks_off = begun.is_some() && !self.is_file && !self.ended;
         if let Some(sink) = begun.or(self.sink.as_mut()) {

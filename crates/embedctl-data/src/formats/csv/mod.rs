@@ -2,7 +2,7 @@
 //!
 //! The csv crate reads the fields. Before it, a record's lines are put together here, since it takes any
 //! quoting for right and reads on to the end of the file after a quote that is never closed: here such a
-//! record is rejected with its line, and reading goes on with the next line.
+//! record is rejected with its line, and reading continues with the next line.
 
 mod records;
 mod split;
@@ -74,7 +74,7 @@ struct CsvReader {
     asked: AskedFields,
 }
 
-/// What is asked of a source's records.
+/// The asked fields of a source's records.
 struct AskedFields {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
@@ -118,13 +118,13 @@ impl CsvReader {
         {
             return Err(source
                 .usage(format!(
-                    "the header is one field, `{}`, and they would be parted by {}",
+                    "the header is one field, `{}`; expected fields separated by {}",
                     json::excerpt(only),
                     Delimiter(delimiter)
                 ))
                 .with_remedy(match other {
                     '\t' => "say `-i tsv`".to_owned(),
-                    other => format!("say `{CSV_DELIMITER} '{other}'` if that is what parts them"),
+                    other => format!("say `{CSV_DELIMITER} '{other}'` if that is the separator"),
                 }));
         }
         let mut asked = AskedFields {
@@ -226,7 +226,7 @@ impl AskedFields {
         })
     }
 
-    /// What can be told of a record that was rejected.
+    /// The known fields of a record that was rejected.
     fn known<'a>(&self, fields: &[&'a str], columns: &InputColumns) -> Known<'a> {
         // Which field is which cannot be told.
         if fields.len() != self.header.len() {

@@ -9,7 +9,7 @@ use crate::record::Origin;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::MAX_RECORD_BYTES;
 
-/// What the next record is; its lines are in [`Records::record`].
+/// The state of the next record; its lines are in [`Records::record`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextRecord {
     Record,
@@ -176,7 +176,7 @@ impl Records {
             self.lines.push(line);
             if right.is_err() {
                 let reason = format!(
-                    "its quoting is wrong: on line {number} a quoted field goes on behind its closing quote"
+                    "its quoting is wrong: on line {number} text follows the closing quote of a field"
                 );
                 let remedy = "double the quotes inside of a field (`\"\"`)";
                 return Ok(self.give_up(Cause::of(reason).with(remedy)));

@@ -21,9 +21,7 @@ use crate::input::reader::Reader;
 use crate::input::rows::RowReader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
-use crate::output::encoding::VectorEncoding;
 use crate::output::read::{Said, TakeVector, in_order};
-use crate::output::target::Target;
 use crate::output::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -77,13 +75,12 @@ impl OutputSpec for JsonlOutput {
         }
     }
 
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        _: Beginning,
-    ) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::JsonlWriter::new(target, encoding, self.0)?))
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(write::JsonlWriter::new(
+            begin.target,
+            begin.encoding,
+            self.0,
+        )?))
     }
 
     fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {

@@ -63,7 +63,7 @@ impl Jsonl {
             };
             Some((index, option, (*name).to_owned()))
         });
-        // The text is what is missed first.
+        // A missing text is reported first.
         let mut unseen: Vec<_> = named.collect();
         unseen.sort_by_key(|(index, ..)| *index == ID);
         Self {
@@ -141,7 +141,7 @@ impl Jsonl {
         })
     }
 
-    /// What a line holds that is no record; `None`: it is no object.
+    /// The known fields of a line that is not a record; `None`: it is not an object.
     pub(crate) fn known<'a>(&self, line: &'a str, columns: &InputColumns) -> Option<Known<'a>> {
         let values = self.paths.find(line).ok()?;
         let kept = (0..columns.kept()).map(|index| {
@@ -249,7 +249,7 @@ impl Jsonl {
     }
 }
 
-/// What helps where ids are not of the type that they should have.
+/// The remedy for ids of another type than asked for.
 fn string_ids() -> String {
     format!("use `{ID_TYPE} string`")
 }
@@ -284,7 +284,7 @@ pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
 }
 
-/// Why `line` is not one JSON object, and what to do about it.
+/// The reason why `line` is not one JSON object, and the remedy.
 fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
     let start = line.trim_start().chars().next();
     if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
@@ -328,7 +328,7 @@ pub(crate) fn fields(line: &str) -> String {
     format!(" (it has {})", names.join(", "))
 }
 
-/// The names of an object's fields, each once; none of what is no object.
+/// The names of an object's fields, each once; none if it is not an object.
 fn names(object: &str) -> Vec<String> {
     paths::keys(object).unwrap_or_default()
 }

@@ -97,7 +97,7 @@ impl VectorWriter for JsonlWriter {
             }
         }
         self.append()?;
-        // Whoever reads a stream gets whole windows at once.
+        // The reader of a stream gets whole windows at once.
         let flushed = self.sink.flush();
         flushed.map_err(|error| self.sink.target().error(error))
     }
@@ -113,7 +113,7 @@ impl VectorWriter for JsonlWriter {
 
 impl Drop for JsonlWriter {
     fn drop(&mut self) {
-        // A compressor writes its end when it is dropped; nobody wants it.
+        // A compressor writes its end when it is dropped, and the output is given up.
         self.sink.target().abandon();
     }
 }
@@ -127,7 +127,7 @@ impl LineSink {
         }
     }
 
-    /// Writes what ends a compressed stream.
+    /// Writes the end of a compressed stream.
     fn end(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),

@@ -9,11 +9,9 @@ use std::io::Read;
 pub(crate) use rows::MatrixRows;
 
 use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
-use crate::output::encoding::VectorEncoding;
 use crate::output::quantize::Dtype;
 use crate::output::read::{ChosenRows, Said, TakeVector, in_order};
 use crate::output::sidecar::{PROVENANCE, ROWS};
-use crate::output::target::Target;
 use crate::output::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -59,14 +57,9 @@ impl OutputSpec for MatrixOutput {
         }
     }
 
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        beginning: Beginning,
-    ) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         let is_npy = *self == Self::Npy;
-        let writer = write::MatrixWriter::new(target, is_npy, encoding, beginning.names)?;
+        let writer = write::MatrixWriter::new(begin, is_npy)?;
         Ok(Box::new(writer))
     }
 

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 
+use crate::formats::output::Beginning;
 use crate::output::columns::JsonColumns;
 use crate::output::encoding::VectorEncoding;
 use crate::output::json::push;
@@ -37,20 +38,16 @@ pub(super) struct MatrixWriter {
 
 impl MatrixWriter {
     /// Begins a matrix on a target that can be rewritten.
-    pub fn new(
-        mut target: Target,
-        is_npy: bool,
-        encoding: VectorEncoding,
-        names: SourceNames,
-    ) -> Result<Self> {
+    pub fn new(begin: Beginning, is_npy: bool) -> Result<Self> {
+        let mut target = begin.target;
         let sidecar = target
             .sidecar(sidecar::ROWS)?
             .ok_or_else(|| Error::internal("a matrix was begun on a stream"))?;
         let mut writer = Self {
             target,
             is_npy,
-            encoding,
-            names,
+            encoding: begin.encoding,
+            names: begin.names,
             rows: 0,
             sidecar,
             buffer: Vec::new(),
@@ -61,7 +58,7 @@ impl MatrixWriter {
         Ok(writer)
     }
 
-    /// What comes before the values: as long for any number of rows.
+    /// The header: of the same length for any number of rows.
     fn header(&self) -> Result<Vec<u8>> {
         let width = self.encoding.columns()[0].width;
         if self.is_npy {

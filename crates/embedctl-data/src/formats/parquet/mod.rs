@@ -18,11 +18,9 @@ use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
-use crate::output::encoding::VectorEncoding;
 use crate::output::made;
 use crate::output::proof::FILE;
 use crate::output::read::{ChosenRows, Said, TakeVector};
-use crate::output::target::Target;
 use crate::output::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -72,13 +70,11 @@ impl OutputSpec for ParquetOutput {
         }
     }
 
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        _: Beginning,
-    ) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::ParquetWriter::new(target, encoding)))
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(write::ParquetWriter::new(
+            begin.target,
+            begin.encoding,
+        )))
     }
 
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {

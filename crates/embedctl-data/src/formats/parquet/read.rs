@@ -26,7 +26,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::Result;
 use embedctl_storage::Bytes;
 
-/// What a Parquet file begins and ends with.
+/// The first and the last bytes of a Parquet file.
 pub(crate) const MAGIC: &[u8] = b"PAR1";
 
 const ENCRYPTED: &[u8] = b"PARE";
@@ -165,7 +165,7 @@ impl Parquet {
         groups.map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
     }
 
-    /// Reads what `table` asks for alone, in steps that fill a window of `window` (rows, bytes).
+    /// Reads only the columns of `table`, in steps that fill a window of `window` (rows, bytes).
     fn project(&mut self, table: Option<&AskedColumns>, window: (usize, usize)) -> Result<()> {
         self.window = window;
         let Some(table) = table else { return Ok(()) };

@@ -86,7 +86,7 @@ impl VectorWriter for ParquetWriter {
             return Ok(());
         }
         let batch = self.table.batch(rows)?;
-        let batch = retype::batch(&batch, retype::parquet_times).map_err(|error| {
+        let batch = retype::batch_for_parquet(&batch).map_err(|error| {
             Error::usage(format!("{KEEP}: Parquet: {error}")).with_remedy("choose -f arrow")
         })?;
         let shown = self.shown.clone();
@@ -136,7 +136,7 @@ impl VectorWriter for ParquetWriter {
 
 impl Drop for ParquetWriter {
     fn drop(&mut self) {
-        // The encoder's buffer writes its rest when it is dropped; nobody wants it.
+        // The encoder's buffer writes its rest when it is dropped, and the output is given up.
         if let Some(writer) = &mut self.writer {
             writer.inner_mut().get_mut().abandon();
         }

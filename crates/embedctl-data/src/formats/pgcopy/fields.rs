@@ -122,7 +122,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// PostgreSQL's clock has microseconds: what is finer would be cut off.
+/// PostgreSQL's times have microseconds: anything finer would be cut off.
 fn only_microseconds(name: &str, array: &ArrayRef) -> Result<()> {
     fn is_finer<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef) -> bool {
         let values = array.as_primitive_opt::<T>();
@@ -206,7 +206,7 @@ fn push_text(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what is JSON and no `jsonb`: escapes of NUL, and of half a character.
+/// Refuses JSON that `jsonb` cannot hold: escapes of NUL, and of half a character.
 fn check_json(json: &[u8]) -> Result<(), String> {
     let mut rest = json;
     let mut high = false; // whether the first half of a pair was just before

@@ -5,10 +5,8 @@ mod vectors;
 mod write;
 
 use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
-use crate::output::encoding::VectorEncoding;
 use crate::output::quantize::Dtype;
 use crate::output::read::{Said, TakeVector};
-use crate::output::target::Target;
 use crate::output::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -30,13 +28,11 @@ impl OutputSpec for PgcopyOutput {
         }
     }
 
-    fn create(
-        &self,
-        target: Target,
-        encoding: VectorEncoding,
-        _: Beginning,
-    ) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::PgcopyWriter::new(target, encoding)?))
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(write::PgcopyWriter::new(
+            begin.target,
+            begin.encoding,
+        )?))
     }
 
     fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {

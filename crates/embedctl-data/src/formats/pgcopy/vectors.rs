@@ -68,7 +68,7 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
                 if kind.is_none() {
                     continue;
                 }
-                let reason = format!("its column {column} holds what is no vector");
+                let reason = format!("its column {column} holds a value that is not a vector");
                 return Err(unreadable(file.path(), reason));
             };
             take(StoredVector {
@@ -88,7 +88,7 @@ enum PgVector {
     Bit,
 }
 
-/// A column's name, and what it holds where that is vectors.
+/// A column's name, and its type if it holds vectors.
 type PgColumn = (String, Option<PgVector>);
 
 /// The table's columns, as the provenance beside a copy declares them, and which of them are vectors; `None`

@@ -163,7 +163,7 @@ fn push_vector(column: &VectorColumn, elements: &Elements, row: usize, out: &mut
         Elements::F32(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
         Elements::F16(values) => out.extend(values[part].iter().flat_map(|it| it.to_be_bytes())),
         Elements::U8(bytes) => out.extend_from_slice(&bytes[part]),
-        // What `binary` took away comes back.
+        // `binary` has subtracted 128.
         Elements::I8(bytes) => {
             let bytes = bytes[part].iter().map(|it| it.cast_unsigned());
             out.extend(bytes.map(|it| it.wrapping_add(128)));

@@ -52,7 +52,7 @@ pub(crate) struct TableReader {
     source: Arc<Planned>,
     batches: Box<dyn Batches>,
     table: AskedColumns,
-    /// A batch of which not all rows are in a window.
+    /// A batch some of whose rows are not in a window yet.
     pending: Option<(Prepared, usize, Seek)>,
     /// Rows that are in windows.
     rows: u64,

@@ -15,7 +15,7 @@ use embedctl_common::threads::caught;
 use embedctl_storage::no_fault_of_data;
 
 impl TableReader {
-    /// Begins behind `before` rows, of which the last `skip` are still to be read for nothing.
+    /// Begins after `before` rows, and passes over `skip` more.
     pub(crate) fn begin(
         source: &Arc<Planned>,
         options: &InputOptions,
@@ -66,7 +66,7 @@ pub(crate) fn wrong(source: &Planned, reason: &str, remedy: &str) -> Error {
     Error::input(Place::file(&source.name), reason).with_remedy(remedy)
 }
 
-/// What `decode` makes of the source at `spot`. Decoders panic over some damage; that is the data's fault.
+/// The result of `decode` at `spot`. Decoders panic over some damage, which is reported as an error of the data.
 pub(crate) fn guarded<'s, T, E: StdError + Send + Sync + 'static>(
     source: &Planned,
     spot: impl Fn() -> Spot<'s>,
@@ -76,7 +76,7 @@ pub(crate) fn guarded<'s, T, E: StdError + Send + Sync + 'static>(
     decoded.map_err(|error| damaged(source, spot(), error))
 }
 
-/// What of a table cannot be read, and how many whole rows come before it.
+/// The part of a table that cannot be read, and the number of whole rows before it.
 pub(crate) type Spot<'s> = (Cow<'s, str>, u64);
 
 pub(crate) const START: Spot<'static> = (Cow::Borrowed("its start"), 0);
@@ -100,7 +100,7 @@ pub(crate) fn damaged(
         0 => Place::file(&source.name),
         rows => Place::file(&source.name).line(rows),
     };
-    // Of what is compressed by itself: that it was cut meanwhile.
+    // A source that became shorter during the run.
     if let Some(cut) = io_errors(&error).find_map(|error| explain(SourceCompression::Plain, error))
     {
         return Error::input(place, cut);
@@ -120,7 +120,7 @@ pub(crate) fn damaged(
     Error::input(place, reason).with_remedy("copy or write it again")
 }
 
-/// A number of a row group or a row. What doesn't fit is behind any end.
+/// A number of a row group or a row. One that doesn't fit is after any end.
 pub(crate) fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -47,7 +47,7 @@ pub(crate) fn find(schema: &Schema, name: &str) -> Option<TableColumn> {
     })
 }
 
-/// Whether two columns bear this name, so that nobody can tell which is meant.
+/// Whether two columns have this name, so that it is ambiguous.
 pub(crate) fn is_ambiguous(schema: &Schema, name: &str) -> bool {
     let named = schema.fields().iter().filter(|field| field.name() == name);
     named.count() > 1

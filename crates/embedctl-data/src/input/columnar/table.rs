@@ -1,4 +1,4 @@
-//! What is asked of a table: which of its columns are text, id and kept, and what becomes of a batch.
+//! The asked columns of a table (text, id, kept), and their values in a batch.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(crate) struct Prepared {
     /// Rows that cannot be embedded for their other columns' sake, and why.
     causes: BTreeMap<usize, Cause>,
     rows: usize,
-    /// The window's columns, but for those that say where a row stood.
+    /// The window's columns, without `file` and `line`.
     arrays: Vec<ArrayRef>,
     /// Id, texts and kept columns as the table has them, under the names that were asked for.
     found: Vec<(String, FieldRef, ArrayRef)>,
@@ -299,7 +299,7 @@ impl Prepared {
     }
 }
 
-/// What a slice of a column holds, about: shared buffers count by their share of rows.
+/// Bytes of a slice of a column, about: shared buffers count by their share of rows.
 fn size(array: &ArrayRef) -> usize {
     array
         .to_data()

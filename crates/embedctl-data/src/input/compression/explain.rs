@@ -1,11 +1,11 @@
-//! What goes wrong with a compressed source, and what helps: the decoders' own words say neither.
+//! Errors of compressed sources with their remedies: the decoders' own messages have neither.
 
 use std::io::{self, ErrorKind};
 
 use super::SourceCompression;
 use embedctl_common::error::Cause;
 
-/// What `error` means for a stream of this kind, and the remedy. `None`: nothing about the stream, the
+/// The meaning of `error` for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.
 pub fn explain(encoding: SourceCompression, error: &io::Error) -> Option<Cause> {
     if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
@@ -21,7 +21,7 @@ pub fn explain(encoding: SourceCompression, error: &io::Error) -> Option<Cause> 
             format!("the {name} stream ends before its end, so the file is truncated"),
             "fetch it or compress it again",
         ),
-        // The first member's header was seen to be right, so this is what follows a member.
+        // The first member's header was right, so these bytes follow a member.
         _ if encoding == SourceCompression::Gzip && message.contains("header") => (
             format!("bytes that are not gzip follow the gzip stream ({message})"),
             "remove them or compress the file again",
@@ -42,7 +42,7 @@ pub fn explain(encoding: SourceCompression, error: &io::Error) -> Option<Cause> 
     Some(Cause::of(reason).with(remedy))
 }
 
-/// What a source is whose name promises a compression that its first bytes deny.
+/// The error for a source whose first bytes are not of the compression that its name promises.
 pub fn explain_start(named: SourceCompression, error: &io::Error) -> Option<Cause> {
     let denies = error.kind() == ErrorKind::InvalidInput && error.raw_os_error().is_none();
     match named.names() {

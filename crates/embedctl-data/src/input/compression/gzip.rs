@@ -1,4 +1,4 @@
-//! What gzip's decoder leaves to its caller: the members behind the first, and what may follow the last.
+//! Parts of gzip that its decoder leaves to the caller: members after the first, and bytes after the last.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -37,7 +37,7 @@ impl<R: BufRead> Read for Members<R> {
             if followed && padded {
                 return Err(io::Error::new(
                     ErrorKind::InvalidData,
-                    "bytes that are no gzip header follow zeros",
+                    "bytes that are not a gzip header follow zeros",
                 ));
             }
             if followed {

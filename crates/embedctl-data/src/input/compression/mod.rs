@@ -59,9 +59,9 @@ pub(crate) struct Decoded {
     pub consumed: Arc<AtomicU64>,
 }
 
-/// Decompresses `source`; `named` is what its name promises. Reads the first bytes.
+/// Decompresses `source`; `named` is the compression that its name promises. Reads the first bytes.
 ///
-/// `size` is what it held when the run began, where that is known: one that ends before was cut short.
+/// `size` is its size when the run began, if known: a source that ends before was cut short.
 pub(crate) fn decode(
     source: Box<dyn Read + Send>,
     named: Option<SourceCompression>,
@@ -100,7 +100,7 @@ pub(crate) fn decode(
     })
 }
 
-/// Counts what is read, and finds that there is less than there was.
+/// Counts the bytes that are read, and finds a source that became shorter.
 pub(crate) struct Counted {
     source: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
@@ -168,7 +168,7 @@ pub(crate) mod tests {
         encoder.finish().unwrap()
     }
 
-    /// What is decoded, or the explanation of the error.
+    /// The decoded bytes, or the explanation of the error.
     fn read(
         data: &[u8],
         named: Option<SourceCompression>,

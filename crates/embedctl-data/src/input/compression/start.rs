@@ -11,14 +11,14 @@ const XZ_START: &[u8] = b"\xfd7zXZ\0";
 const BZIP2_START: &[u8] = b"BZh";
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17rE8P\x90"];
 
-/// What `start` is the start of; `named` is what the source's name promises.
+/// The compression that begins with `start`; `named` is the one that the source's name promises.
 pub(crate) fn encoding(start: &[u8], named: Option<SourceCompression>) -> SourceCompression {
     match start {
         _ if start.starts_with(GZIP_START) => SourceCompression::Gzip,
         _ if start.starts_with(ZSTD_START) => SourceCompression::Zstd,
         _ if start.starts_with(XZ_START) => SourceCompression::Xz,
         _ if is_bzip2(start) => SourceCompression::Bzip2,
-        // What zstd calls a skippable frame; parallel compressors begin with one. It is ASCII, so the
+        // A skippable frame of zstd; parallel compressors begin with one. It is ASCII, so the
         // name has to say that this is zstd.
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if named == Some(SourceCompression::Zstd) => {
             SourceCompression::Zstd

@@ -84,8 +84,8 @@ fn a_wrong_record_costs_itself_alone() {
         .map(|reject| (reject.origin.line, reject.cause.to_string()))
         .collect();
     for ((line, reason), (wanted, words)) in rejects.iter().zip([
-        (2, "goes on behind its closing quote"),
-        (4, "on line 7 a quoted field goes on"),
+        (2, "follows the closing quote of a field"),
+        (4, "on line 7 text follows"),
         (5, "has 3 fields, and the header has 2"),
         (6, "has 1 fields"),
         (8, "is never closed"),
@@ -153,13 +153,13 @@ fn headers_are_looked_at_before_any_record() {
         (
             "id;text\n1;a\n",
             options(),
-            "would be parted by commas; say `csv_delimiter ';'`",
+            "expected fields separated by commas; say `csv_delimiter ';'`",
         ),
         ("id\ttext\n1\ta\n", options(), "say `-i tsv`"),
         (
             "id,text\n1,a\n",
             parted(";"),
-            "would be parted by `;`; say `csv_delimiter ','`",
+            "expected fields separated by `;`; say `csv_delimiter ','`",
         ),
         ("\"a\"b,text\n", options(), "the header cannot be read"),
     ] {

@@ -1,4 +1,4 @@
-//! Vectors of chosen rows: of formats that can be read so without what lies between; others are laid out as a matrix in a
+//! Vectors of chosen rows, without the rows between if the format allows it; other files are laid out as a matrix in a
 //! temporary file first.
 
 use std::fs::File;
@@ -83,7 +83,7 @@ pub(crate) fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
     (rows.chunk_by(|one, next| one + 1 == *next)).map(|run| run[0]..run[0] + run.len() as u64)
 }
 
-/// Writes the vectors of a file, row by row, behind what stands in the temporary one.
+/// Appends the vectors of a file, row by row, to the temporary one.
 fn laid_out(
     source: &Readable,
     format: OutputFormat,

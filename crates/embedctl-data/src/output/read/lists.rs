@@ -17,7 +17,7 @@ pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
     vectors.map(|(index, _)| index).collect()
 }
 
-/// What the elements of a list of numbers are.
+/// The type of the elements of a list of numbers.
 pub(crate) fn element(list: &DataType) -> Option<Dtype> {
     let (DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item)) =
         list
@@ -59,7 +59,7 @@ pub(crate) struct Vectors<'a> {
 }
 
 impl<'a> Vectors<'a> {
-    /// Those of a column of which [`element`] knows what is in it.
+    /// The vectors of a column whose type [`element`] knows.
     pub(crate) fn of(lists: &'a ArrayRef) -> Self {
         let values = match lists.data_type() {
             DataType::FixedSizeList(..) => lists.as_fixed_size_list().values(),

@@ -1,4 +1,4 @@
-//! Vectors read back from the files that embedctl writes, whoever wrote them: one after another, widened to
+//! Vectors read back from files of the formats that embedctl writes: one after another, widened to
 //! float32.
 
 mod chosen;
@@ -26,7 +26,7 @@ use embedctl_storage::{Readable, no_fault_of_data};
 pub struct StoredVector<'a> {
     /// Its column; empty in a format without names.
     pub column: &'a str,
-    /// What its elements are in the file: float32 (also where a file holds float64), float16, int8 or uint8.
+    /// The type of its elements in the file: float32 (also for float64), float16, int8 or uint8.
     pub dtype: Dtype,
     /// Its elements.
     pub values: &'a [f32],
@@ -57,12 +57,12 @@ pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
     format.spec().read_vectors(file, &said, take)
 }
 
-/// What a provenance says of vectors.
+/// The vectors as a provenance describes them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
     /// Names of their columns.
     pub columns: Vec<String>,
-    /// What their elements are, where a format does not say so itself.
+    /// The type of their elements, for a format that does not say so itself.
     pub dtype: Option<Dtype>,
 }
 
@@ -88,7 +88,7 @@ impl Said {
     }
 }
 
-/// What the hash of that name in a file's provenance is over.
+/// The bytes that the hash of that name in a file's provenance covers.
 ///
 /// # Errors
 /// If the file cannot be read, or begins otherwise.
@@ -102,12 +102,12 @@ pub(crate) fn in_order(file: &Readable) -> Result<impl BufRead + use<>> {
     Ok(BufReader::with_capacity(1 << 18, bytes))
 }
 
-/// The error for a file that is not what its ending says.
+/// The error for a file of another format than its ending says.
 pub(crate) fn unreadable(path: &Path, reason: impl Into<String>) -> Error {
     Error::input(Place::file(path.display().to_string()), reason)
 }
 
-/// What a decoder makes of the file. Some panic over damage, which is the file's fault.
+/// The result of a decoder. Some panic over damage, which is reported as an error of the file.
 pub(crate) fn guarded<T, E: StdError + Send + Sync + 'static>(
     file: &Readable,
     decode: impl FnOnce() -> Result<T, E>,
@@ -132,16 +132,16 @@ pub(crate) fn failed(file: &Readable, error: io::Error) -> Error {
     }
 }
 
-/// What helps where a file is cut short.
+/// The remedy for a file that is cut short.
 pub(crate) const CUT: &str = "copy or make it again";
 
-/// Makes sure that nothing follows, which nobody would see.
+/// Makes sure that no bytes follow, which would be ignored.
 pub(crate) fn ended(file: &Readable, mut bytes: impl Read) -> Result<()> {
     match bytes.read(&mut [0]) {
         Ok(0) => Ok(()),
         Ok(_) => Err(unreadable(
             file.path(),
-            "it goes on behind its last row, so its beginning or its end is damaged",
+            "bytes follow its last row, so its beginning or its end is damaged",
         )
         .with_remedy(CUT)),
         Err(error) => Err(failed(file, error)),

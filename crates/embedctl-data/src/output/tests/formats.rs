@@ -82,7 +82,8 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
         let hashes = made["sha256"].as_object().unwrap().keys();
         let mut hashes: Vec<&str> = hashes.map(String::as_str).collect();
         let mut named = facts.hashes.to_vec();
-        (hashes.sort_unstable(), named.sort_unstable());
+        hashes.sort_unstable();
+        named.sort_unstable();
         assert_eq!(hashes, named, "{format}");
     }
     let all = endings.len();
