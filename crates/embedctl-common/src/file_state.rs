@@ -128,7 +128,7 @@ thread_local! {
 /// Runs `work`, and says which files it has opened in this thread by [`crate::small_file`], each in the state in which
 /// it was opened first.
 pub fn noted<T>(work: impl FnOnce() -> T) -> (T, Noted) {
-    /// Puts back what was noted before, also after a panic.
+    /// Restores the earlier notes, also after a panic.
     struct Outer(Option<Noted>);
     impl Drop for Outer {
         fn drop(&mut self) {

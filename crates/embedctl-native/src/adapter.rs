@@ -1,7 +1,7 @@
 //! A LoRA adapter's weights, added to the network's as they are read: `W + scale · B · A`.
 //!
-//! The adapter's file calls modules by the names of transformers' class, whatever the network's checkpoint calls
-//! them, so that both are told apart here: the first of each family's alternative names is the class's own.
+//! The adapter's file names modules as transformers' class does, and the network's checkpoint may use other names, so
+//! both are told apart here: the first of each family's alternative names is the class's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -285,7 +285,7 @@ fn unknown(name: &str) -> String {
     format!("holds weights for '{name}', which the network does not have")
 }
 
-/// The name of a tensor in transformers' class: without what peft and a class with a head put before it.
+/// The name of a tensor in transformers' class: without the prefixes of peft and of a class with a head.
 fn own_name<'a>(name: &'a str, architecture: &Architecture) -> &'a str {
     let name = name.strip_prefix(WRAPPED).unwrap_or(name);
     let bases = architecture.base_names.iter();

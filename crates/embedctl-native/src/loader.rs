@@ -1,4 +1,4 @@
-//! Finds a model's tensors in a checkpoint, whatever it calls them, and packs them for the kernels.
+//! Finds a model's tensors in a checkpoint under any of their names, and packs them for the kernels.
 
 use std::sync::Arc;
 

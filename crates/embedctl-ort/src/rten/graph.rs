@@ -14,7 +14,7 @@ use crate::padded::PaddedBatch;
 use embedctl_common::error::Cause;
 use embedctl_model::OutputChoice;
 
-/// A graph, its weights, and what it is fed with.
+/// A graph, its weights, and its inputs.
 pub(super) struct RtenGraph {
     model: Model,
     pub feeds: Feeds,

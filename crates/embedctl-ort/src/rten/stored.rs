@@ -60,7 +60,7 @@ struct Tensors<'a> {
 }
 
 impl Tensors<'_> {
-    /// The message with what had to change; `None` if nothing had to.
+    /// The changed message; `None` if nothing had to change.
     fn message(&mut self, kind: MessageKind, bytes: &[u8]) -> Result<Option<Vec<u8>>, Cause> {
         if matches!(kind, MessageKind::Tensor) {
             return self.tensor(bytes);

@@ -177,7 +177,7 @@ fn write(folder: &Path, weight: Tensor, cast_to: i32) -> PathBuf {
     path
 }
 
-/// What the graph adds to zeros.
+/// The constant that the graph adds to zeros.
 fn sum(onnx: &Path) -> Result<Vec<f32>, String> {
     let model = stored::load(onnx).map_err(|cause| cause.to_string())?;
     let zeros = rten::Value::from_shape([2, 3], vec![0.0_f32; 6]).unwrap();
