@@ -15,7 +15,7 @@ const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 pub(super) const SENTENCE_OUTPUT: &str = "sentence_embedding";
 
 /// Whether the only readable output of a graph is one vector per text.
-pub fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
+pub(crate) fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
     let tokens = TOKEN_OUTPUTS
         .into_iter()
         .any(|name| graph.output(name).is_some());

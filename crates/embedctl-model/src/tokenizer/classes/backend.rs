@@ -15,7 +15,7 @@ use crate::tokenizer::registry::TokenizerClass;
 use embedctl_common::error::Cause;
 
 /// A tokenizer under construction: the reference's `TokenizersBackend`, with the tokens it knows by name.
-pub struct Backend {
+pub(crate) struct Backend {
     pub tokenizer: Tokenizer,
     pub(super) names: SpecialNames,
     pub(super) extra: Vec<Special>,
@@ -52,14 +52,14 @@ impl Backend {
     }
 
     /// Ids of all special tokens.
-    pub fn special_ids(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn special_ids(&self) -> impl Iterator<Item = u32> {
         self.special()
             .into_iter()
             .filter_map(|token| self.id(token.text()))
     }
 
     /// Id of the token of that name, where one is named.
-    pub fn named_id(&self, name: &str) -> Option<u32> {
+    pub(crate) fn named_id(&self, name: &str) -> Option<u32> {
         self.id(self.names.get(name)?.text())
     }
 
