@@ -194,10 +194,10 @@ impl Backend {
                 self.surround("cls:0 $A:0 sep:0", &[("cls", 2), ("sep", 3)])?;
             }
             TokenizerClass::DebertaV2 => {
-                self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?
+                self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?;
             }
             TokenizerClass::BigBird | TokenizerClass::RemBert => {
-                self.surround("cls:0 $A:0 sep:0", &[])?
+                self.surround("cls:0 $A:0 sep:0", &[])?;
             }
             TokenizerClass::Splinter => {
                 if ["cls_token", "sep_token"].map(|name| self.names.get(name).is_some())
@@ -210,10 +210,10 @@ impl Backend {
             TokenizerClass::Funnel => self.surround("cls:2 $A:0 sep:0", &[])?,
             TokenizerClass::XlNet => self.surround("$A:0 sep:0 cls:2", &[])?,
             TokenizerClass::XlmRoberta | TokenizerClass::Camembert => {
-                self.surround("bos $A eos", &[])?
+                self.surround("bos $A eos", &[])?;
             }
             TokenizerClass::T5 | TokenizerClass::Lasr | TokenizerClass::Pegasus => {
-                self.surround("$A eos", &[])?
+                self.surround("$A eos", &[])?;
             }
             TokenizerClass::Xglm => {
                 self.around("bos", &[])?;
