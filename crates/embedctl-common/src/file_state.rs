@@ -157,7 +157,6 @@ pub fn note(path: &Path, metadata: Option<&Metadata>) {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write;
 
     use super::*;
     use crate::small_file;
@@ -184,6 +183,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn content_that_changes_is_seen_and_a_new_name_is_none() {
+        use std::io::Write;
+
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weights");
         let begin = || {

@@ -109,7 +109,7 @@ fn a_damaged_checkpoint_is_an_error_that_names_file_and_tensor() {
     let error = open(folder.path(), Isa::best(), ProductPrecision::F32)
         .err()
         .unwrap();
-    says(error, &["no safetensors file"]);
+    says(error, &["not a safetensors file"]);
 }
 
 #[test]

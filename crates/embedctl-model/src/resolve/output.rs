@@ -93,7 +93,7 @@ pub(super) fn choose_output(
     Err(Error::model(
         root.display(),
         format!(
-            "the graph's outputs are {}; none is last_hidden_state, token_embeddings or sentence_embedding, so it is no \
+            "the graph's outputs are {}; none is last_hidden_state, token_embeddings or sentence_embedding, so it is not an \
              export for embedding",
             names.join(", ")
         ),

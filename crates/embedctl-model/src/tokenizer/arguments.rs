@@ -83,12 +83,12 @@ impl Arguments {
             let decoder = decoder
                 .as_object()
                 .cloned()
-                .ok_or_else(|| refuse("added_tokens_decoder is no object".into()))?;
+                .ok_or_else(|| refuse("added_tokens_decoder is not an object".into()))?;
             for (id, token) in decoder {
                 let token = token.as_object().map(Added::read);
                 let (Ok(id), Some(Ok(token))) = (id.parse::<i64>(), token) else {
                     let reason =
-                        format!("added_tokens_decoder: the entry '{id}' is no token with an id");
+                        format!("added_tokens_decoder: the entry '{id}' is not a token with an id");
                     return Err(refuse(reason.into()));
                 };
                 added.insert(id, token);
@@ -193,7 +193,7 @@ impl Arguments {
                 .map(|value| special(value)?.ok_or_else(|| format!("{key} lists null").into()))
                 .collect::<Result<_, Cause>>()
                 .map(Some),
-            Some(other) => Err(format!("{key} is no list of tokens but {other}").into()),
+            Some(other) => Err(format!("{key} is not a list of tokens but {other}").into()),
         }
     }
 }

@@ -352,7 +352,7 @@ fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<ChosenClass,
         NameMatch::Is(class) if !python_base => return Ok(taken(class)),
         NameMatch::Unknown if falls_back => return Ok(taken(TokenizerClass::Backend)),
         NameMatch::Is(_) => "is Python code that does not read tokenizer.json".to_owned(),
-        NameMatch::Refused(why) => format!("{why}, so its tokens cannot be had here"),
+        NameMatch::Refused(why) => format!("{why}, so embedctl cannot compute its tokens"),
         NameMatch::Unknown => "the reference does not have".to_owned(),
     };
     let reason = format!("is read by the class {name} ({because}), which {why}");

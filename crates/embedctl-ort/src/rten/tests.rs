@@ -229,7 +229,7 @@ fn weights_in_files_have_any_name_place_and_alignment() {
     for (entries, words) in [
         (&[location, ("offset", "4")][..], "weight"),
         (&[location, ("offset", "30")], "ends before it (27 bytes)"),
-        (&[location, ("offset", "-3")], "its offset is no number"),
+        (&[location, ("offset", "-3")], "its offset is not a number"),
         (&[("location", "../w")], "outside the graph's folder"),
         (&[("location", "/etc/passwd")], "outside the graph's folder"),
         (&[("location", "gone")], "gone"),
