@@ -218,7 +218,7 @@ impl NodeWork for Node {
     fn weight(&self, constants: &HashMap<&str, u64>) -> Option<u64> {
         let constant = |index: usize| constants.get(self.input.get(index)?.as_str()).copied();
         let between = |left: usize, right: usize| match (constant(left), constant(right)) {
-            // Both stored: computed once, whatever the input.
+            // Both stored: computed once for all inputs.
             (Some(_), Some(_)) | (None, None) => None,
             (one, other) => one.or(other),
         };

@@ -82,9 +82,8 @@ pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
-/// Indices of the order statistics that enclose the median with a probability of at least 95 %, whatever
-/// the distribution: the number of values below the median is binomial with one half. Fewer than six
-/// values cannot promise that much.
+/// Indices of the order statistics that enclose the median with a probability of at least 95 % for every distribution:
+/// the number of values below the median is binomial with one half. Fewer than six values cannot promise that much.
 fn median_ranks(count: usize) -> Option<(usize, usize)> {
     const NORMAL_FROM: usize = 200; // from here on the binomial's own sums add nothing but rounding
     let below = if count < NORMAL_FROM {

@@ -23,7 +23,7 @@ pub(super) const TEXT_FIELD: &str = "text";
 const MOST_ROWS: usize = corpus::TEXTS;
 const MOST_BYTES: usize = 256 << 20;
 
-/// What to embed.
+/// The texts to embed.
 #[derive(Debug, Clone)]
 #[allow(clippy::large_enum_variant)] // there is one
 pub enum WorkloadOptions {
@@ -43,7 +43,7 @@ pub enum WorkloadOptions {
 pub struct WorkloadInfo {
     /// `short`, `long` or `mixed`, or names of the user's files.
     pub name: String,
-    /// Whether it is built in, so that everybody has the same.
+    /// Whether it is built in, and so the same everywhere.
     pub built_in: bool,
     /// Different records there are to take samples of.
     pub records: usize,

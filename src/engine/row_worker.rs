@@ -179,8 +179,8 @@ impl RowWorker {
                 Error::model(
                     &self.model,
                     format!(
-                        "gives vectors of {width} components, which is not what config.json, modules.json and the \
-                         modules' files lead to; fetch them again, from one revision"
+                        "gives vectors of {width} components, which contradicts config.json, modules.json and \
+                         the modules' files; fetch them again, from one revision"
                     ),
                 )
             });

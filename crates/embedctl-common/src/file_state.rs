@@ -128,7 +128,7 @@ thread_local! {
 /// Runs `work`, and says which files it has opened in this thread by [`crate::small_file`], each in the state in which
 /// it was opened first.
 pub fn noted<T>(work: impl FnOnce() -> T) -> (T, Noted) {
-    /// Puts back what was noted before, also after a panic.
+    /// Restores the earlier notes, also after a panic.
     struct Outer(Option<Noted>);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -157,7 +157,6 @@ pub fn note(path: &Path, metadata: Option<&Metadata>) {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write;
 
     use super::*;
     use crate::small_file;
@@ -184,6 +183,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn content_that_changes_is_seen_and_a_new_name_is_none() {
+        use std::io::Write;
+
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weights");
         let begin = || {

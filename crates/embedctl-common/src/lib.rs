@@ -1,4 +1,4 @@
-//! Errors, cancellation, threads, settings in messages and small files: what every other crate of embedctl needs.
+//! Errors, cancellation, threads, settings in messages and small files, shared by all crates of embedctl.
 //!
 //! ```text
 //!  error ── kind, place, reason, remedy, cause      cancel ── CancelToken, checked by all long work

@@ -160,9 +160,9 @@ pub struct ModelConfig {
     pub frame: Frame,
     /// The side on which a long text is cut.
     pub truncation_side: Side,
-    /// Id of the padding token. Rows are padded on the right whatever the files say: an encoder with absolute positions
-    /// gives another vector behind left padding, a causal one ignores all later tokens. So only right padding gives the
-    /// vector of the text alone.
+    /// Id of the padding token. Rows are always padded on the right: an encoder with absolute positions gives another
+    /// vector behind left padding, a causal one ignores all later tokens. So only right padding gives the vector of the
+    /// text alone.
     pub padding_id: u32,
     /// Ids of special tokens (they end a prompt's count).
     pub special_ids: BTreeSet<u32>,

@@ -264,7 +264,7 @@ fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result
     if let Some(named) = &options.model_file {
         let file = folder.join(named);
         if file.is_file() {
-            return Ok(file); // whatever its name
+            return Ok(file); // under any name
         }
     }
     let mut paths = Vec::new();

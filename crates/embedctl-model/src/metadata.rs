@@ -209,12 +209,12 @@ pub(super) struct TransformerConfig {
 
 impl TransformerConfig {
     /// Width of a hidden state, under the names that architectures give it.
-    pub fn width(&self) -> Option<usize> {
+    pub(crate) fn width(&self) -> Option<usize> {
         self.hidden_size.or(self.d_model).or(self.dim)
     }
 
     /// The padding token's id, where it is a plain non-negative number.
-    pub fn pad_id(&self) -> Option<u32> {
+    pub(crate) fn pad_id(&self) -> Option<u32> {
         self.pad_token_id.as_ref()?.as_u64()?.try_into().ok()
     }
 }
@@ -253,7 +253,7 @@ pub(super) enum OneOrMany {
 }
 
 impl OneOrMany {
-    pub fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         match self {
             Self::One(name) => std::slice::from_ref(name),
             Self::Many(names) => names,

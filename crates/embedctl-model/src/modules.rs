@@ -107,7 +107,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
     };
     for (_, module) in named {
         match module {
-            // Pools the tokens again, whatever the modules before it gave.
+            // Pools the tokens again, without regard to the modules before it.
             Some(FollowingModule::Pooling(pooling)) => {
                 let early = |step: &Step| !matches!(step, Step::Normalize);
                 if modules.pooling.is_none() && modules.steps.iter().any(early) {

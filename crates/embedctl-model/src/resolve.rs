@@ -21,8 +21,8 @@ use limits::{LengthLimits, limits};
 use output::choose_output;
 use pooling::{check_widths, hidden_width, pooling};
 
-pub use output::gives_finished_vectors;
-pub use pooling::{dimensions, width_after};
+pub(crate) use output::gives_finished_vectors;
+pub(crate) use pooling::{dimensions, width_after};
 
 /// A repository's metadata, read and combined.
 pub(super) struct Resolved {

@@ -83,7 +83,7 @@ fn sentence_transformers(root: &Path, options: &ModelOptions) -> Result<StaticMo
     if modules.pooling.is_some() {
         return Err(Error::model(
             root.join("modules.json").display(),
-            "puts a Pooling module behind a StaticEmbedding, which gives one vector a text",
+            "puts a Pooling module after a StaticEmbedding, which already gives one vector per text",
         ));
     }
     let folder = modules.transformer.trim_matches(['.', '/']).to_string();

@@ -1,7 +1,7 @@
 //! A LoRA adapter's weights, added to the network's as they are read: `W + scale · B · A`.
 //!
-//! The adapter's file calls modules by the names of transformers' class, whatever the network's checkpoint calls
-//! them, so that both are told apart here: the first of each family's alternative names is the class's own.
+//! The adapter's file names modules as transformers' class does, and the network's checkpoint may use other names, so
+//! both are told apart here: the first of each family's alternative names is the class's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const HEADS: &[&str] = &[
 
 /// An adapter, checked against the network that it is for.
 #[derive(Debug)]
-pub struct CheckedAdapter {
+pub(crate) struct CheckedAdapter {
     settings: AdapterSettings,
     checkpoint: Arc<Checkpoint>,
     /// Modules with low-rank weights, and their names in the file.
@@ -53,7 +53,10 @@ impl CheckedAdapter {
     /// # Errors
     /// If it has weights that are not applied here, lacks some that its settings name, or has some for modules that
     /// the network lacks.
-    pub fn open(adapter: &adapter_settings::Adapter, architecture: &Architecture) -> Result<Self> {
+    pub(crate) fn open(
+        adapter: &adapter_settings::Adapter,
+        architecture: &Architecture,
+    ) -> Result<Self> {
         let settings = adapter.settings.clone();
         let checkpoint = Arc::new(Checkpoint::open_files(std::slice::from_ref(
             &adapter.weights,
@@ -138,17 +141,17 @@ impl CheckedAdapter {
     }
 
     /// The file that holds the weights, as a checkpoint of its own.
-    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+    pub(crate) fn checkpoint(&self) -> &Arc<Checkpoint> {
         &self.checkpoint
     }
 
     /// The name in the file of the tensor that replaces the network's `tensor`, if there is one.
-    pub fn replaced(&self, tensor: &str) -> Option<&str> {
+    pub(crate) fn replaced(&self, tensor: &str) -> Option<&str> {
         self.replaced.get(tensor).map(String::as_str)
     }
 
     /// Bytes of all low-rank weights, as they are applied.
-    pub fn low_rank_bytes(&self) -> usize {
+    pub(crate) fn low_rank_bytes(&self) -> usize {
         let tensors = self.low_rank.values().flat_map(|name| {
             [0, 1].map(|part| {
                 self.checkpoint
@@ -165,7 +168,7 @@ impl CheckedAdapter {
     ///
     /// # Errors
     /// If a tensor of the adapter has a wrong shape, type or content.
-    pub fn change(
+    pub(crate) fn change(
         &self,
         module: &str,
         rows: usize,
@@ -224,7 +227,7 @@ impl CheckedAdapter {
 }
 
 /// An adapter's changes to the rows of a module's weight.
-pub struct WeightChange<'a> {
+pub(crate) struct WeightChange<'a> {
     rows: usize,
     inputs: usize,
     /// The tensor that replaces them.
@@ -245,7 +248,7 @@ struct LowRank {
 
 impl WeightChange<'_> {
     /// How many rows the module's weight has.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
@@ -253,7 +256,7 @@ impl WeightChange<'_> {
     ///
     /// # Errors
     /// If a tensor of the adapter has wrong content.
-    pub fn apply(&self, first: usize, rows: &mut [f32]) -> Result<()> {
+    pub(crate) fn apply(&self, first: usize, rows: &mut [f32]) -> Result<()> {
         if let Some(tensor) = self.replaced {
             tensor.read(first * self.inputs, rows)?;
         }
@@ -285,7 +288,7 @@ fn unknown(name: &str) -> String {
     format!("holds weights for '{name}', which the network does not have")
 }
 
-/// The name of a tensor in transformers' class: without what peft and a class with a head put before it.
+/// The name of a tensor in transformers' class: without the prefixes of peft and of a class with a head.
 fn own_name<'a>(name: &'a str, architecture: &Architecture) -> &'a str {
     let name = name.strip_prefix(WRAPPED).unwrap_or(name);
     let bases = architecture.base_names.iter();

@@ -33,7 +33,7 @@ fn join(folder: &Path, header: &[u8], data: &[u8]) {
     fs::write(folder.join("model.safetensors"), bytes).unwrap();
 }
 
-/// What opening says after `change` has been made to a copy of `bert`.
+/// The error of opening a copy of `bert` with `change` made to it.
 fn opened_after(change: impl FnOnce(&Path, &mut Value, &mut Vec<u8>)) -> String {
     let folder = copy("bert");
     let (mut header, mut data) = split(folder.path());
@@ -109,7 +109,7 @@ fn a_damaged_checkpoint_is_an_error_that_names_file_and_tensor() {
     let error = open(folder.path(), Isa::best(), ProductPrecision::F32)
         .err()
         .unwrap();
-    says(error, &["no safetensors file"]);
+    says(error, &["not a safetensors file"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use embedctl_common::setting::MAX_LENGTH;
 
 /// A network's description and an instruction set, without weights.
 #[derive(Debug, Clone, Copy)]
-pub struct Executor<'a> {
+pub(crate) struct Executor<'a> {
     /// The description.
     pub architecture: &'a Architecture,
     /// The instructions to use.
@@ -29,7 +29,12 @@ impl Executor<'_> {
     /// # Errors
     /// If an id is not in the vocabulary, a row is longer than the model has positions, or the system refuses the
     /// memory.
-    pub fn embed(&self, outer: &OuterWeights, rows: Rows<'_>, scratch: &mut Scratch) -> Result<()> {
+    pub(crate) fn embed(
+        &self,
+        outer: &OuterWeights,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let embeddings = &self.architecture.embeddings;
         let (hidden, width) = (self.architecture.hidden, embeddings.width);
         let tokens = rows.ids.len();
@@ -125,7 +130,7 @@ impl Executor<'_> {
 
     /// Runs one layer over `scratch.states`. `ranges`, if given, collect the greatest magnitudes of each product's
     /// inputs.
-    pub fn layer(
+    pub(crate) fn layer(
         &self,
         layer: &Layer,
         weights: &LayerWeights,
@@ -266,7 +271,7 @@ impl Executor<'_> {
     }
 
     /// The norm after the last layer; the finished states of all tokens.
-    pub fn finish<'a>(
+    pub(crate) fn finish<'a>(
         &self,
         outer: &OuterWeights,
         tokens: usize,

@@ -1,4 +1,4 @@
-//! Finds a model's tensors in a checkpoint, whatever it calls them, and packs them for the kernels.
+//! Finds a model's tensors in a checkpoint under any of their names, and packs them for the kernels.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use embedctl_common::error::{Error, Result};
 
 /// A network's weights on the disk.
 #[derive(Debug)]
-pub struct NetworkWeights {
+pub(crate) struct NetworkWeights {
     /// The checkpoint.
     pub checkpoint: Arc<Checkpoint>,
     /// The adapter that changes it.
@@ -28,7 +28,7 @@ impl NetworkWeights {
     ///
     /// # Errors
     /// If one of them was written to or cut since then.
-    pub fn check_unchanged(&self) -> Result<()> {
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
         self.checkpoint.check_unchanged()?;
         let adapter = self.adapter.as_ref();
         adapter.map_or(Ok(()), |adapter| adapter.checkpoint().check_unchanged())
@@ -45,7 +45,7 @@ impl From<Checkpoint> for NetworkWeights {
 }
 
 /// Finds a model's tensors in a checkpoint.
-pub struct Loader<'a> {
+pub(crate) struct Loader<'a> {
     pub(super) architecture: &'a Architecture,
     checkpoint: &'a Arc<Checkpoint>,
     adapter: Option<&'a CheckedAdapter>,
@@ -58,7 +58,7 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// If the checkpoint has no token embeddings, or those of several networks.
-    pub fn new(
+    pub(crate) fn new(
         architecture: &'a Architecture,
         weights: &'a NetworkWeights,
         isa: Isa,
@@ -78,7 +78,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Bytes of the tables of tokens and positions, which stay as they are stored.
-    pub fn table_bytes(&self) -> usize {
+    pub(crate) fn table_bytes(&self) -> usize {
         let positions = self.architecture.embeddings.positions;
         [Some(self.word()), positions.map(|_| self.positions())]
             .into_iter()
@@ -91,7 +91,7 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub fn outer_weights(&self) -> Result<OuterWeights> {
+    pub(crate) fn outer_weights(&self) -> Result<OuterWeights> {
         let Architecture {
             hidden,
             embeddings,
@@ -163,7 +163,7 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// As [`Loader::outer_weights`].
-    pub fn layer(
+    pub(crate) fn layer(
         &self,
         set: usize,
         arithmetic: ProductPrecision,

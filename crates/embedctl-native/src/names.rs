@@ -6,10 +6,10 @@
 
 /// Alternatives; each a list of tensors whose rows follow one another. `NAME#0` and `NAME#1` are the first
 /// and the second half of a tensor's rows.
-pub type Sources = &'static [&'static [&'static str]];
+pub(crate) type Sources = &'static [&'static [&'static str]];
 
 /// Alternative names of one tensor pair (`.weight`, `.bias`).
-pub type Alternatives = &'static [&'static str];
+pub(crate) type Alternatives = &'static [&'static str];
 
 /// The normalizations around one half of a layer (attention or feed-forward); empty where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub struct TensorNames {
 }
 
 /// ERNIE's table of tasks.
-pub const TASK_TYPE: &str = "embeddings.task_type_embeddings";
+pub(crate) const TASK_TYPE: &str = "embeddings.task_type_embeddings";
 
 const BASE: TensorNames = TensorNames {
     word: &["embeddings.word_embeddings"],
@@ -109,10 +109,10 @@ const BASE: TensorNames = TensorNames {
 };
 
 /// BERT, RoBERTa and architectures built like them.
-pub static BERT: TensorNames = BASE;
+pub(crate) static BERT: TensorNames = BASE;
 
 /// DistilBERT.
-pub static DISTILBERT: TensorNames = TensorNames {
+pub(crate) static DISTILBERT: TensorNames = TensorNames {
     layer: &["transformer.layer.{}."],
     query_key_value: &[&["attention.q_lin", "attention.k_lin", "attention.v_lin"]],
     attention_output: &[&["attention.out_lin"]],
@@ -124,7 +124,7 @@ pub static DISTILBERT: TensorNames = TensorNames {
 };
 
 /// MPNet.
-pub static MPNET: TensorNames = TensorNames {
+pub(crate) static MPNET: TensorNames = TensorNames {
     query_key_value: &[&["attention.attn.q", "attention.attn.k", "attention.attn.v"]],
     attention_output: &[&["attention.attn.o"]],
     attention_norms: NormNames::sum(&["attention.LayerNorm"]),
@@ -132,7 +132,7 @@ pub static MPNET: TensorNames = TensorNames {
 };
 
 /// ALBERT; its layers are numbered by group and place in it.
-pub static ALBERT: TensorNames = TensorNames {
+pub(crate) static ALBERT: TensorNames = TensorNames {
     projection: &[&["encoder.embedding_hidden_mapping_in"]],
     layer: &["encoder.albert_layer_groups.{}."],
     query_key_value: &[&["attention.query", "attention.key", "attention.value"]],
@@ -145,7 +145,7 @@ pub static ALBERT: TensorNames = TensorNames {
 };
 
 /// BERT-like encoders with rotary positions and a gate: NomicBERT, GTE.
-pub static ROTARY_BERT: TensorNames = ROTARY_BASE;
+pub(crate) static ROTARY_BERT: TensorNames = ROTARY_BASE;
 
 const ROTARY_BASE: TensorNames = TensorNames {
     embedding_norm: &["embeddings.LayerNorm", "emb_ln"],
@@ -174,14 +174,14 @@ const ROTARY_BASE: TensorNames = TensorNames {
 };
 
 /// Jina embeddings v3: the same without a gate.
-pub static JINA: TensorNames = TensorNames {
+pub(crate) static JINA: TensorNames = TensorNames {
     up: &[&["mlp.fc1"]],
     down: &[&["mlp.fc2"]],
     ..ROTARY_BASE
 };
 
 /// ModernBERT.
-pub static MODERNBERT: TensorNames = TensorNames {
+pub(crate) static MODERNBERT: TensorNames = TensorNames {
     word: &["embeddings.tok_embeddings"],
     embedding_norm: &["embeddings.norm"],
     layer: &["layers.{}."],
@@ -196,7 +196,7 @@ pub static MODERNBERT: TensorNames = TensorNames {
 };
 
 /// Llama and the decoders that took its names.
-pub static LLAMA: TensorNames = LLAMA_BASE;
+pub(crate) static LLAMA: TensorNames = LLAMA_BASE;
 
 const LLAMA_BASE: TensorNames = TensorNames {
     word: &["embed_tokens"],
@@ -211,7 +211,7 @@ const LLAMA_BASE: TensorNames = TensorNames {
 };
 
 /// Gemma 3, which also normalizes a branch's output.
-pub static GEMMA3: TensorNames = TensorNames {
+pub(crate) static GEMMA3: TensorNames = TensorNames {
     attention_norms: NormNames::around(&["input_layernorm"], &["post_attention_layernorm"]),
     feed_forward_norms: NormNames::around(
         &["pre_feedforward_layernorm"],

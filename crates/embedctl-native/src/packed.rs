@@ -5,7 +5,7 @@ use crate::safetensors::ElementTable;
 
 /// The norms around half a layer.
 #[derive(Debug, Default)]
-pub struct Norms {
+pub(crate) struct Norms {
     /// Of the input.
     pub before: Option<Norm>,
     /// Of the branch.
@@ -16,7 +16,7 @@ pub struct Norms {
 
 /// A layer's products, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Product {
+pub(crate) enum Product {
     /// Query, key and value.
     Input,
     /// Attention's output projection.
@@ -28,11 +28,11 @@ pub enum Product {
 }
 
 /// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Product`].
-pub type InputRanges = [Vec<f32>; 4];
+pub(crate) type InputRanges = [Vec<f32>; 4];
 
 /// A layer's weights.
 #[derive(Debug)]
-pub struct LayerWeights {
+pub(crate) struct LayerWeights {
     /// The products, indexed by [`Product`].
     pub products: [Matrix; 4],
     /// Norms around attention.
@@ -45,7 +45,7 @@ pub struct LayerWeights {
 
 /// The weights before, after and beside the layers.
 #[derive(Debug)]
-pub struct OuterWeights {
+pub(crate) struct OuterWeights {
     /// Token embeddings.
     pub word: ElementTable,
     /// Learned positions.

@@ -11,7 +11,7 @@ use embedctl_common::error::{Error, Result};
 
 /// The prefix of a network's tensor names.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Prefix {
+pub(crate) struct Prefix {
     /// With its dot; may be empty.
     pub prefix: String,
     /// A note about the choice.
@@ -23,7 +23,7 @@ pub struct Prefix {
 ///
 /// # Errors
 /// If it holds none, or several without a sign which one is meant.
-pub fn find<'a>(
+pub(crate) fn find<'a>(
     architecture: &Architecture,
     file: &Path,
     names: impl Iterator<Item = &'a str>,

@@ -240,7 +240,7 @@ impl Checkpoint {
 /// Reads and checks a file's header.
 fn header(source: &CheckpointFile, file: usize) -> Result<Vec<(String, Extent)>> {
     let refuse = |reason: String| Error::model(source.path.display(), reason);
-    let cut = |what: &str| refuse(format!("is cut short or no safetensors file: {what}"));
+    let cut = |what: &str| refuse(format!("is cut short or not a safetensors file: {what}"));
     let mut length = [0; 8];
     if source.length() < length.len() {
         return Err(cut("it has no header"));
@@ -249,7 +249,7 @@ fn header(source: &CheckpointFile, file: usize) -> Result<Vec<(String, Extent)>>
     let length = u64::from_le_bytes(length);
     if length > MOST_HEADER {
         return Err(refuse(format!(
-            "is no safetensors file: its header would have {length} bytes"
+            "is not a safetensors file: its header would have {length} bytes"
         )));
     }
     let start = 8 + usize::try_from(length).unwrap_or(usize::MAX);

@@ -59,7 +59,7 @@ impl Rows<'_> {
 
 /// One worker's memory, reused from batch to batch.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     /// The residual stream `[tokens, hidden]`.
     pub(super) states: CacheLines,
     /// A branch's normalized input, and its output where that is normalized too.

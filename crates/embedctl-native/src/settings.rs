@@ -59,7 +59,7 @@ pub(super) struct ConfigSettings {
 
 impl ConfigSettings {
     /// The settings in `value`, which was read from `file`.
-    pub fn new(file: PathBuf, value: Value) -> Supported<Self> {
+    pub(crate) fn new(file: PathBuf, value: Value) -> Supported<Self> {
         match value {
             Value::Object(map) => Ok(Self {
                 file,
@@ -74,7 +74,7 @@ impl ConfigSettings {
     }
 
     /// A refusal for a reason of the caller's own.
-    pub fn refuse(&self, reason: impl Into<String>) -> Unsupported {
+    pub(crate) fn refuse(&self, reason: impl Into<String>) -> Unsupported {
         Unsupported {
             file: self.file.clone(),
             reason: reason.into(),
@@ -82,7 +82,7 @@ impl ConfigSettings {
     }
 
     /// A refusal that names a setting and its value.
-    pub fn unknown(&self, name: &str) -> Unsupported {
+    pub(crate) fn unknown(&self, name: &str) -> Unsupported {
         let value = self.map.get(name).unwrap_or(&Value::Null);
         let mut value = value.to_string();
         if value.len() > 120 {
@@ -99,18 +99,18 @@ impl ConfigSettings {
     }
 
     /// The setting's value; null counts as absent.
-    pub fn value(&self, name: &'static str) -> Option<&Value> {
+    pub(crate) fn value(&self, name: &'static str) -> Option<&Value> {
         self.read.borrow_mut().insert(name);
         self.map.get(name).filter(|value| !value.is_null())
     }
 
     /// Whether the setting is present, even as null.
-    pub fn states(&self, name: &str) -> bool {
+    pub(crate) fn states(&self, name: &str) -> bool {
         self.map.contains_key(name)
     }
 
     /// A count from 1 to 2^24, or the default.
-    pub fn count(&self, name: &'static str, default: usize) -> Supported<usize> {
+    pub(crate) fn count(&self, name: &'static str, default: usize) -> Supported<usize> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value
@@ -122,7 +122,7 @@ impl ConfigSettings {
     }
 
     /// A count that may be zero.
-    pub fn count_or_zero(&self, name: &'static str, default: usize) -> Supported<usize> {
+    pub(crate) fn count_or_zero(&self, name: &'static str, default: usize) -> Supported<usize> {
         if self.value(name).and_then(Value::as_u64) == Some(0) {
             return Ok(0);
         }
@@ -130,12 +130,12 @@ impl ConfigSettings {
     }
 
     /// A count that has no default.
-    pub fn optional_count(&self, name: &'static str) -> Supported<Option<usize>> {
+    pub(crate) fn optional_count(&self, name: &'static str) -> Supported<Option<usize>> {
         self.value(name).map(|_| self.count(name, 1)).transpose()
     }
 
     /// A finite number above zero, or the default.
-    pub fn positive(&self, name: &'static str, default: f64) -> Supported<f64> {
+    pub(crate) fn positive(&self, name: &'static str, default: f64) -> Supported<f64> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value
@@ -146,7 +146,7 @@ impl ConfigSettings {
     }
 
     /// A switch, or the default.
-    pub fn flag(&self, name: &'static str, default: bool) -> Supported<bool> {
+    pub(crate) fn flag(&self, name: &'static str, default: bool) -> Supported<bool> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value.as_bool().ok_or_else(|| self.unknown(name)),
@@ -154,7 +154,7 @@ impl ConfigSettings {
     }
 
     /// A word, or the default.
-    pub fn word<'a>(&'a self, name: &'static str, default: &'a str) -> Supported<&'a str> {
+    pub(crate) fn word<'a>(&'a self, name: &'static str, default: &'a str) -> Supported<&'a str> {
         match self.value(name) {
             None => Ok(default),
             Some(value) => value.as_str().ok_or_else(|| self.unknown(name)),
@@ -162,7 +162,7 @@ impl ConfigSettings {
     }
 
     /// Refuses the setting unless it is absent or equal to one of `values`.
-    pub fn pinned(&self, name: &'static str, values: &[Value]) -> Supported<()> {
+    pub(crate) fn pinned(&self, name: &'static str, values: &[Value]) -> Supported<()> {
         match self.value(name) {
             Some(value) if !values.contains(value) => Err(self.unknown(name)),
             _ => Ok(()),
@@ -170,7 +170,7 @@ impl ConfigSettings {
     }
 
     /// Refuses the first setting that no caller has read and that could change a hidden state.
-    pub fn finish(self) -> Supported<()> {
+    pub(crate) fn finish(self) -> Supported<()> {
         let read = self.read.borrow();
         let empty = |value: &Value| match value {
             Value::Null | Value::Bool(false) => true,

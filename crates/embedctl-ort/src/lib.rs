@@ -6,7 +6,7 @@
 //!  provider, device ── execution providers, and the hardware that they run on
 //!  onnxruntime ── sessions; checks that the provider does the work and does it right; batch budgets
 //!  rten ── ONNX files without ONNX Runtime
-//!  feeds, padded ── what each input of a graph is fed; rows are padded here and nowhere else
+//!  feeds, padded ── the contents of a graph's inputs; rows are padded here and nowhere else
 //! ```
 //!
 //! ```

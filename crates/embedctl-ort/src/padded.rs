@@ -4,7 +4,7 @@ use embedctl_model::batch::Batch;
 
 /// A batch whose rows are padded on the right to the longest.
 #[derive(Debug, Clone, Default)]
-pub struct PaddedBatch {
+pub(crate) struct PaddedBatch {
     /// Rows.
     pub rows: usize,
     /// Padded length of each.
@@ -19,7 +19,7 @@ pub struct PaddedBatch {
 
 impl PaddedBatch {
     /// Fills this batch with the rows of `batch`, padded with `padding_id`, reusing its memory.
-    pub fn fill(&mut self, batch: &Batch, padding_id: u32) {
+    pub(crate) fn fill(&mut self, batch: &Batch, padding_id: u32) {
         self.rows = batch.rows();
         self.length = batch.longest();
         let size = self.rows * self.length;
@@ -44,13 +44,13 @@ impl PaddedBatch {
 
     /// The attention mask of row `index`.
     #[must_use]
-    pub fn mask(&self, index: usize) -> &[i64] {
+    pub(crate) fn mask(&self, index: usize) -> &[i64] {
         &self.attention_mask[index * self.length..(index + 1) * self.length]
     }
 
     /// The positions of row `index`'s real tokens, first to one past the last.
     #[must_use]
-    pub fn real(&self, index: usize) -> std::ops::Range<usize> {
+    pub(crate) fn real(&self, index: usize) -> std::ops::Range<usize> {
         let mask = self.mask(index);
         let first = mask.iter().position(|&one| one != 0).unwrap_or(0);
         let last = mask

@@ -31,7 +31,7 @@ pub(super) fn tune(
     machine: &Machine,
     watcher: &dyn Watcher,
 ) -> Result<Option<(Tuning, Option<Runner>)>> {
-    // What the others are compared with: the first that can run.
+    // The reference of the comparisons: the first that can run.
     let Some(base) = runners.iter().position(Runner::is_alive) else {
         return Ok(None);
     };

@@ -10,7 +10,7 @@ use crate::bench::runner::{Runner, RunnerShare};
 use crate::error::Result;
 use crate::profile::Tuned;
 
-/// What tuning may choose between, where several were listed: names of settings.
+/// Settings with several listed values, among which tuning may choose.
 const CHOICES: [&str; 3] = ["provider", "precision", "provider-option"];
 
 /// A search under way.
@@ -25,7 +25,7 @@ pub(super) struct Search<'a> {
     pub(super) base: usize,
     /// Number of the fastest of the listed runners.
     pub(super) champion: usize,
-    /// What was changed in the champion's configuration.
+    /// The changes to the champion's configuration.
     pub(super) settings: Tuned,
     /// The runner with these changes.
     pub(super) best: Option<Runner>,
@@ -49,7 +49,7 @@ impl Search<'_> {
             let [best, other] = pair(self.runners, self.champion, number)?;
             if is_the_same(best, other) {
                 self.skipped.push(format!(
-                    "{}: it is what {} came down to",
+                    "{}: the same configuration as {}",
                     other.configuration.label(self.all),
                     best.configuration.label(self.all)
                 ));
@@ -92,7 +92,7 @@ impl Search<'_> {
             all.any(|other| Some(other) != first)
         };
         let [mut provider, precision, options] = CHOICES.map(varies);
-        // What `auto` takes is not written down: it may find something better one day.
+        // The provider that `auto` takes is not saved: a later run may find a better one.
         provider &= runner.configuration.provider != "auto";
         let opened = runner.opened.as_ref();
         Tuned {
@@ -213,7 +213,7 @@ fn is_the_same(one: &Runner, other: &Runner) -> bool {
     weights && engine && a.threads == b.threads
 }
 
-/// In which settings two of the listed configurations differ, with what each has.
+/// The settings in which two of the listed configurations differ, with both values.
 fn difference(one: &Runner, other: &Runner, all: &[Configuration]) -> (String, String, String) {
     let (a, b) = (&one.configuration, &other.configuration);
     let names: Vec<&str> = CHOICES

@@ -65,7 +65,7 @@ impl TuneSetting {
         match self {
             Self::BatchTokens => (BATCH_TOKENS.0..=BATCH_TOKENS.1).contains(&value),
             Self::Threads => (1..=2 * machine.cores).contains(&value),
-            // What does not fit a sample makes no difference to it.
+            // A value beyond a sample's size makes no difference to it.
             Self::Window => (256..=rows).contains(&value),
         }
     }

@@ -43,7 +43,7 @@ impl Cause {
     #[must_use]
     pub fn sentence(self) -> String {
         match self.remedy {
-            Some(remedy) => format!("{}. What helps: {remedy}", self.reason),
+            Some(remedy) => format!("{}. Remedy: {remedy}", self.reason),
             None => self.reason,
         }
     }

@@ -22,8 +22,8 @@ fn value(name: &str) -> Option<Vec<u8>> {
     let name = std::ffi::CString::new(name).ok()?;
     let mut bytes = vec![0_u8; 256];
     let mut size = bytes.len();
-    // SAFETY: the name ends with a zero byte; the buffer is writable for `size` bytes, and the kernel
-    // writes no more and sets `size` to what it wrote. Nothing is changed: there is no new value.
+    // SAFETY: the name ends with a zero byte; the buffer is writable for `size` bytes, and the kernel writes no more
+    // and sets `size` to the bytes written. Nothing is changed: there is no new value.
     let result = unsafe {
         libc::sysctlbyname(
             name.as_ptr(),

@@ -15,7 +15,7 @@ const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 pub(super) const SENTENCE_OUTPUT: &str = "sentence_embedding";
 
 /// Whether the only readable output of a graph is one vector per text.
-pub fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
+pub(crate) fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
     let tokens = TOKEN_OUTPUTS
         .into_iter()
         .any(|name| graph.output(name).is_some());
@@ -93,7 +93,7 @@ pub(super) fn choose_output(
     Err(Error::model(
         root.display(),
         format!(
-            "the graph's outputs are {}; none is last_hidden_state, token_embeddings or sentence_embedding, so it is no \
+            "the graph's outputs are {}; none is last_hidden_state, token_embeddings or sentence_embedding, so it is not an \
              export for embedding",
             names.join(", ")
         ),

@@ -166,7 +166,7 @@ pub(super) fn check_widths(
 }
 
 /// The width of a vector of `width` components after these modules.
-pub fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usize> {
+pub(crate) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usize> {
     for step in steps {
         let (expected, next) = match step {
             Step::Dense(dense) => (dense.input, dense.output),
@@ -188,7 +188,7 @@ pub fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Result<usiz
 }
 
 /// The components that are kept, and the width of all vectors of a row together.
-pub fn dimensions(
+pub(crate) fn dimensions(
     full: usize,
     options: &ModelOptions,
     stated: Option<usize>,

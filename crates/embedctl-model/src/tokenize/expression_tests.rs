@@ -179,9 +179,9 @@ fn a_part_of_a_long_text_is_split_as_the_whole() {
         "repeated intervals",
         "lines",
         "ends of the text",
-        "what is no end of a word",
+        "not an end of a word",
         "ends of lines, clusters",
-        "what stands before",
+        "looks behind",
         "absent",
         "conditions and calls",
     ];

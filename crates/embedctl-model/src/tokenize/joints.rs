@@ -171,7 +171,7 @@ fn keeps_places(normalizer: Option<&NormalizerWrapper>, side: Side) -> bool {
 
 /// Whether matches don't reach a letter.
 fn is_short(replace: &Replace) -> bool {
-    // The crate shows the pattern only in what it writes.
+    // The crate shows the pattern only in its serialized form.
     let written = serde_json::to_value(replace).unwrap_or_default();
     let pattern = &written["pattern"];
     match (pattern["String"].as_str(), pattern["Regex"].as_str()) {

@@ -17,7 +17,7 @@ pub(super) struct Added {
 }
 
 impl Added {
-    pub fn new(content: &str) -> Self {
+    pub(super) fn new(content: &str) -> Self {
         Self {
             content: content.to_string(),
             ..Self::default()
@@ -40,7 +40,7 @@ impl Added {
         })
     }
 
-    pub fn token(&self) -> AddedToken {
+    pub(super) fn token(&self) -> AddedToken {
         AddedToken::from(self.content.clone(), self.special)
             .single_word(self.single_word)
             .lstrip(self.lstrip)
@@ -57,7 +57,7 @@ pub(super) enum Special {
 }
 
 impl Special {
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
             Self::Flagged(added) => &added.content,
@@ -65,7 +65,7 @@ impl Special {
     }
 
     /// The reference's `==`: a text never equals a token with flags.
-    pub fn same(&self, other: &Self) -> bool {
+    pub(super) fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => a == b,
             (Self::Flagged(a), Self::Flagged(b)) => a.token() == b.token(),

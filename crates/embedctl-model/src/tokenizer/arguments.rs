@@ -36,7 +36,11 @@ pub(super) type OfFile = Vec<(u32, AddedToken)>;
 impl Arguments {
     /// Collects them for the Transformer in `folder`; `given` are those of `sentence_bert_config.json`,
     /// `of_file` the tokens that `tokenizer.json` adds.
-    pub fn read(folder: &Path, given: &Map<String, Value>, of_file: &OfFile) -> Result<Self> {
+    pub(super) fn read(
+        folder: &Path,
+        given: &Map<String, Value>,
+        of_file: &OfFile,
+    ) -> Result<Self> {
         let file = folder.join("tokenizer_config.json");
         let mut values: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
         let refuse = |cause: Cause| Error::model(file.display(), cause);
@@ -79,12 +83,12 @@ impl Arguments {
             let decoder = decoder
                 .as_object()
                 .cloned()
-                .ok_or_else(|| refuse("added_tokens_decoder is no object".into()))?;
+                .ok_or_else(|| refuse("added_tokens_decoder is not an object".into()))?;
             for (id, token) in decoder {
                 let token = token.as_object().map(Added::read);
                 let (Ok(id), Some(Ok(token))) = (id.parse::<i64>(), token) else {
                     let reason =
-                        format!("added_tokens_decoder: the entry '{id}' is no token with an id");
+                        format!("added_tokens_decoder: the entry '{id}' is not a token with an id");
                     return Err(refuse(reason.into()));
                 };
                 added.insert(id, token);
@@ -147,33 +151,33 @@ impl Arguments {
     }
 
     /// An error about these arguments.
-    pub fn refuse(&self, cause: impl Into<Cause>) -> Error {
+    pub(super) fn refuse(&self, cause: impl Into<Cause>) -> Error {
         Error::model(self.file.display(), cause)
     }
 
-    pub fn has(&self, key: &str) -> bool {
+    pub(super) fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }
 
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)
     }
 
     /// A boolean, where it is one; null counts as missing.
-    pub fn flag(&self, key: &str) -> Option<bool> {
+    pub(super) fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).and_then(Value::as_bool)
     }
 
-    pub fn string(&self, key: &str) -> Option<&str> {
+    pub(super) fn string(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Value::as_str)
     }
 
-    pub fn number(&self, key: &str) -> Option<f64> {
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
         self.get(key).and_then(Value::as_f64)
     }
 
     /// A named token; `default` counts where the key is missing, not where it is null.
-    pub fn named(&self, key: &str, default: Option<&str>) -> Result<Option<Special>, Cause> {
+    pub(super) fn named(&self, key: &str, default: Option<&str>) -> Result<Option<Special>, Cause> {
         match self.get(key) {
             Some(value) => special(value),
             None => Ok(default.map(|text| Special::Text(text.into()))),
@@ -181,7 +185,7 @@ impl Arguments {
     }
 
     /// Takes a list of special tokens out of the arguments; `None` where there is none.
-    pub fn take_list(&mut self, key: &str) -> Result<Option<Vec<Special>>, Cause> {
+    pub(super) fn take_list(&mut self, key: &str) -> Result<Option<Vec<Special>>, Cause> {
         match self.values.shift_remove(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Array(list)) => list
@@ -189,7 +193,7 @@ impl Arguments {
                 .map(|value| special(value)?.ok_or_else(|| format!("{key} lists null").into()))
                 .collect::<Result<_, Cause>>()
                 .map(Some),
-            Some(other) => Err(format!("{key} is no list of tokens but {other}").into()),
+            Some(other) => Err(format!("{key} is not a list of tokens but {other}").into()),
         }
     }
 }

@@ -139,7 +139,7 @@ pub(super) fn read(
     } else {
         arguments.number("max_len")
     };
-    // Masked positions need some valid id; the end token is what such models are padded with.
+    // Masked positions need some valid id; such models are padded with the end token.
     let padding = built
         .named_id("pad_token")
         .or(baked_padding)

@@ -1,8 +1,8 @@
 //! The reference's tokenizer class that reads a repository: the tables and the rules of transformers 5.23,
 //! `models/auto/tokenization_auto.py`.
 //!
-//! A class is named by `tokenizer_config.json` or by `config.json`; where neither names one, and for some
-//! architectures whatever they name, the architecture's own class (`model_type`) reads the files.
+//! A class is named by `tokenizer_config.json` or by `config.json`; if neither names one, and for some architectures in
+//! any case, the architecture's own class (`model_type`) reads the files.
 
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
@@ -352,12 +352,12 @@ fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<ChosenClass,
         NameMatch::Is(class) if !python_base => return Ok(taken(class)),
         NameMatch::Unknown if falls_back => return Ok(taken(TokenizerClass::Backend)),
         NameMatch::Is(_) => "is Python code that does not read tokenizer.json".to_owned(),
-        NameMatch::Refused(why) => format!("{why}, so its tokens cannot be had here"),
+        NameMatch::Refused(why) => format!("{why}, so embedctl cannot compute its tokens"),
         NameMatch::Unknown => "the reference does not have".to_owned(),
     };
     let reason = format!("is read by the class {name} ({because}), which {why}");
     Err(Cause::of(reason).with(
-        "if tokenizer.json is what the model was trained with, say \"tokenizer_class\": \"TokenizersBackend\" in \
+        "if the model was trained with this tokenizer.json, write \"tokenizer_class\": \"TokenizersBackend\" in \
          tokenizer_config.json",
     ))
 }

@@ -77,7 +77,7 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
     if kind == Gemma {
         all.embeddings.scale = root(all.hidden);
         if all.feed_forward.activation == Activation::Gelu {
-            all.feed_forward.activation = Activation::GeluTanh; // what the class makes of its first releases
+            all.feed_forward.activation = Activation::GeluTanh; // the class's choice for its first releases
         }
         settings.pinned("use_bidirectional_attention", &[json!(false)])?;
     }

@@ -46,7 +46,7 @@ pub(super) fn bert(settings: &ConfigSettings, kind: BertLike) -> Supported<Archi
         count: settings.count("max_position_embeddings", 512)?,
         after: match kind {
             Bert | Ernie | Electra => None,
-            MpNet => Some(1), // whatever pad_token_id says
+            MpNet => Some(1), // for any pad_token_id
             Roberta => Some(match settings.value("pad_token_id") {
                 None => 1,
                 Some(value) => value
@@ -61,7 +61,7 @@ pub(super) fn bert(settings: &ConfigSettings, kind: BertLike) -> Supported<Archi
         all.embeddings.projected = all.embeddings.width != hidden;
     }
     if kind == MpNet {
-        // Buckets are counted up to 32 whatever the table's size.
+        // Buckets are counted up to 32 for every size of the table.
         let buckets = settings.count("relative_attention_num_buckets", 32)?;
         if buckets < 32 {
             return Err(settings.unknown("relative_attention_num_buckets"));
@@ -218,8 +218,8 @@ pub(super) fn rotary_bert(settings: &ConfigSettings, kind: RotaryBert) -> Suppor
     Ok(all)
 }
 
-/// The repository's own code spelled NomicBERT's settings otherwise. transformers' class doesn't read those
-/// spellings and goes by its defaults, so they must say what the defaults say.
+/// The repository's own code spelled NomicBERT's settings otherwise. transformers' class ignores those spellings and
+/// uses its defaults, so their values must equal the defaults.
 pub(super) fn nomic_spellings(settings: &ConfigSettings) -> Supported<()> {
     const OFF: &str =
         "rotary_emb_interleaved mlp_fc1_bias mlp_fc2_bias qkv_proj_bias causal prenorm

@@ -1,7 +1,7 @@
 //! A model's architecture as data, by the settings and `model_type` of config.json and never by a model's name.
 //!
 //! Every function below restates how the class that `AutoModel` would take uses its settings;
-//! [`ConfigSettings::finish`] refuses what none of them has read. The executor knows no model types.
+//! [`ConfigSettings::finish`] refuses settings that none of them has read. The executor knows no model types.
 
 mod common;
 mod decoders;
@@ -124,7 +124,7 @@ pub struct FeedForward {
 pub struct Layer {
     /// Which set of weights it takes (ALBERT's layers share them).
     pub weights: usize,
-    /// Whether a token sees only what stands before it.
+    /// Whether a token sees only earlier tokens and itself.
     pub causal: bool,
     /// How far it sees at most, in tokens.
     pub reach: Option<usize>,

@@ -19,7 +19,7 @@ impl CacheLines {
         Self(vec![CacheLine([0; LINE]); len.div_ceil(LINE)])
     }
 
-    /// Makes room for `len` dwords; what they hold is unspecified.
+    /// Makes room for `len` dwords; their content is unspecified.
     ///
     /// # Errors
     /// If the system refuses the memory.

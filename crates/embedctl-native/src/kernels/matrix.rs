@@ -37,7 +37,7 @@ pub struct Matrix {
     outputs: usize,
     gated: bool,
     data: CacheLines,
-    /// For each packed column: what one step of its integers is worth, the sum of its weights, its bias.
+    /// For each packed column: the value of one step of its integers, the sum of its weights, its bias.
     pub(super) scale: CacheLines,
     pub(super) sum: CacheLines,
     pub(super) bias: CacheLines,
@@ -189,13 +189,13 @@ impl Matrix {
         self.form.inputs
     }
 
-    /// What it was packed for.
+    /// The form that operands must have.
     #[must_use]
     pub fn isa(&self) -> Isa {
         self.form.isa
     }
 
-    /// In what numbers it multiplies.
+    /// Its number format.
     #[must_use]
     pub fn arithmetic(&self) -> ProductPrecision {
         self.form.arithmetic

@@ -1,10 +1,9 @@
 //! The engine's arithmetic: products, norms, activations and attention, for each instruction set.
 //!
-//! SIMD and `unsafe` live here alone, behind functions that check what they are given. An [`Isa`] says which
-//! instructions may run; it is found once and passed explicitly. Weights are packed once into a [`Matrix`]
-//! that all workers share; activations are rows of floats that an [`Operand`] turns into what the matrix
-//! multiplies. Batches are ragged: rows of all texts follow each other, and only [`Attention`] knows where a
-//! text begins.
+//! SIMD and `unsafe` live here alone, behind functions that check their arguments. An [`Isa`] says which instructions
+//! may run; it is found once and passed explicitly. Weights are packed once into a [`Matrix`] that all workers share;
+//! activations are rows of floats that an [`Operand`] turns into what the matrix multiplies. Batches are ragged: rows
+//! of all texts follow each other, and only [`Attention`] knows where a text begins.
 //!
 //! Every result depends on its own row (or, in attention, its own text) alone, bit for bit: sums are
 //! accumulated in an order that neither the rows beside it nor the threads can change. NaN in gives NaN out

@@ -30,8 +30,7 @@ pub struct Converted<'a> {
     /// Dwords of each row, and those from row to row.
     data: &'a [i32],
     stride: usize,
-    /// For each row what one step of its integers is worth, and what their zero stands for; empty where they are
-    /// floats.
+    /// For each row the value of one step of its integers, and the value of their zero; empty where they are floats.
     pub(super) scale: &'a [f32],
     pub(super) base: &'a [f32],
 }
@@ -75,8 +74,9 @@ impl Operand {
         self.prepared.try_grow(inputs)
     }
 
-    /// Converts `rows` rows of `x`, `stride` floats apart, to what `matrix` multiplies; floats stay where they are. A
-    /// row that holds a NaN or, except in [`ProductPrecision::F32`], an infinity makes every product with it NaN.
+    /// Converts `rows` rows of `x`, `stride` floats apart, to the form that `matrix` multiplies; floats stay where they
+    /// are. A row that holds a NaN or, except in [`ProductPrecision::F32`], an infinity makes every product with it
+    /// NaN.
     ///
     /// # Panics
     /// `x` is too short, or the stride smaller than the matrix's inputs.
@@ -300,7 +300,7 @@ pub(super) fn part<S: Simd>(s: S, row: &[f32], from: usize, rest: f32) -> S::F {
     }
 }
 
-/// From the least value (0) to the greatest (255): all of the range, whatever the activation before.
+/// From the least value (0) to the greatest (255): the whole range, for any activation before.
 #[inline(always)]
 fn quads<S: Simd>(s: S, x: &[f32], range: Range<S>, out: &mut [i32]) -> (f32, f32) {
     let (low, high, nan) = range.ends(s);

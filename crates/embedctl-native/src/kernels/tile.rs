@@ -131,8 +131,8 @@ pub(super) const RUN: usize = 16;
 pub(super) const LINE: usize = 16;
 
 /// Ends with `sums[i] = sum over k < steps of a[i][k] * b[k]`, for `rows` rows of `a` (at most `S::NARROW_ROWS`, or
-/// `S::ROWS` if wide) and, of each row of `b`, `S::PANEL` vectors if `E::WIDE`, else two; row `i` goes to
-/// `out[i * stride]`. Each sum is accumulated in the order of `k`, whatever the tile's shape.
+/// `S::ROWS` if wide) and, of each row of `b`, `S::PANEL` vectors if `E::WIDE`, else two; row `i` goes to `out[i *
+/// stride]`. Each sum is accumulated in the order of `k` for every shape of tile.
 #[expect(
     clippy::too_many_arguments,
     reason = "two sides, their end and its place"

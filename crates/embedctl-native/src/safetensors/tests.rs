@@ -24,7 +24,7 @@ fn half_precision_is_widened_exactly() {
 }
 
 #[test]
-fn whatever_is_not_finite_is_seen_in_every_element_type() {
+fn nan_and_infinity_are_found_in_every_element_type() {
     let halves = |values: [f32; 3]| {
         values
             .map(|value| half::f16::from_f32(value).to_le_bytes())

@@ -37,11 +37,15 @@ pub struct HeldMemory;
 
 #[cfg(not(any(target_os = "linux", windows)))]
 impl HeldMemory {
-    pub(crate) fn watch() -> Option<Self> {
+    /// `None`: there is no driver to ask.
+    #[must_use]
+    pub fn watch() -> Option<Self> {
         None
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    /// Bytes that this process holds.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         0
     }
 }

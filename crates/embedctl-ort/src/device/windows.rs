@@ -6,7 +6,7 @@ use windows::Win32::Graphics::Dxgi::{
 
 use super::{Gpu, Vendor};
 
-/// An adapter and its place in DXGI's own order, which is what DirectML takes for a device number.
+/// An adapter and its place in DXGI's order, which is DirectML's device number.
 struct DxgiAdapter {
     index: u32,
     gpu: Gpu,

@@ -5,7 +5,7 @@ use embedctl_model::PositionIds;
 
 /// One declared input of the graph and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GraphInput {
+pub(crate) struct GraphInput {
     /// Name in the graph.
     pub name: String,
     /// Its content.
@@ -14,7 +14,7 @@ pub struct GraphInput {
 
 /// The content of an input, in the element type that the graph declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InputFeed {
+pub(crate) enum InputFeed {
     /// Integers of shape `[rows, length]`; [`Tokens::fill`] makes them.
     Tokens(Tokens, Width),
     /// An empty key or value cache: a tensor without elements.
@@ -25,7 +25,7 @@ pub enum InputFeed {
 
 /// Integers with one element a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tokens {
+pub(crate) enum Tokens {
     /// `input_ids`.
     Ids,
     /// `attention_mask`.
@@ -38,7 +38,7 @@ pub enum Tokens {
 
 /// Integer types that graphs declare for tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Width {
+pub(crate) enum Width {
     /// int32.
     I32,
     /// int64.
@@ -47,7 +47,7 @@ pub enum Width {
 
 /// Element types of an empty cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PastElement {
+pub(crate) enum PastElement {
     /// 32-bit float.
     F32,
     /// 16-bit float.
@@ -56,7 +56,7 @@ pub enum PastElement {
 
 /// A dimension of an empty cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PastDim {
+pub(crate) enum PastDim {
     /// As many as the batch has rows.
     Rows,
     /// The number of tokens in the cache: 0.

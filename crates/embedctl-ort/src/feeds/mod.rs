@@ -7,7 +7,7 @@ mod input;
 #[cfg(test)]
 mod tests;
 
-pub use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};
+pub(crate) use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};
 
 use super::Output;
 use crate::padded::PaddedBatch;

@@ -29,9 +29,9 @@ const LENGTH: usize = 160;
 /// Models whose files are larger are not loaded a second time for the check.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same
-/// graph on the CPU, rounded to five digits; `None` where the model is too large to be loaded twice.
-/// `rough`: vectors may differ visibly, because of what the user or the model asks for.
+/// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same graph on the
+/// CPU, rounded to five digits; `None` where the model is too large to be loaded twice. `rough`: vectors may differ
+/// visibly, by the user's options or the model's quantization.
 ///
 /// # Errors
 /// If the provider fails, or computes something else; if the CPU cannot run the sample, nothing is known.

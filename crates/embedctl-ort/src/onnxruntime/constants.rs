@@ -20,7 +20,7 @@ pub(super) fn clamp(model: &mut [u8]) -> Result<usize, String> {
         found.push(number.as_ptr() as usize - start);
     })?;
     for &at in &found {
-        // The upper half is what bfloat16 has of a number; without the lower one it is the largest there.
+        // bfloat16 keeps a number's upper half; with a lower half of zeros it is the largest number there.
         model[at..at + 2].fill(0);
     }
     Ok(found.len())

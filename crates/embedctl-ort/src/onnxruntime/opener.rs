@@ -31,8 +31,8 @@ use embedctl_model::{Model, OutputChoice};
 /// More devices than any machine has: where counting them by trying ends at the latest.
 const MOST_DEVICES: u32 = 64;
 
-/// Fusions whose operators are slower on the CPU than what they replace, in dynamically quantized graphs
-/// (their float operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
+/// Fusions whose operators are slower on the CPU than the replaced ones, in dynamically quantized graphs (their float
+/// operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
 const SLOW_WHEN_QUANTIZED: &str = "SkipLayerNormFusion;BiasGeluFusion";
 
 /// The parts needed to make a session.
@@ -249,7 +249,7 @@ impl Opener {
         })
     }
 
-    /// Whether vectors may differ visibly from the CPU's, because of what the user or the model asks for.
+    /// Whether vectors may differ visibly from the CPU's, by the user's options or the model's quantization.
     fn is_rough(&self) -> bool {
         let quantized = |operator: &String| {
             ["Integer", "Quantize", "QLinear", "NBits"]

@@ -6,9 +6,9 @@
 //! rules about which tokens count stand here in one readable place, and the graph needs no operator that
 //! differs between versions of ONNX (but for `ReduceMax`).
 //!
-//! The ONNX file is not decoded for that: the nodes are appended to its bytes, as Protocol Buffers allow,
-//! and its declared outputs are left out. Nothing else is touched, whatever newer fields it may hold, and
-//! references to external weights stay as they are.
+//! The ONNX file is not decoded for that: the nodes are appended to its bytes, as Protocol Buffers allow, and its
+//! declared outputs are left out. Nothing else is changed, not even unknown newer fields, and references to external
+//! weights stay as they are.
 
 use std::path::Path;
 

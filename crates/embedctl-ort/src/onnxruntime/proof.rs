@@ -106,8 +106,8 @@ pub(super) fn short_batch(model: &Model, max_rows: Option<usize>) -> Batch {
     sample(model, max_rows.unwrap_or(ROWS).min(ROWS), LENGTH)
 }
 
-/// The quick check: how many matrix products a session's assignment leaves to the CPU. Some providers list
-/// only what they leave there, so the number means something beside that of a session which was run.
+/// The quick check: how many matrix products a session's assignment leaves to the CPU. Some providers list only nodes
+/// that they leave there, so the number is only compared with that of a proved session.
 pub(super) fn products_on_cpu(assigned: &[AssignedNode]) -> usize {
     assigned
         .iter()

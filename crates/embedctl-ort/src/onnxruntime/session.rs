@@ -155,7 +155,7 @@ fn says_too_large(words: &str) -> bool {
         // DirectML: E_OUTOFMEMORY.
         "8007000e",
         "not enough memory",
-        // WebGPU: a tensor beyond what one buffer may be bound with.
+        // WebGPU: a tensor larger than one bound buffer may be.
         "exceeds the max buffer size",
         "maxbuffersize",
         "maxstoragebufferbindingsize",

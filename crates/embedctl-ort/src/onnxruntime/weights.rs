@@ -78,7 +78,7 @@ impl SharedSessions {
         builder()
             .and_then(|builder| write_optimized(builder, onnx, folder.path(), cancel))
             .map_err(|error| with_causes(&error))?;
-        // The session that optimized is gone, but the C allocator keeps what it used.
+        // The optimizing session is gone, but the C allocator keeps its memory.
         release_free_memory();
         let weights = Arc::new(SharedWeights::read(folder.path())?);
         let graph = folder.path().join(GRAPH);

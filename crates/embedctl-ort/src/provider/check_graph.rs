@@ -20,7 +20,7 @@ pub const WIDTH: usize = 64;
 /// devices compute in, stays below; anything else that is wrong does not.
 const TOLERANCE: f32 = 0.05;
 
-/// What LayerNormalization adds to the variance.
+/// LayerNormalization's epsilon, added to the variance.
 pub const EPSILON: f64 = 1e-5;
 
 /// The ONNX file.
@@ -75,7 +75,7 @@ pub fn weights() -> [Vec<f32>; 3] {
     [Seed::W, Seed::V, Seed::Bias].map(Seed::values)
 }
 
-/// What must come out, computed in f64.
+/// The expected output, computed in f64.
 pub(crate) fn answer() -> Vec<f32> {
     let wide = |values: Vec<f32>| values.into_iter().map(f64::from).collect::<Vec<f64>>();
     let (x, w, v, b) = (

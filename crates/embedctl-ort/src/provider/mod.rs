@@ -1,6 +1,6 @@
-//! The vocabulary of providers: their names and options, the choice among them, and what came of trying one.
+//! The vocabulary of providers: their names and options, the choice among them, and the result of trying one.
 //!
-//! What both engines and the search for libraries must agree on stands here, below all of them.
+//! The engines and the search for libraries share this module.
 
 pub mod check_graph;
 pub mod obtain;
@@ -85,7 +85,7 @@ pub enum ProviderChoice {
     /// The best that works on this machine.
     #[default]
     Auto,
-    /// This one, or else what [`ProviderChoice::Auto`] takes: a tuned profile's choice.
+    /// This one, or else the choice of [`ProviderChoice::Auto`]: a tuned profile's provider.
     Preferably(Provider),
     /// The first of these that works, and nothing else.
     List(Vec<Provider>),

@@ -12,7 +12,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// What this program was built for.
+    /// This program's target.
     pub const HERE: Self = Self {
         os: std::env::consts::OS,
         arch: std::env::consts::ARCH,
@@ -24,7 +24,7 @@ impl Platform {
 pub(crate) struct Package {
     /// As they are given to pip, quoted for a shell.
     names: &'static str,
-    /// What else is to be known about them.
+    /// A remark about them.
     note: &'static str,
 }
 

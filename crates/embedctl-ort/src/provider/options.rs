@@ -31,7 +31,7 @@ pub enum OptionValue {
     Flag(bool),
     /// One of the option's words.
     Word(&'static str),
-    /// A count, or a size in bytes, whatever unit it was given in.
+    /// A count, or a size in bytes.
     Number(usize),
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for OptionValue {
     }
 }
 
-/// The value of `provider`'s option `name` among `options`; what was given last counts.
+/// The last value of `provider`'s option `name` among `options`.
 pub(crate) fn value_of(
     options: &[ProviderOption],
     provider: Provider,
@@ -98,11 +98,11 @@ struct KnownOption {
     provider: Provider,
     name: &'static str,
     values: OptionValues,
-    /// What it does, for `--help`.
+    /// Its description, for the command's help.
     help: &'static str,
 }
 
-/// All options, a line each: whose it is, its name, what it may be, and what it does.
+/// All options, one per line: provider, name, values, description.
 macro_rules! known {
     ($($provider:ident.$name:literal = $values:ident $(($words:expr))?, $help:literal;)+) => {
         const KNOWN: [KnownOption; [$($name),+].len()] = [$(KnownOption {
@@ -169,7 +169,7 @@ impl KnownOption {
 }
 
 impl ProviderOption {
-    /// All options with their values and what they do, a line each, for `--help`.
+    /// All options with values and descriptions, one per line, for the command's help.
     #[must_use]
     pub fn help() -> String {
         let spelled = KNOWN.map(|known| (known.spell(), known.help));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Provider;
 use super::obtain::how_to_get;
 
-/// What came of trying a provider of a library.
+/// The result of trying a provider of a library.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProviderReport {
     /// The provider.
@@ -19,13 +19,13 @@ pub struct ProviderReport {
     pub works: bool,
     /// Why not, in the library's or the loader's words where there are any.
     pub reason: Option<String>,
-    /// What helps: the package, the file, the driver.
+    /// The remedy: the package, the file, the driver.
     pub remedy: Option<String>,
     /// Where the matrix products were put, as the library states it: `MatMul on CUDAExecutionProvider`.
     pub placement: Option<String>,
     /// Time of a run of the small graph after the first, in milliseconds.
     pub millis: Option<f64>,
-    /// What it ran on, where that is known: a graphics card's name.
+    /// The device that it ran on, if known: a graphics card's name.
     pub device: Option<String>,
     /// The plug-in that it comes from; `None`: the library's own build.
     #[serde(default)]
@@ -45,7 +45,7 @@ impl ProviderReport {
         }
     }
 
-    /// What came of a trial: where the matrix products were put, and the time of a run in milliseconds.
+    /// The result of a trial: the placement of the matrix products, and the time of a run in milliseconds.
     #[must_use]
     pub fn of(provider: Provider, trial: Result<(String, f64), String>) -> Self {
         match trial {

@@ -14,7 +14,7 @@ use crate::padded::PaddedBatch;
 use embedctl_common::error::Cause;
 use embedctl_model::OutputChoice;
 
-/// A graph, its weights, and what it is fed with.
+/// A graph, its weights, and its inputs.
 pub(super) struct RtenGraph {
     model: Model,
     pub feeds: Feeds,
@@ -27,7 +27,7 @@ pub(super) struct RtenGraph {
 pub(super) struct RunThreads(RunOptions);
 
 impl RunThreads {
-    pub fn one() -> Self {
+    pub(super) fn one() -> Self {
         let pool = Arc::new(ThreadPool::with_num_threads(1));
         Self(RunOptions::default().with_thread_pool(Some(pool)))
     }
@@ -35,7 +35,7 @@ impl RunThreads {
 
 impl RtenGraph {
     /// Reads an ONNX file.
-    pub fn read(path: &Path, feeds: Feeds) -> Result<Self, Cause> {
+    pub(super) fn read(path: &Path, feeds: Feeds) -> Result<Self, Cause> {
         let model = stored::load(path)?;
         let node = |name: &str| model.node_id(name).map_err(|error| error.to_string());
         let inputs = feeds.inputs.iter().map(|input| node(&input.name));
@@ -48,7 +48,7 @@ impl RtenGraph {
     }
 
     /// Runs a batch; returns the output's elements and the width of a token's or row's vector.
-    pub fn run(
+    pub(super) fn run(
         &self,
         threads: &RunThreads,
         batch: &PaddedBatch,

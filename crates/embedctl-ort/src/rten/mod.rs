@@ -34,7 +34,7 @@ const NAME: &str = "rten";
 /// Version of the rten crate: Cargo.toml pins it, and a test holds this against it.
 pub const VERSION: &str = "0.27.0";
 
-/// What helps where rten cannot run a graph.
+/// The remedy if rten cannot run a graph.
 fn alternatives_remedy() -> String {
     format!(
         "ONNX Runtime may run it (pip install onnxruntime, then {PROVIDER} cpu), or name another ONNX file with \
@@ -133,7 +133,7 @@ impl Engine for RtenEngine {
     }
 }
 
-/// One thread and what it computed last.
+/// One thread and its last output.
 struct RtenWorker {
     graph: Arc<RtenGraph>,
     threads: RunThreads,

@@ -60,7 +60,7 @@ struct Tensors<'a> {
 }
 
 impl Tensors<'_> {
-    /// The message with what had to change; `None` if nothing had to.
+    /// The changed message; `None` if nothing had to change.
     fn message(&mut self, kind: MessageKind, bytes: &[u8]) -> Result<Option<Vec<u8>>, Cause> {
         if matches!(kind, MessageKind::Tensor) {
             return self.tensor(bytes);
@@ -155,7 +155,7 @@ impl Tensors<'_> {
             entry(key)
                 .map(|entry| entry.value.parse::<u64>())
                 .transpose()
-                .map_err(|error| format!("its {key} is no number: {error}"))
+                .map_err(|error| format!("its {key} is not a number: {error}"))
         };
         let location = Path::new(&entry("location").ok_or("it names no file")?.value);
         let stays = |part| matches!(part, Component::Normal(_) | Component::CurDir);

@@ -177,7 +177,7 @@ fn write(folder: &Path, weight: Tensor, cast_to: i32) -> PathBuf {
     path
 }
 
-/// What the graph adds to zeros.
+/// The constant that the graph adds to zeros.
 fn sum(onnx: &Path) -> Result<Vec<f32>, String> {
     let model = stored::load(onnx).map_err(|cause| cause.to_string())?;
     let zeros = rten::Value::from_shape([2, 3], vec![0.0_f32; 6]).unwrap();
@@ -229,7 +229,7 @@ fn weights_in_files_have_any_name_place_and_alignment() {
     for (entries, words) in [
         (&[location, ("offset", "4")][..], "weight"),
         (&[location, ("offset", "30")], "ends before it (27 bytes)"),
-        (&[location, ("offset", "-3")], "its offset is no number"),
+        (&[location, ("offset", "-3")], "its offset is not a number"),
         (&[("location", "../w")], "outside the graph's folder"),
         (&[("location", "/etc/passwd")], "outside the graph's folder"),
         (&[("location", "gone")], "gone"),

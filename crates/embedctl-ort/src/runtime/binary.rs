@@ -135,7 +135,7 @@ fn mach_machine(machine: u64) -> String {
 mod tests {
     use super::*;
 
-    /// The test program itself: a sound file for this machine, whatever that is.
+    /// The test program itself: a valid file for any machine.
     fn myself() -> Vec<u8> {
         std::fs::read(std::env::current_exe().unwrap()).unwrap()
     }

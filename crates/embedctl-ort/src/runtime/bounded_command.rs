@@ -44,7 +44,7 @@ impl BoundedCommand {
         read(self.child.stdout.take(), limit)
     }
 
-    /// The same of what it complains of, where that is a pipe.
+    /// The same for its standard error, if that is a pipe.
     pub(super) fn errors(&mut self, limit: u64) -> io::Result<Receiver<Vec<u8>>> {
         read(self.child.stderr.take(), limit)
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_with_everybody_who_was_started() {
+    fn pipes_close_when_all_started_processes_have_ended() {
         let (reading, writing) = io::pipe().unwrap();
         let mut command = with(shell("sleep 600 & sleep 600"), writing);
         let stop = CancelToken::new();

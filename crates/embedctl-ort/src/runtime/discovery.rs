@@ -1,8 +1,8 @@
 //! Where an ONNX Runtime library may lie: pure of loading, so that it can be tested with fake folders.
 //!
-//! A library named by the user (option or environment) is the only candidate: what was asked for either
-//! works or is an error. Otherwise places are searched from near to far, each lazily, because asking a
-//! Python interpreter costs more than the rest together.
+//! A library named by the user (option or environment) is the only candidate: it works, or it is an error. Otherwise
+//! places are searched from near to far, each lazily, because asking a Python interpreter costs more than the rest
+//! together.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ pub(crate) struct Candidate {
     pub origin: String,
     /// Why it must not be loaded although it was found: others may have put it there.
     pub doubt: Option<Cause>,
-    /// The plug-in that is to be loaded into it, and is what the candidate is considered for.
+    /// The plug-in to load into it; the candidate is considered for this plug-in's providers.
     pub plugin: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl Candidate {
     }
 }
 
-/// What the user named, and by what.
+/// The path that the user named, and the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedLibrary {
     /// A file or a folder.
@@ -160,7 +160,7 @@ pub(crate) fn all(search_path: &SearchPath) -> FoundLibraries {
 
 /// `library` with each of the plug-ins around it, in their order.
 ///
-/// What lies in a folder that the user named is meant by that; other plug-ins are only found.
+/// Plug-ins in a folder that the user named are trusted; others are only found.
 pub(crate) fn plugged(
     library: &Candidate,
     here: &SearchPath,
@@ -184,8 +184,7 @@ pub(crate) fn plugged(
         .collect()
 }
 
-/// Where candidates come from: what the user named and nothing else, or else all places, each searched when
-/// it is reached.
+/// The sources of candidates: the user's choice alone, or else all places, each searched when it is reached.
 pub(crate) fn sources<'a>(
     search_path: &'a SearchPath,
     named: Option<&NamedLibrary>,
@@ -235,7 +234,7 @@ fn environment(here: &SearchPath, variable: &'static str) -> Option<(String, Vec
 }
 
 fn system_places(here: &SearchPath) -> Option<(String, Vec<PathBuf>)> {
-    // On Windows the loader's own order would take System32's old copy first; PATH is what people set.
+    // On Windows the loader's own order would take System32's old copy first; users set PATH.
     Some(match here.system {
         System::Windows => ("in the folders of PATH".into(), here.path.clone()),
         _ => {

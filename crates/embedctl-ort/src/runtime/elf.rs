@@ -68,7 +68,7 @@ pub(super) fn least_size(file: File) -> Result<u64> {
 /// # Errors
 /// If the file cannot be read, or its headers are damaged.
 #[cfg(not(any(windows, target_vendor = "apple")))]
-pub fn exports(path: &Path, names: &[&str]) -> io::Result<bool> {
+pub(super) fn exports(path: &Path, names: &[&str]) -> io::Result<bool> {
     use object::elf::{SHN_UNDEF, SHT_DYNSYM, gnu_hash};
     use object::read::elf::{Sym as _, VersionTable};
 

@@ -101,7 +101,7 @@ pub(crate) fn probe(path: &Path) -> Result<String, LibraryFault> {
     // and lies where the user or the system put it; that is the trust any dynamic library gets.
     let library = unsafe { libloading::Library::new(path) }
         .map_err(|error| LibraryFault::Words(with_causes(&error)))?;
-    // SAFETY: every ONNX Runtime exports this function with this signature, whatever its version.
+    // SAFETY: every ONNX Runtime exports this function with this signature, in every version.
     let version = unsafe {
         let base = library
             .get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase\0")

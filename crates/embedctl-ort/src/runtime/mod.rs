@@ -3,11 +3,11 @@
 //! A process can hold one ONNX Runtime, so all of this is settled before a session is made. [`discovery`] lists the
 //! files that may be tried (with [`python`] and [`node`] for packages), [`plugin`] those that bring providers of their
 //! own, [`binary`] and [`elf`] look at their headers, [`probe`] asks them in child processes, [`selection`] chooses,
-//! [`preload`] finds what a provider needs from elsewhere, [`process`] names the variables that must be set before,
-//! [`library`] loads, [`registration`] asks the library for a provider, [`placement`] reads where nodes were put,
-//! [`trust`] says whose files may be run unasked, [`bounded_command`] runs programs with limits, [`remedy`] turns a
-//! loader's or driver's message into a remedy, and [`unusable`] knows what this machine lacks. [`crate::onnxruntime`]
-//! runs models in sessions.
+//! [`preload`] finds a provider's dependencies, [`process`] names the variables that must be set before, [`library`]
+//! loads, [`registration`] asks the library for a provider, [`placement`] reads where nodes were put, [`trust`] says
+//! whose files may be run unasked, [`bounded_command`] runs programs with limits, [`remedy`] turns a loader's or
+//! driver's message into a remedy, and [`unusable`] knows what this machine lacks. [`crate::onnxruntime`] runs models
+//! in sessions.
 
 mod binary;
 mod bounded_command;

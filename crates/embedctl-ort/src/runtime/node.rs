@@ -1,8 +1,8 @@
 //! Where npm keeps the package `onnxruntime-node`: a library like any other, and it needs no Node.js to run.
 //!
-//! Only packages that were installed for the whole machine are searched. `node_modules` in the current
-//! folder is not: what lies there may have come with a project that was only looked at, and loading a
-//! library runs it. `--ort-lib PROJECT` takes it from there.
+//! Only packages that were installed for the whole machine are searched. `node_modules` in the current folder is not:
+//! its files may belong to a downloaded project, and loading a library runs it. `--ort-lib PROJECT` takes it from
+//! there.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ use super::plugin::devices;
 use crate::provider::{OptionValue, Provider, ProviderOption};
 use embedctl_common::error::with_causes;
 
-/// The options of a session, whatever its provider.
+/// The options of a session, for every provider.
 ///
 /// Parallelism comes from workers, so a session has one thread; batches differ in shape, so memory is not
 /// planned ahead for a shape. Only providers registered by [`register`] take part: the

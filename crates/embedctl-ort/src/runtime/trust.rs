@@ -62,7 +62,7 @@ mod platform {
         found.mode() & WRITABLE_BY_ALL != 0 || by_group
     }
 
-    /// Groups whose members may do what root may, and a user's own, which has his number.
+    /// Groups with root's rights, and a user's own group, which has the user's number.
     fn is_group_of_trust(found: &Metadata, part: &Path) -> bool {
         let administrators = if cfg!(target_vendor = "apple") {
             found.gid() == 80 // admin

@@ -60,7 +60,7 @@ fn unmet(report: &DeviceReport, required: &[Provider]) -> Option<String> {
                 text = format!("{text}: {reason}");
             }
             if let Some(remedy) = &status.remedy {
-                text = format!("{text}. What helps: {remedy}");
+                text = format!("{text}. Remedy: {remedy}");
             }
             text
         })

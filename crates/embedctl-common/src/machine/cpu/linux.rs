@@ -131,7 +131,7 @@ pub(super) fn memory(root: &Path, limit: Option<u64>) -> Memory {
     Memory {
         total,
         available: bytes(&info, "MemAvailable"),
-        // A limit above what there is limits nothing.
+        // A limit above the machine's memory has no effect.
         limit: limit.filter(|&limit| total.is_none_or(|total| limit < total)),
     }
 }

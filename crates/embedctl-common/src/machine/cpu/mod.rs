@@ -18,7 +18,7 @@ pub struct Cpu {
     pub sockets: Option<usize>,
     /// Cores, where known.
     pub cores: Option<usize>,
-    /// Hardware threads: what the system schedules on.
+    /// Hardware threads, on which the system schedules.
     pub threads: usize,
     /// Threads that this process may use: the number of workers that a run has.
     pub usable: usize,

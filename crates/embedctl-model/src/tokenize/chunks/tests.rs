@@ -113,7 +113,7 @@ fn check(tokenizer: &TextTokenizer, text: &str, how: Chunked) -> Result<(), Test
     Ok(())
 }
 
-/// Words of many scripts, marks that combine, emoji of several code points, and what separates them.
+/// Words of many scripts, marks that combine, emoji of several code points, and separators.
 fn part() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,12}",

@@ -15,7 +15,7 @@ use crate::tokenizer::registry::TokenizerClass;
 use embedctl_common::error::Cause;
 
 /// A tokenizer under construction: the reference's `TokenizersBackend`, with the tokens it knows by name.
-pub struct Backend {
+pub(crate) struct Backend {
     pub tokenizer: Tokenizer,
     pub(super) names: SpecialNames,
     pub(super) extra: Vec<Special>,
@@ -52,14 +52,14 @@ impl Backend {
     }
 
     /// Ids of all special tokens.
-    pub fn special_ids(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn special_ids(&self) -> impl Iterator<Item = u32> {
         self.special()
             .into_iter()
             .filter_map(|token| self.id(token.text()))
     }
 
     /// Id of the token of that name, where one is named.
-    pub fn named_id(&self, name: &str) -> Option<u32> {
+    pub(crate) fn named_id(&self, name: &str) -> Option<u32> {
         self.id(self.names.get(name)?.text())
     }
 
@@ -194,10 +194,10 @@ impl Backend {
                 self.surround("cls:0 $A:0 sep:0", &[("cls", 2), ("sep", 3)])?;
             }
             TokenizerClass::DebertaV2 => {
-                self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?
+                self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?;
             }
             TokenizerClass::BigBird | TokenizerClass::RemBert => {
-                self.surround("cls:0 $A:0 sep:0", &[])?
+                self.surround("cls:0 $A:0 sep:0", &[])?;
             }
             TokenizerClass::Splinter => {
                 if ["cls_token", "sep_token"].map(|name| self.names.get(name).is_some())
@@ -210,10 +210,10 @@ impl Backend {
             TokenizerClass::Funnel => self.surround("cls:2 $A:0 sep:0", &[])?,
             TokenizerClass::XlNet => self.surround("$A:0 sep:0 cls:2", &[])?,
             TokenizerClass::XlmRoberta | TokenizerClass::Camembert => {
-                self.surround("bos $A eos", &[])?
+                self.surround("bos $A eos", &[])?;
             }
             TokenizerClass::T5 | TokenizerClass::Lasr | TokenizerClass::Pegasus => {
-                self.surround("$A eos", &[])?
+                self.surround("$A eos", &[])?;
             }
             TokenizerClass::Xglm => {
                 self.around("bos", &[])?;

@@ -18,7 +18,7 @@ use super::arguments::Arguments;
 use super::registry::{ChosenClass, TokenizerClass};
 use embedctl_common::error::Cause;
 
-pub use self::backend::Backend;
+pub(super) use self::backend::Backend;
 
 type Result<T> = std::result::Result<T, Cause>;
 

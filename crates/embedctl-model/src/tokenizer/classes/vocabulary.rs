@@ -34,7 +34,7 @@ impl VocabularyModel<'_> {
         )
     }
 
-    pub fn word_piece(&self, unknown: &str, prefix: &str) -> Result<ModelWrapper> {
+    pub(super) fn word_piece(&self, unknown: &str, prefix: &str) -> Result<ModelWrapper> {
         let ModelWrapper::WordPiece(model) = self.file.get_model() else {
             return Err(self.mismatch("WordPiece"));
         };
@@ -45,7 +45,7 @@ impl VocabularyModel<'_> {
         Ok(model.into())
     }
 
-    pub fn bpe(&self, settings: Bpe<'_>) -> Result<ModelWrapper> {
+    pub(super) fn bpe(&self, settings: Bpe<'_>) -> Result<ModelWrapper> {
         let ModelWrapper::BPE(model) = self.file.get_model() else {
             return Err(self.mismatch("BPE"));
         };
@@ -67,7 +67,7 @@ impl VocabularyModel<'_> {
         Ok(model.into())
     }
 
-    pub fn vocabulary(&self) -> Result<&Unigram> {
+    pub(super) fn vocabulary(&self) -> Result<&Unigram> {
         match self.file.get_model() {
             ModelWrapper::Unigram(model) => Ok(model),
             _ => Err(self.mismatch("Unigram")),
@@ -75,13 +75,13 @@ impl VocabularyModel<'_> {
     }
 
     /// The place of the unknown token with score 0, from `start` on.
-    pub fn scored(&self, unknown: &str, start: usize) -> Result<Option<usize>> {
+    pub(super) fn scored(&self, unknown: &str, start: usize) -> Result<Option<usize>> {
         let mut entries = self.vocabulary()?.iter().skip(start);
         let found = entries.position(|(text, score)| text == unknown && *score == 0.0);
         Ok(found.map(|place| place + start))
     }
 
-    pub fn unigram(&self, unknown: usize) -> Result<ModelWrapper> {
+    pub(super) fn unigram(&self, unknown: usize) -> Result<ModelWrapper> {
         let entries = self.vocabulary()?.iter().cloned().collect();
         Unigram::from(entries, Some(unknown), false)
             .map(Into::into)

@@ -45,8 +45,8 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         &input.data[token * input.stride + head * width..][..width]
     }
 
-    /// Keys as panels of `2 * LANES`, a row of dwords for each channel (or pair of channels); returns what one step of
-    /// their integers is worth.
+    /// Keys as panels of `2 * LANES`, a row of dwords for each channel (or pair of channels); returns the value of one
+    /// step of their integers.
     #[inline(always)]
     pub(super) fn pack_keys<S: Simd, D: Dot>(
         &self,
@@ -91,7 +91,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         step.worth
     }
 
-    /// Values, a row of dwords for each key (or pair of keys); returns what one step of its integers is worth.
+    /// Values, a row of dwords for each key (or pair of keys); returns the value of one step of its integers.
     #[inline(always)]
     pub(super) fn pack_values<S: Simd, D: Dot>(
         &self,

@@ -55,7 +55,7 @@ impl Vulkan {
 
 /// Vulkan on this machine.
 #[cfg(target_os = "linux")]
-pub fn here() -> Vulkan {
+pub(super) fn here() -> Vulkan {
     // SAFETY: loading runs the loader's initializers, which any program that draws runs, too; it starts no
     // driver.
     let loader = unsafe { libloading::Library::new("libvulkan.so.1") }.is_ok();
