@@ -24,15 +24,13 @@ mod begin;
 mod beside;
 mod commit;
 #[cfg(test)]
-mod completed;
+mod completion_tests;
 #[cfg(test)]
-mod damaged;
+mod damaged_tests;
 mod ending;
-#[cfg(test)]
-pub(crate) mod faulty;
 mod fingerprint;
 #[cfg(test)]
-mod memory;
+mod memory_tests;
 mod names;
 mod objects;
 mod open;
@@ -43,16 +41,18 @@ mod paths;
 mod proven_tests;
 mod reader;
 #[cfg(test)]
-mod scene;
+mod scene_tests;
 mod seal;
 mod shards;
 mod spool;
 mod state;
 mod storage;
 #[cfg(test)]
+pub(crate) mod storage_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod two_runs;
+mod two_runs_tests;
 
 use std::sync::Arc;
 use std::time::Duration;

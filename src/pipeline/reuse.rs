@@ -45,26 +45,17 @@ impl Earlier {
                     .with_remedy("write to another folder"),
             );
         }
-        let output = options.output();
-        let old = look(path, asked, options)?;
         Ok(Some(Self {
-            old,
-            dtype: output.resolved_dtype()?,
+            old: look(path, asked, options)?,
+            dtype: options.output.resolved_dtype()?,
         }))
     }
 
-    /// That which a run would take vectors from, to be asked: for whoever has opened its model and engine.
-    pub(crate) fn ahead(
-        options: &EmbedOptions,
-        model: &Model,
-        info: &EngineInfo,
-    ) -> Result<Option<Asked>> {
-        let Some(earlier) = Self::of(options)? else {
-            return Ok(None);
-        };
+    /// Its vectors, to be looked up by a caller that has opened its model and engine.
+    pub(crate) fn vectors_for(&self, model: &Model, info: &EngineInfo) -> Result<EarlierVectors> {
         let files = model.provenance(info.provider == Provider::Native)?;
-        earlier.check(&provenance(model, &files, info)?)?;
-        Ok(Some(earlier.ask(model.config.vectors().0)))
+        self.check(&provenance(model, &files, info)?)?;
+        Ok(self.ask(model.config.vectors().0))
     }
 
     /// That nothing proves its vectors, for the user.
@@ -85,8 +76,8 @@ impl Earlier {
     }
 
     /// To be asked for vectors of these widths.
-    pub(super) fn ask(&self, widths: Vec<usize>) -> Asked {
-        Asked {
+    pub(super) fn ask(&self, widths: Vec<usize>) -> EarlierVectors {
+        EarlierVectors {
             old: self.old.clone(),
             widths,
             open: None,
@@ -116,20 +107,20 @@ fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
             .with_remedy("leave the option out, if there is no earlier output yet")),
         storage => {
             let file = Readable::open(path, storage.as_ref())?;
-            Old::file(asked, file, &options.output())
+            Old::file(asked, file, &options.output)
         }
     }
 }
 
 /// An earlier output, whose texts are read when the first text is looked up.
-pub(crate) struct Asked {
+pub(crate) struct EarlierVectors {
     old: Old,
     /// Of a row's vectors.
     widths: Vec<usize>,
     open: Option<Reuse>,
 }
 
-impl Asked {
+impl EarlierVectors {
     /// What it has of the distinct texts of these.
     pub(crate) fn find(&mut self, texts: &Texts, distinct: &Distinct) -> Result<Found> {
         let reuse = match &mut self.open {

@@ -27,6 +27,7 @@
 
 pub mod arrow;
 pub mod input;
+mod json_values;
 pub mod output;
 pub mod position;
 pub mod record;

@@ -5,12 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use crate::arrow::array::{BooleanArray, RecordBatch};
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::filter_record_batch;
-use crate::arrow::datatypes::{Field, SchemaRef};
-use crate::output::columns::Values;
-use crate::output::json;
+use crate::arrow::datatypes::SchemaRef;
 use crate::position::Position;
 use embedctl_common::error::{Cause, Error, Result};
 
@@ -61,22 +59,15 @@ impl RecordFields {
         if !self.json.is_empty() {
             self.json.push(b',');
         }
-        self.json.extend(json::key(name));
+        push(&mut self.json, name);
+        self.json.push(b':');
         write(&mut self.json);
         self.names.push(name.to_owned());
     }
 
     /// Adds a field that holds a string.
     pub fn add_text(&mut self, name: &str, text: &str) {
-        self.add(name, |out| json::push(out, text));
-    }
-
-    /// Adds a value of a column, in the form that it has in outputs of JSON Lines; nothing where JSON has none for its
-    /// type.
-    pub(crate) fn add_value(&mut self, name: &str, field: &Field, column: &ArrayRef, row: usize) {
-        if let Some(values) = Values::of(field, column) {
-            self.add(name, |out| values.write(row, out));
-        }
+        self.add(name, |out| push(out, text));
     }
 
     /// Whether the record has a field of that name.
@@ -90,6 +81,11 @@ impl RecordFields {
     pub fn members(&self) -> &[u8] {
         &self.json
     }
+}
+
+/// Appends a string in JSON.
+fn push(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("a Vec takes every byte, and a string always encodes");
 }
 
 /// Consecutive records of the input, as many as fit the window's limits.

@@ -1,29 +1,14 @@
 //! The columns `id` and kept fields, as JSON.
 
-use super::json;
-use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use crate::arrow::datatypes::{DataType, Field};
-use crate::record::JSON_COLUMN;
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::Field;
+use crate::json_values::{self as json, Values};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// The columns of some rows, ready to be written row by row.
 pub(super) struct Columns<'a> {
     columns: Vec<(Vec<u8>, Values<'a>)>,
-}
-
-/// A column by how it is written.
-pub(crate) enum Values<'a> {
-    /// Texts that are JSON already.
-    Json(&'a StringArray),
-    /// Any of Arrow's types.
-    Other(json::Append<'a>),
-}
-
-/// Whether a column's strings are JSON.
-pub(super) fn is_json(field: &Field) -> bool {
-    let kind = field.metadata().get(JSON_COLUMN.0);
-    field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }
 
 impl<'a> Columns<'a> {
@@ -59,31 +44,6 @@ impl<'a> Columns<'a> {
     }
 }
 
-impl<'a> Values<'a> {
-    /// How the values of a column are written; `None` where JSON has no form for its type.
-    pub(crate) fn of(field: &Field, array: &'a ArrayRef) -> Option<Self> {
-        match is_json(field) {
-            true => Some(Self::Json(array.as_string())),
-            false => json::values(array).map(Self::Other),
-        }
-    }
-
-    /// Appends the value of one row.
-    pub(crate) fn write(&self, row: usize, out: &mut Vec<u8>) {
-        match self {
-            // A line break can only stand between tokens here, and a row is a line.
-            Self::Json(array) if array.is_valid(row) => {
-                out.extend(array.value(row).bytes().map(|byte| match byte {
-                    b'\n' | b'\r' => b' ',
-                    byte => byte,
-                }));
-            }
-            Self::Json(_) => out.extend_from_slice(b"null"),
-            Self::Other(append) => append(row, out),
-        }
-    }
-}
-
 fn without_form(field: &Field) -> Error {
     let (name, kind) = (field.name(), field.data_type());
     Error::usage(format!("{KEEP} {name}: JSON has no form for {kind}"))
@@ -94,8 +54,9 @@ fn without_form(field: &Field) -> Error {
 mod tests {
     use super::*;
     use crate::arrow::array::*;
-    use crate::arrow::datatypes::{Float32Type, Int8Type, Schema, UInt8Type};
+    use crate::arrow::datatypes::{DataType, Float32Type, Int8Type, Schema, UInt8Type};
     use crate::output::testing::kept_batch;
+    use crate::record::JSON_COLUMN;
     use std::sync::Arc;
 
     fn row(columns: &Columns<'_>, row: usize) -> String {

@@ -6,10 +6,10 @@ use flate2::write::GzEncoder;
 
 use super::columns::Columns;
 use super::encoding::Encoding;
-use super::json;
 use super::options::Compression;
 use super::target::Target;
 use super::writer::{Finish, VectorWriter};
+use crate::json_values as json;
 use crate::record::Rows;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;

@@ -5,12 +5,12 @@ use std::io::Write;
 
 use super::columns::Columns;
 use super::encoding::Encoding;
-use super::json::push;
 use super::options::OutputFormat;
 use super::quantize::Dtype;
 use super::sidecar;
 use super::target::{Sidecar, Target};
 use super::writer::{Finish, VectorWriter};
+use crate::json_values::push;
 use crate::record::{Origin, Rows, SourceNames};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;

@@ -7,12 +7,11 @@
 
 mod batches;
 mod calibration;
-pub(crate) mod columns;
+mod columns;
 mod encoding;
 pub mod fault;
 mod handle;
 mod ipc;
-pub(crate) mod json;
 mod jsonl;
 mod made;
 mod matrix;

@@ -5,10 +5,10 @@ use half::f16;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::json::push;
 use crate::arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
 use crate::arrow::buffer::Buffer;
 use crate::arrow::datatypes::DataType;
+use crate::json_values::push;
 use embedctl_common::named::named;
 
 named! {

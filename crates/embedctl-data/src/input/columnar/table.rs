@@ -15,6 +15,7 @@ use crate::input::options::InputOptions;
 use crate::input::parse::too_long;
 use crate::input::source::Planned;
 use crate::input::texts::{Strings, is_text};
+use crate::json_values::add_value;
 use crate::record::{Origin, RecordFields};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
@@ -268,7 +269,7 @@ impl Prepared {
     pub(super) fn fields(&self, row: usize) -> RecordFields {
         let mut fields = RecordFields::default();
         for (name, field, array) in &self.found {
-            fields.add_value(name, field, array, row);
+            add_value(&mut fields, name, field, array, row);
         }
         fields
     }

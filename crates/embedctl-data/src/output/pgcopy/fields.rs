@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use crate::arrow::datatypes::*;
 use crate::arrow::retype;
-use crate::output::columns::{self, Columns};
+use crate::json_values::is_json;
+use crate::output::columns::Columns;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
@@ -22,7 +23,7 @@ const JSONB: u8 = 1;
 /// # Errors
 /// If PostgreSQL has none for it; the error names it.
 pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
-    match columns::is_json(field) {
+    match is_json(field) {
         true => Ok("jsonb"),
         false => wire(field.data_type()),
     }

@@ -3,16 +3,71 @@
 
 use serde::Serialize;
 
-use crate::arrow::array::{Array, AsArray, ListLikeArray, MapArray, RunArray, downcast_integer};
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, ListLikeArray, MapArray, RunArray, StringArray, downcast_integer,
+};
 use crate::arrow::datatypes::*;
 use crate::arrow::shown;
+use crate::record::{JSON_COLUMN, RecordFields};
 use embedctl_common::hash::hex;
 
+/// A column by how it is written.
+pub(crate) enum Values<'a> {
+    /// Texts that are JSON already.
+    Json(&'a StringArray),
+    /// Any of Arrow's types.
+    Other(Append<'a>),
+}
+
+/// Whether a column's strings are JSON.
+pub(crate) fn is_json(field: &Field) -> bool {
+    let kind = field.metadata().get(JSON_COLUMN.0);
+    field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
+}
+
+impl<'a> Values<'a> {
+    /// How the values of a column are written; `None` where JSON has no form for its type.
+    pub(crate) fn of(field: &Field, array: &'a ArrayRef) -> Option<Self> {
+        match is_json(field) {
+            true => Some(Self::Json(array.as_string())),
+            false => values(array).map(Self::Other),
+        }
+    }
+
+    /// Appends the value of one row.
+    pub(crate) fn write(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            // A line break can only stand between tokens here, and a row is a line.
+            Self::Json(array) if array.is_valid(row) => {
+                out.extend(array.value(row).bytes().map(|byte| match byte {
+                    b'\n' | b'\r' => b' ',
+                    byte => byte,
+                }));
+            }
+            Self::Json(_) => out.extend_from_slice(b"null"),
+            Self::Other(append) => append(row, out),
+        }
+    }
+}
+
+/// Adds a value of a column to a record's fields; nothing where JSON has no form for its type.
+pub(crate) fn add_value(
+    fields: &mut RecordFields,
+    name: &str,
+    field: &Field,
+    column: &ArrayRef,
+    row: usize,
+) {
+    if let Some(values) = Values::of(field, column) {
+        fields.add(name, |out| values.write(row, out));
+    }
+}
+
 /// Appends the value of a row.
-pub(super) type Append<'a> = Box<dyn Fn(usize, &mut Vec<u8>) + 'a>;
+pub(crate) type Append<'a> = Box<dyn Fn(usize, &mut Vec<u8>) + 'a>;
 
 /// How the values of an array are written, nulls too; `None` where JSON has no form for its type.
-pub(super) fn values(array: &dyn Array) -> Option<Append<'_>> {
+pub(crate) fn values(array: &dyn Array) -> Option<Append<'_>> {
     let value = present(array)?;
     let nulls = array.logical_nulls();
     Some(Box::new(move |row, out| {
