@@ -18,11 +18,9 @@ use super::part::{Part, PartInfo};
 use super::seal::{opened, sealed};
 use super::spool::SpoolReader;
 use crate::error::{Error, Result};
-use crate::hash;
 use crate::output::proof::{HASHES, Proof};
 use crate::output::{self, OutputFormat};
-use crate::record::TextHash;
-use crate::setting::{FORCE, RESUME};
+use crate::setting::RESUME;
 use crate::storage::Readable;
 use crate::storage::{Content, Entry, SharedFolder};
 
@@ -369,48 +367,6 @@ impl Part {
     pub(super) fn is(&self, named: &Self) -> bool {
         let same_hashes = named.sha256.is_empty() || named.sha256 == self.sha256;
         same_hashes && named.info == self.info
-    }
-
-    /// The hashes of its rows' texts, as they were written; `None` where they are not there.
-    ///
-    /// # Errors
-    /// If they are others; or if they cannot be read.
-    pub fn texts(&self, storage: &dyn SharedFolder) -> Result<Option<Vec<u8>>> {
-        let name = self.info.texts();
-        let Some(bytes) = storage.read(&name)? else {
-            return Ok(None);
-        };
-        let is_so = match &self.info.texts_sha256 {
-            Some(sum) => hash::of(&bytes) == *sum,
-            // An older build kept none.
-            None => bytes.len() as u64 == self.info.rows * size_of::<TextHash>() as u64,
-        };
-        match is_so {
-            true => Ok(Some(bytes)),
-            false => Err(self.damaged(storage, &name, "is not what was written with its part")),
-        }
-    }
-
-    /// Its rejected records, as they were listed, in lines.
-    ///
-    /// # Errors
-    /// If the list is not there, or another; the message names it.
-    pub fn rejected(&self, storage: &dyn SharedFolder) -> Result<Vec<u8>> {
-        let name = self.info.rejects();
-        let Some(sum) = &self.info.rejects_sha256 else {
-            if self.info.rejected == 0 {
-                return Ok(Vec::new());
-            }
-            let why = format!("an older build made it, which kept no hash of {name}");
-            return Err(Error::input(storage.place(&self.file), why)
-                .with_remedy(format!("write the output anew, with {FORCE}")));
-        };
-        let why = match storage.read(&name)? {
-            Some(lines) if hash::of(&lines) == *sum => return Ok(lines),
-            Some(_) => "is not what was written with its part",
-            None => "is not there, and was written with its part",
-        };
-        Err(self.damaged(storage, &name, why))
     }
 
     /// The error for its file `name`, or one that belongs to it.

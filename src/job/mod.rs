@@ -24,15 +24,13 @@ mod begin;
 mod beside;
 mod commit;
 #[cfg(test)]
-mod completed;
+mod completion_tests;
 #[cfg(test)]
-mod damaged;
+mod damaged_tests;
 mod ending;
-#[cfg(test)]
-pub(crate) mod faulty;
 mod fingerprint;
 #[cfg(test)]
-mod memory;
+mod memory_tests;
 mod names;
 mod open;
 mod part;
@@ -42,15 +40,17 @@ mod paths;
 mod proven_tests;
 mod reader;
 #[cfg(test)]
-mod scene;
+mod scene_tests;
 mod seal;
 mod shards;
 mod spool;
 mod state;
 #[cfg(test)]
+pub(crate) mod storage_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod two_runs;
+mod two_runs_tests;
 
 use std::sync::Arc;
 use std::time::Duration;

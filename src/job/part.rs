@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::input::Source;
 use crate::position::Position;
+use crate::record::TextHash;
+use crate::setting::FORCE;
 use crate::storage::SharedFolder;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
@@ -201,6 +203,50 @@ pub struct Part {
     /// What it holds.
     #[serde(flatten)]
     pub info: PartInfo,
+}
+
+impl Part {
+    /// The hashes of its rows' texts, as they were written; `None` where they are not there.
+    ///
+    /// # Errors
+    /// If they are others; or if they cannot be read.
+    pub fn texts(&self, storage: &dyn SharedFolder) -> Result<Option<Vec<u8>>> {
+        let name = self.info.texts();
+        let Some(bytes) = storage.read(&name)? else {
+            return Ok(None);
+        };
+        let is_so = match &self.info.texts_sha256 {
+            Some(sum) => hash::of(&bytes) == *sum,
+            // An older build kept none.
+            None => bytes.len() as u64 == self.info.rows * size_of::<TextHash>() as u64,
+        };
+        match is_so {
+            true => Ok(Some(bytes)),
+            false => Err(self.damaged(storage, &name, "is not what was written with its part")),
+        }
+    }
+
+    /// Its rejected records, as they were listed, in lines.
+    ///
+    /// # Errors
+    /// If the list is not there, or another; the message names it.
+    pub fn rejected(&self, storage: &dyn SharedFolder) -> Result<Vec<u8>> {
+        let name = self.info.rejects();
+        let Some(sum) = &self.info.rejects_sha256 else {
+            if self.info.rejected == 0 {
+                return Ok(Vec::new());
+            }
+            let why = format!("an older build made it, which kept no hash of {name}");
+            return Err(Error::input(storage.place(&self.file), why)
+                .with_remedy(format!("write the output anew, with {FORCE}")));
+        };
+        let why = match storage.read(&name)? {
+            Some(lines) if hash::of(&lines) == *sum => return Ok(lines),
+            Some(_) => "is not what was written with its part",
+            None => "is not there, and was written with its part",
+        };
+        Err(self.damaged(storage, &name, why))
+    }
 }
 
 /// A shard that is at its end.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::scene::Scene;
+use super::scene_tests::Scene;
 use super::*;
 use crate::cancel::CancelToken;
 use crate::output::{Compression, OutputFormat, proof};

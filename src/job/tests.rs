@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::begin::window_of;
-use super::faulty::Faulty;
-use super::scene::{JSONL, Scene, done, whole};
+use super::scene_tests::{JSONL, Scene, done, whole};
+use super::storage_tests::TestStorage;
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::progress::Counts;
@@ -20,7 +20,7 @@ fn a_run_survives_the_failure_of_any_one_operation() {
     for (late, dead) in [(false, true), (true, true), (false, false)] {
         for fails in 0.. {
             let scene = Scene::new(16, JSONL, 6);
-            let faulty = Faulty::new(LocalFolder::new(scene.out()), fails, late, dead);
+            let faulty = TestStorage::new(LocalFolder::new(scene.out()), fails, late, dead);
             let calls = Arc::clone(&faulty.calls);
             let first = scene.run(false, Arc::new(faulty), usize::MAX);
             if calls.load(std::sync::atomic::Ordering::Relaxed) <= fails {
@@ -52,7 +52,7 @@ fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
             let scene = Scene::new(16, JSONL, 6);
             let plain = || Arc::new(LocalFolder::new(scene.out()));
             assert!(!scene.run(false, plain(), 3).unwrap());
-            let faulty = Faulty::new(LocalFolder::new(scene.out()), fails, late, true);
+            let faulty = TestStorage::new(LocalFolder::new(scene.out()), fails, late, true);
             let calls = Arc::clone(&faulty.calls);
             let second = scene.run(true, Arc::new(faulty), usize::MAX);
             let failed = calls.load(std::sync::atomic::Ordering::Relaxed) > fails;

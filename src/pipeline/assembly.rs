@@ -70,7 +70,7 @@ impl Extra {
 }
 
 /// A row to be written.
-pub(crate) struct Planned {
+pub(crate) struct OutputRow {
     /// The row of its columns among [`Assembly::columns`].
     pub(crate) columns: u32,
     pub(crate) origin: Origin,
@@ -106,7 +106,7 @@ impl Assembly<'_> {
     }
 
     /// Some of the rows.
-    pub(crate) fn rows(&self, planned: &[Planned]) -> Result<Rows> {
+    pub(crate) fn rows(&self, planned: &[OutputRow]) -> Result<Rows> {
         let columns = self.columns(planned);
         let missing: NullBuffer = planned.iter().map(|row| row.error.is_none()).collect();
         let mut vectors = Vec::with_capacity(planned.len() * self.dimensions);
@@ -128,7 +128,7 @@ impl Assembly<'_> {
         })
     }
 
-    fn columns(&self, planned: &[Planned]) -> Result<RecordBatch, ArrowError> {
+    fn columns(&self, planned: &[OutputRow]) -> Result<RecordBatch, ArrowError> {
         let in_place = planned.len() == self.columns.num_rows()
             && (planned.iter().zip(0..)).all(|(row, place)| row.columns == place);
         let records = if in_place {

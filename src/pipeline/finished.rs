@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::EmbedOptions;
-use super::fingerprint::{SIZES, fingerprint, sizes};
-use super::job::{of, sources};
-use super::reading::{range, shares, told};
+use super::fingerprint::{SIZES, sizes};
+use super::plan::RunPlan;
+use super::source::{range, shares, source_states, told};
 use crate::engine;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
@@ -29,79 +29,82 @@ pub struct Complete {
     pub rejected: u64,
 }
 
-/// Under `--resume`, the output, if there is nothing left to do: it is complete and was made from the same input with
-/// the same settings. Opens no engine; reads the input only where it is newer than what was read.
-///
-/// # Errors
-/// If it is complete and was made with others, or cannot be read.
-pub fn finished(options: &EmbedOptions) -> Result<Option<Complete>> {
-    let Some(job) = of(options)?.filter(|_| options.job.resume) else {
-        return Ok(None);
-    };
-    let state = job.look()?;
-    let file = match &options.output.destination {
-        Destination::Path(path) if job.is_single() => Some(path),
-        _ => None,
-    };
-    let made = match file {
-        Some(path) => of_file(path, options)?,
-        None => of_folder(&job, &state)?,
-    };
-    let Some(made) = made else {
-        return Ok(None);
-    };
-    let Said {
-        mut then,
-        rejected,
-        end,
-    } = made;
-    let mut input = RecordReader::open(&options.sources, options.input.clone())?;
-    let (names, (stretches, columns)) = (input.names(), shares(job.shard(), options, &mut input)?);
-    drop(input);
-    let (model_options, _) = engine::settle(&options.model, &options.engine)?;
-    let model = Model::open(&model_options)?;
-    let weights = then.identity().weights();
-    let identity = VectorIdentity::new(&model, &options.output())?;
-    let identity = identity.with_files(&model, &model.provenance(weights)?, weights);
-    let sources = sources(options, &names);
-    let now = fingerprint(options, &sources, &identity)?;
-    let manifest = match file {
-        None => Manifest::read(job.storage().as_ref())?,
-        Some(_) => None, // its parts are gone
-    };
-    let share = range(stretches.as_deref(), sources.len());
-    let present = &sources[share.start as usize..share.end as usize];
-    if job.shard().count == 1 {
-        then.set(SIZES, sizes(&end.sources)); // the first run may have read another, and have stopped at a record
-    }
-    job.differ(&then, &now, &["precision"])?;
-    if end.sources != present && !options.sources.contains(&Source::Stdin) {
-        let input = InputOptions {
-            window_rows: end.window as usize,
-            columns,
-            shares: told(stretches.as_deref()),
-            ..options.input.clone()
+impl RunPlan {
+    /// Under `--resume`, the output, if there is nothing left to do: it is complete and was made from the same input with
+    /// the same settings. Opens no engine; reads the input only where it is newer than what was read.
+    ///
+    /// # Errors
+    /// If it is complete and was made with others, or cannot be read.
+    pub fn finished(&self) -> Result<Option<Complete>> {
+        let options = self.options();
+        let Some(job) = self.job().filter(|_| options.job.resume) else {
+            return Ok(None);
         };
-        let reader = RecordReader::open(&options.sources, input)?;
-        JobReader::new(reader, Point::default(), Vec::new(), &job).compare(&end.end)?;
-    }
-    if let Some(path) = file {
-        prove(&job, path, options)?;
-        // Those of a run that was killed.
-        clear_parts(path)?;
-        return Ok(Some(Complete {
-            state: State::default(),
-            all: true,
+        let state = job.look()?;
+        let file = match &options.output.destination {
+            Destination::Path(path) if job.is_single() => Some(path),
+            _ => None,
+        };
+        let made = match file {
+            Some(path) => of_file(path, options)?,
+            None => of_folder(job, &state)?,
+        };
+        let Some(made) = made else {
+            return Ok(None);
+        };
+        let CompletedOutput {
+            mut then,
             rejected,
-        }));
+            end,
+        } = made;
+        let mut input = RecordReader::open(&options.sources, options.input.clone())?;
+        let (names, (stretches, columns)) =
+            (input.names(), shares(job.shard(), options, &mut input)?);
+        let (model_options, _) = engine::settle(&options.model, &options.engine)?;
+        let model = Model::open(&model_options)?;
+        let weights = then.identity().weights();
+        let identity = VectorIdentity::new(&model, &options.output)?;
+        let identity = identity.with_files(&model, &model.provenance(weights)?, weights);
+        let sources = source_states(options, &names);
+        let now = self.fingerprint(&sources, &identity)?;
+        let manifest = match file {
+            None => Manifest::read(job.storage().as_ref())?,
+            Some(_) => None, // its parts are gone
+        };
+        let share = range(stretches.as_deref(), sources.len());
+        let present = &sources[share.start as usize..share.end as usize];
+        if job.shard().count == 1 {
+            then.set(SIZES, sizes(&end.sources)); // the first run may have read another, and have stopped at a record
+        }
+        job.differ(&then, &now, &["precision"])?;
+        if end.sources != present && !options.sources.contains(&Source::Stdin) {
+            let how = InputOptions {
+                window_rows: end.window as usize,
+                columns,
+                shares: told(stretches.as_deref()),
+                ..options.input.clone()
+            };
+            JobReader::new(input.again(how)?, Point::default(), Vec::new(), job)
+                .compare(&end.end)?;
+        }
+        if let Some(path) = file {
+            prove(job, path, options)?;
+            // Those of a run that was killed.
+            clear_parts(path)?;
+            return Ok(Some(Complete {
+                state: State::default(),
+                all: true,
+                rejected,
+            }));
+        }
+        job.renew_completion(&state, manifest.as_ref())?;
+        job.tidy()?;
+        Ok(Some(Complete {
+            all: job.shard().count == 1 || job.state()?.success,
+            state,
+            rejected,
+        }))
     }
-    job.renew_completion(&state, manifest.as_ref())?;
-    job.tidy()?;
-    Ok(Some(Complete {
-        all: job.shard().count == 1 || job.state()?.success,
-        state,
-        rejected,
-    }))
 }
 
 /// Makes sure that the complete file at `path` is what was written.
@@ -121,7 +124,7 @@ fn prove(job: &Job, path: &Path, options: &EmbedOptions) -> Result<()> {
 }
 
 /// What a complete output says of itself.
-struct Said {
+struct CompletedOutput {
     /// What it was made with.
     then: Fingerprint,
     /// Records that are rejected.
@@ -131,13 +134,13 @@ struct Said {
 }
 
 /// What a complete folder of parts says; `None` if it is not complete.
-fn of_folder(job: &Job, state: &State) -> Result<Option<Said>> {
+fn of_folder(job: &Job, state: &State) -> Result<Option<CompletedOutput>> {
     // A run may have been killed between its end and the completion marker, and a part be removed since.
     let Some(settled) = (state.job.as_ref()).filter(|_| state.has_ended(job.shard().index)) else {
         return Ok(None);
     };
     state.check_lists(job.storage().as_ref())?;
-    Ok(Some(Said {
+    Ok(Some(CompletedOutput {
         then: settled.fingerprint.clone(),
         rejected: state.rejected(),
         end: state.ends[&job.shard().index].clone(),
@@ -145,14 +148,14 @@ fn of_folder(job: &Job, state: &State) -> Result<Option<Said>> {
 }
 
 /// The same of a single file: its parts, which knew, are gone.
-fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<Said>> {
+fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<CompletedOutput>> {
     if !path.is_file() {
         return Ok(None);
     }
     let made = output::provenance(&Readable::file(path)?, options.output.resolved_format()?)?;
     let made = made.and_then(|all| {
         let job = serde_json::from_value(all.get("job")?.clone()).ok()?;
-        Some(Said {
+        Some(CompletedOutput {
             then: job,
             rejected: all["rows"]["rejected"].as_u64()?,
             end: serde_json::from_value(all.get("end")?.clone()).ok()?,

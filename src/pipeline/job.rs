@@ -1,47 +1,51 @@
-//! A run that is a job: its fingerprint, its parts, and the single file that they may become.
+//! A run that is a job: it goes on behind what earlier runs have embedded, and its rows become parts, or the single file
+//! that these are put together to.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use super::EmbedOptions;
-use super::agreement::InputOf;
-use super::ending::Ending;
-use super::fingerprint::{SIZES, fingerprint};
-use super::reading::{range, shares, told};
-use crate::engine::EngineInfo;
+use super::fingerprint::{SIZES, sizes};
+use super::plan::RunPlan;
+use super::provenance::ProvenanceBuilder;
+use super::sink::{EarlierRuns, RowSink, SettledWindow};
+use super::source::{InputEnd, range, shares, source_states, told};
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
-    About, Begun, Create, Job, JobReader, Parts, Point, SourceState, Spool, Stretch, clear_unbegun,
-    is_inside,
+    About, Begun, Create, Done, Fingerprint, Job, JobReader, Parts, Point, SourceState, Spool,
+    SpoolReader, Stretch, clear_unbegun, remove_parts,
 };
-use crate::model::{Model, ModelProvenance};
-use crate::output::{self, Destination, OutputOptions};
+use crate::model::Model;
+use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
+use crate::progress::Counts;
 use crate::record::SourceNames;
-use crate::setting::{FORCE, LIMIT, REJECTS, SAMPLE, SHARD};
-use crate::storage::Location;
+use crate::rejects;
+use crate::setting::{FORCE, SHARD};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
 
-/// A job that is begun.
-pub(super) struct JobRun {
-    pub(super) job: Job,
-    pub(super) begun: Begun,
+/// The parts of a job.
+pub(super) struct JobSink {
+    /// With the caller's list of files, which those that are begun stand on.
+    plan: RunPlan,
+    job: Job,
     names: SourceNames,
-    pub(super) sources: Vec<SourceState>,
+    sources: Vec<SourceState>,
     /// What its shard reads of the input; `None`: all of it.
     stretches: Option<Vec<Stretch>>,
-    /// Types of kept columns that what is read first must not decide.
-    pub(super) columns: Option<SchemaRef>,
-    /// With the caller's list of files, which those that are begun stand on.
-    pub(super) options: EmbedOptions,
-    /// Fields are dropped in their order: the folder of the parts goes behind the lock in `begun`, which it holds.
-    aside: Option<Aside>,
+    /// Widths of a row's vectors.
+    dimensions: Vec<usize>,
+    /// What stood there, until the first part begins.
+    begun: Option<Begun>,
+    fingerprint: Fingerprint,
+    parts: Option<Parts>,
+    /// Fields are dropped in their order: the folder of the parts goes behind the lock, which it holds.
+    _aside: Option<Aside>,
 }
 
 /// The parts of the single file of this name: their folder goes with a run that puts nothing into it.
-pub(super) struct Aside(PathBuf);
+struct Aside(PathBuf);
 
 impl Drop for Aside {
     fn drop(&mut self) {
@@ -50,140 +54,82 @@ impl Drop for Aside {
     }
 }
 
-/// The job that options ask for; none where a run is none.
-///
-/// # Errors
-/// If options contradict each other.
-pub fn of(options: &EmbedOptions) -> Result<Option<Job>> {
-    let Some(mut job) = Job::of(&options.output, &options.job)? else {
-        return Ok(None);
-    };
-    if job.is_single() {
-        return Ok(Some(job));
-    }
-    if let Destination::Path(path) = &options.output.destination
-        && let remote @ Location::Remote(_) = Location::of(path)?
-    {
-        let storage = options.files.storage()?;
-        job = job.with_storage(remote.folder(Some(&storage))?);
-    }
-    if job.shard().count > 1 {
-        job = job.with_inputs(Some(Arc::new(InputOf(options.clone()))));
-        let InputOptions { limit, sample, .. } = &options.input;
-        for (option, asked) in [(LIMIT, limit), (SAMPLE, sample)] {
-            if let Some(records) = asked {
-                return Err(Error::usage(format!(
-                    "{option} {records}: a shard does not know how many records others read before its own"
-                ))
-                .with_remedy(format!("leave {option} out, or {SHARD}")));
-            }
-        }
-    }
-    if let Some(path) = &options.rejects {
-        return Err(Error::usage(format!(
-            "{REJECTS} {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects",
-            path.display(),
-            with_slash(job.shown())
-        ))
-        .with_remedy("leave the option out"));
-    }
-    if let Destination::Path(folder) = &options.output.destination {
-        let inside = options.sources.iter().filter_map(Source::path);
-        if let Some(path) = inside.into_iter().find(|path| is_inside(path, folder)) {
+impl JobSink {
+    /// Looks at the job's folder and locks it; with the source of what is not embedded yet.
+    ///
+    /// # Errors
+    /// If the input cannot be read, the output is complete, or another run is at work on it.
+    pub(super) fn open(plan: &RunPlan, job: &Job) -> Result<(JobReader, Self)> {
+        let options = plan.options();
+        // Refused before anything is made.
+        let mut input = RecordReader::open(&options.sources, options.input.clone())?;
+        let (stretches, columns) = shares(job.shard(), options, &mut input)?;
+        if stretches.is_some() && options.sources.contains(&Source::Stdin) {
             return Err(Error::usage(format!(
-                "the input {} lies in the folder that -o names",
-                path.display()
+                "{SHARD} {}/{}: standard input cannot be read again, to prove that all shards have read the same",
+                job.shard().index,
+                job.shard().count
             ))
-            .with_remedy("write to a folder of its own"));
+            .with_remedy("name files"));
         }
-    }
-    Ok(Some(job))
-}
-
-fn with_slash(folder: &str) -> String {
-    format!("{}/", folder.trim_end_matches('/'))
-}
-
-/// Removes what an unfinished run has left of a single file that is made anew.
-pub(super) fn forget(options: &EmbedOptions) -> Result<()> {
-    match &options.output.destination {
-        Destination::Path(path) if options.output.force => crate::job::forget(path),
-        _ => Ok(()),
-    }
-}
-
-/// Looks at the job's folder, and locks it.
-pub(super) fn begin(job: Job, options: &EmbedOptions) -> Result<JobRun> {
-    // Refused before anything is made.
-    let mut input = RecordReader::open(&options.sources, options.input.clone())?;
-    let (stretches, columns) = shares(job.shard(), options, &mut input)?;
-    if stretches.is_some() && options.sources.contains(&Source::Stdin) {
-        return Err(Error::usage(format!(
-    "{SHARD} {}/{}: standard input cannot be read again, to prove that all shards have read the same",
-    job.shard().index,
-    job.shard().count
-    ))
-    .with_remedy("name files"));
-    }
-    let file = match &options.output.destination {
-        Destination::Path(path) if job.is_single() => Some(path),
-        _ => None,
-    };
-    let Some(begun) = job.begin(options.input.window_rows)? else {
-        return Err(Error::usage(format!(
-            "{}: the output is complete; there is nothing to go on with",
-            job.shown()
-        ))
-        .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
-    };
-    let names = input.names();
-    Ok(JobRun {
-        job,
-        begun,
-        sources: sources(options, &names),
-        names,
-        stretches,
-        columns,
-        aside: file.cloned().map(Aside),
-        options: EmbedOptions {
-            output: options.output(),
-            ..options.clone()
-        },
-    })
-}
-
-impl JobRun {
-    /// Opens the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
-    pub(super) fn reader(&self) -> Result<JobReader> {
-        let mut input = InputOptions {
-            shares: told(self.stretches.as_deref()),
-            window_rows: self.begun.window,
-            columns: self.columns.clone(),
-            ..self.options.input.clone()
+        let Some(begun) = job.begin(options.input.window_rows)? else {
+            return Err(Error::usage(format!(
+                "{}: the output is complete; there is nothing to go on with",
+                job.shown()
+            ))
+            .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
         };
-        let columns = self.begun.state().columns(self.job.shard().index);
-        let is_known = columns.is_some() || input.keep.is_empty();
+        let aside = match &options.output.destination {
+            Destination::Path(path) if job.is_single() => Some(Aside(path.clone())),
+            _ => None,
+        };
+        let names = input.names();
+        let sink = Self {
+            sources: source_states(options, &names),
+            plan: plan.clone(),
+            job: job.clone(),
+            names,
+            stretches,
+            dimensions: Vec::new(),
+            begun: Some(begun),
+            fingerprint: Fingerprint::default(),
+            parts: None,
+            _aside: aside,
+        };
+        Ok((sink.reader(input, columns)?, sink))
+    }
+
+    /// Reads the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
+    fn reader(&self, input: RecordReader, columns: Option<SchemaRef>) -> Result<JobReader> {
+        let begun = self.begun()?;
+        let mut how = InputOptions {
+            shares: told(self.stretches.as_deref()),
+            window_rows: begun.window,
+            columns,
+            ..self.plan.options().input.clone()
+        };
+        let known = begun.state().columns(self.job.shard().index);
+        let is_known = known.is_some() || how.keep.is_empty();
         // What is drawn depends on all records before it, too.
-        let enters = is_known && input.sample.is_none();
-        let (from, covered) = match self.position().filter(|_| enters) {
+        let enters = is_known && how.sample.is_none();
+        let (from, covered) = match self.position(begun).filter(|_| enters) {
             Some((from, position)) => {
-                input.start = Some(position);
-                input.columns = columns;
-                input.limit = input.limit.map(|most| most.saturating_sub(from.records));
+                how.start = Some(position);
+                how.columns = known;
+                how.limit = how.limit.map(|most| most.saturating_sub(from.records));
                 (from, Vec::new())
             }
-            None => (Point::default(), self.begun.covered()),
+            None => (Point::default(), begun.covered()),
         };
-        let reader = RecordReader::open(&self.options.sources, input)?;
-        Ok(JobReader::new(reader, from, covered, &self.job))
+        Ok(JobReader::new(input.again(how)?, from, covered, &self.job))
     }
 
     /// Where to go on without reading what comes before: where the parts follow one another from the start, the
     /// format can be entered there, and no source has changed since they were read.
-    fn position(&self) -> Option<(Point, Position)> {
+    fn position(&self, begun: &Begun) -> Option<(Point, Position)> {
         let mut at = 0;
         let mut last = None;
-        for part in self.begun.state().parts.values() {
+        for part in begun.state().parts.values() {
             let unchanged = |then: &SourceState| {
                 then.modified.is_some() && self.sources.iter().any(|now| now == then)
             };
@@ -200,11 +146,15 @@ impl JobRun {
     }
 
     /// Refuses what can be known to differ before an engine is open.
+    ///
+    /// # Errors
+    /// If model, settings or input are others than those of the parts.
     pub(super) fn check(&self, model: &Model) -> Result<()> {
-        let identity = VectorIdentity::new(model, &self.options.output)?;
-        let now = fingerprint(&self.options, &self.sources, &identity)?;
-        self.job.compare(self.begun.state(), &now, self.except())?;
-        self.job.agree(self.begun.state(), &self.sources)
+        let identity = VectorIdentity::new(model, &self.plan.options().output)?;
+        let now = self.plan.fingerprint(&self.sources, &identity)?;
+        let state = self.begun()?.state();
+        self.job.compare(state, &now, self.except())?;
+        self.job.agree(state, &self.sources)
     }
 
     /// The keys that need not be the same: shards divide by sizes, others compare what they read.
@@ -215,99 +165,177 @@ impl JobRun {
         }
     }
 
-    /// Records that earlier runs have rejected.
-    pub(super) fn rejected(&self) -> u64 {
-        self.begun.state().rejected()
+    fn begun(&self) -> Result<&Begun> {
+        let begun = self.begun.as_ref();
+        begun.ok_or_else(|| Error::internal("a job that has begun twice"))
     }
 
-    /// Whether earlier runs have embedded anything.
-    pub(super) fn has_rows(&self) -> bool {
-        let mut parts = self.begun.state().parts.values();
-        parts.any(|part| part.info.embedded > 0)
+    fn parts(&mut self) -> Result<&mut Parts> {
+        let parts = self.parts.as_mut();
+        parts.ok_or_else(|| Error::internal("a job's parts before its begin"))
     }
 
-    /// What earlier runs have done, for the user.
-    pub(super) fn note(&self) -> Option<String> {
-        let state = self.begun.state();
-        (!state.parts.is_empty()).then(|| {
+    /// Makes the writer of a part.
+    fn creates(&self, width: usize, schema: SchemaRef) -> Create {
+        let Some(format) = self.job.format() else {
+            return Box::new(move |path| Ok(Box::new(Spool::new(path, width))));
+        };
+        let options = self.plan.options();
+        let (output, run) = (options.output.clone(), options.files.clone());
+        let (names, dimensions) = (self.names.clone(), self.dimensions.clone());
+        Box::new(move |path| {
+            let output = OutputOptions {
+                destination: Destination::Path(path.to_path_buf()),
+                format: Some(format),
+                force: true,
+                ..output.clone()
+            };
+            output::create(&output, &dimensions, names.clone(), &schema, &run)
+        })
+    }
+
+    /// Puts a single file together from its parts.
+    fn assemble(
+        &self,
+        parts: &Parts,
+        mut schema: SchemaRef,
+        made: &ProvenanceBuilder<'_>,
+    ) -> Result<()> {
+        let storage = self.job.storage();
+        let names = self.names.clone();
+        let (mut writer, mut rejects) = self.plan.create(&self.dimensions, names, &schema)?;
+        let mut counts = Counts::default();
+        for part in parts.known() {
+            let mut reader = SpoolReader::open(&storage.file(&part.file)?)?;
+            while let Some(rows) = reader.next_rows()? {
+                schema = rows.columns.schema();
+                let missing = rows.missing.as_ref().map_or(0, NullBuffer::null_count);
+                counts.rows += (rows.len() - missing) as u64;
+                writer.write(rows)?;
+            }
+            if let Some(rejects) = &mut rejects {
+                rejects.append(&part.rejected(storage.as_ref())?)?;
+            }
+            counts.read += part.info.embedded + part.info.rejected;
+            counts.embedded += part.info.embedded;
+            counts.rejected += part.info.rejected;
+            counts.truncated += part.info.truncated;
+            counts.tokens += part.info.tokens;
+            counts.reused += part.info.reused;
+        }
+        let mut provenance = made.provenance(&counts)?;
+        if let Some(object) = provenance.as_object_mut() {
+            let failed = |error| Error::internal(format!("writing the fingerprint: {error}"));
+            let (mut fingerprint, end) = (self.fingerprint.clone(), parts.end());
+            // The first run may have read another input, and have stopped at a record of it.
+            if let Some(end) = end {
+                fingerprint.set(SIZES, sizes(&end.sources));
+            }
+            let fingerprint = serde_json::to_value(&fingerprint).map_err(failed)?;
+            object.insert("job".to_owned(), fingerprint);
+            object.insert("end".to_owned(), serde_json::to_value(end).map_err(failed)?);
+        }
+        writer.finish(Finish {
+            schema,
+            provenance: &provenance,
+            rejects,
+        })
+    }
+}
+
+impl RowSink for JobSink {
+    /// Settles the fingerprint: nothing is embedded for an output that it does not fit.
+    fn begin(&mut self, made: &ProvenanceBuilder<'_>, schema: SchemaRef) -> Result<EarlierRuns> {
+        let begun = self.begun.take();
+        let begun = begun.ok_or_else(|| Error::internal("a job that has begun twice"))?;
+        let (model, files) = (&made.model, made.files()?);
+        let identity = VectorIdentity::new(model, &self.plan.options().output)?;
+        let identity = identity.with_engine(model, files, &made.info);
+        let fingerprint = self.plan.fingerprint(&self.sources, &identity)?;
+        let except = self.except();
+        self.job.compare(begun.state(), &fingerprint, except)?;
+        self.fingerprint = self.job.settle(&begun, &fingerprint, except)?;
+        self.dimensions = model.config.vectors().0;
+        let state = begun.state();
+        let resumed = (!state.parts.is_empty()).then(|| {
             format!(
                 "went on behind {} of earlier runs, which are not counted here",
                 state.counted()
             )
-        })
-    }
-
-    /// That an older version wrote some of its parts, for the user.
-    pub(super) fn of_older(&self) -> Option<String> {
-        self.begun.state().of_older()
-    }
-
-    /// Settles the fingerprint and begins to write.
-    pub(super) fn parts(
-        self,
-        model: &Model,
-        files: &ModelProvenance,
-        info: &EngineInfo,
-        schema: SchemaRef,
-    ) -> Result<(Parts, Ending)> {
-        let except = self.except();
-        let identity = VectorIdentity::new(model, &self.options.output)?;
-        let identity = identity.with_engine(model, files, info);
-        let fingerprint = fingerprint(&self.options, &self.sources, &identity)?;
-        self.job.compare(self.begun.state(), &fingerprint, except)?;
-        let Self {
-            job,
-            begun,
-            names,
-            sources,
-            options,
-            aside,
-            stretches,
-            ..
-        } = self;
-        let fingerprint = job.settle(&begun, &fingerprint, except)?;
-        let width = model.config.width;
-        let dimensions = model.config.vectors().0;
+        });
+        let earlier = EarlierRuns {
+            notes: resumed.into_iter().chain(state.of_older()).collect(),
+            rejected: state.rejected(),
+            has_rows: state.parts.values().any(|part| part.info.embedded > 0),
+        };
         let about = About {
-            job: job.clone(),
-            fingerprint: fingerprint.hash(),
-            share: range(stretches.as_deref(), sources.len()),
-            stretches: stretches.unwrap_or_default(),
-            sources,
+            job: self.job.clone(),
+            fingerprint: self.fingerprint.hash(),
+            share: range(self.stretches.as_deref(), self.sources.len()),
+            stretches: self.stretches.clone().unwrap_or_default(),
+            sources: self.sources.clone(),
         };
-        let create: Create = match job.format() {
-            None => Box::new(move |path| Ok(Box::new(Spool::new(path, width)))),
-            Some(format) => {
-                let (output, run, names) =
-                    (options.output.clone(), options.files.clone(), names.clone());
-                let dimensions = dimensions.clone();
-                Box::new(move |path| {
-                    let output = OutputOptions {
-                        destination: Destination::Path(path.to_path_buf()),
-                        format: Some(format),
-                        force: true,
-                        ..output.clone()
-                    };
-                    output::create(&output, &dimensions, names.clone(), &schema, &run)
-                })
-            }
-        };
-        let limits = job.limits(width, begun.window);
-        let ending = Ending {
-            job,
-            fingerprint,
-            names,
-            dimensions,
-            options,
-            _aside: aside,
-        };
-        Ok((begun.parts(about, create, limits)?, ending))
+        let width = model.config.width;
+        let limits = self.job.limits(width, begun.window);
+        self.parts = Some(begun.parts(about, self.creates(width, schema), limits)?);
+        Ok(earlier)
     }
-}
 
-pub(super) fn sources(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {
-    let sources = options.sources.iter().zip(names.iter());
-    sources
-        .map(|(source, name)| SourceState::of(source, name))
-        .collect()
+    fn write(&mut self, window: SettledWindow<'_>, made: &ProvenanceBuilder<'_>) -> Result<()> {
+        let lines = window
+            .rejects
+            .iter()
+            .map(|it| rejects::line(it, window.names));
+        let rejects = lines.collect::<Result<Vec<_>>>()?.concat();
+        let rows = window.assembly.rows(window.rows)?;
+        let counts = window.counts;
+        let mark = window.mark.as_ref();
+        let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
+        let done = Done {
+            texts: window.hashes(mark),
+            mark: mark.clone(),
+            rejects,
+            rows,
+            counts,
+        };
+        self.parts()?.take(done, &|counts| made.provenance(counts))
+    }
+
+    fn streams(&mut self) -> Result<&mut dyn VectorWriter> {
+        Err(Error::internal("streams in parts"))
+    }
+
+    /// Publishes what is embedded of the part in hand.
+    fn salvage(&mut self, made: &ProvenanceBuilder<'_>) {
+        if let Some(parts) = &mut self.parts {
+            let _ = parts.commit(&|counts| made.provenance(counts));
+        }
+    }
+
+    fn outlives_its_run(&self) -> bool {
+        true
+    }
+
+    fn finish(
+        mut self: Box<Self>,
+        end: InputEnd,
+        schema: SchemaRef,
+        _: &Counts,
+        made: &ProvenanceBuilder<'_>,
+    ) -> Result<bool> {
+        let provenance = |counts: &Counts| made.provenance(counts);
+        self.parts()?
+            .finish(end.point, schema.clone(), &provenance)?;
+        if !self.job.is_single() {
+            return self.job.complete();
+        }
+        if let Some(parts) = self.parts.take() {
+            // Its lock goes first, which the folder holds.
+            self.assemble(&parts, schema, made)?;
+        }
+        if let Destination::Path(path) = &self.plan.options().output.destination {
+            remove_parts(path)?;
+        }
+        Ok(true)
+    }
 }

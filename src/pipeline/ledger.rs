@@ -3,19 +3,19 @@
 
 use std::collections::HashMap;
 
-use super::assembly::{Assembly, Extra, Planned, followed_by, with_nulls};
+use super::assembly::{Assembly, Extra, OutputRow, followed_by, with_nulls};
+use super::provenance::ProvenanceBuilder;
+use super::sink::{RowSink, SettledWindow};
 use super::tokenizing::InFlight;
 use super::{OnError, Summary};
 use crate::engine::row_worker::{Finished, not_finite_empty};
 use crate::error::{Cause, Error, Place, Result};
 use crate::input::InputOptions;
-use crate::job;
 use crate::model::Model;
-use crate::output::VectorWriter;
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Mark, Origin, Reject, RowRef, SourceNames, TextHash};
-use crate::rejects::{self, RejectsWriter};
+use crate::record::{Origin, Reject, RowRef, SourceNames};
+use crate::setting::FAIL_ON_EMPTY;
 
 /// Where a record was read, for messages.
 pub(crate) fn record_place(names: &SourceNames, origin: &Origin) -> Place {
@@ -25,16 +25,6 @@ pub(crate) fn record_place(names: &SourceNames, origin: &Origin) -> Place {
 
 pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
     Error::record(record_place(names, &reject.origin), &reject.cause)
-}
-
-/// The hashes of rows' texts: of chunks their own, of records that were never a text none.
-fn hashes(mark: &Mark, in_flight: &InFlight, planned: &[Planned]) -> Vec<u8> {
-    let hash = |row: &Planned| match (row.text, &in_flight.spans) {
-        (None, _) => TextHash::default(),
-        (Some(text), None) => mark.texts[text as usize],
-        (Some(text), Some(_)) => job::text_hash(in_flight.window.texts.get(text as usize)),
-    };
-    planned.iter().flat_map(hash).collect()
 }
 
 /// Counts every record and writes every row.
@@ -50,22 +40,8 @@ pub(super) struct Ledger<'a> {
     pub(super) counts: Counts,
     pub(super) reasons: Vec<String>,
     pub(super) without_tokens: u64,
-    pub(super) sink: Sink<'a>,
-}
-
-/// Where rows and rejected records go.
-#[allow(clippy::large_enum_variant)] // there is one
-pub(super) enum Sink<'a> {
-    /// Into an output and its rejects, published together at the end.
-    Whole {
-        writer: Box<dyn VectorWriter>,
-        rejects: Option<RejectsWriter>,
-    },
-    /// Into parts, which are published as they are complete.
-    Parts {
-        parts: Box<job::Parts>,
-        made: job::Made<'a>,
-    },
+    pub(super) made: &'a ProvenanceBuilder<'a>,
+    pub(super) sink: Box<dyn RowSink>,
 }
 
 /// Vectors of a window's texts, and why some have none.
@@ -82,7 +58,7 @@ impl Ledger<'_> {
             .finish_empty(self.model.config.hidden_width, &mut empty);
         let mark = in_flight.window.mark.take();
         let outcome = self.outcome(&in_flight, finished, &empty);
-        let (planned, rejects) = self.account(&in_flight, &outcome)?;
+        let (rows, rejects) = self.account(&in_flight, &outcome)?;
         let with_rejects;
         let columns = match &in_flight.window.batch {
             Some(batch) => batch,
@@ -104,31 +80,16 @@ impl Ledger<'_> {
             dimensions: self.pooler.width(),
         };
         self.counts.consumed = in_flight.window.consumed;
-        match &mut self.sink {
-            // A batch is answered, whatever is in it.
-            Sink::Whole { writer, .. } if in_flight.window.batch.is_some() => {
-                writer.write(assembly.rows(&planned)?)?;
-            }
-            // Without a row there may be no final schema yet, and there is nothing to write.
-            Sink::Whole { writer, .. } => {
-                for planned in planned.chunks(assembly.slice()) {
-                    writer.write(assembly.rows(planned)?)?;
-                }
-            }
-            Sink::Parts { parts, made } => {
-                let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
-                let lines = rejects.iter().map(|it| rejects::line(it, self.names));
-                let rows = assembly.rows(&planned)?;
-                let done = job::Done {
-                    texts: hashes(&mark, &in_flight, &planned),
-                    rejects: lines.collect::<Result<Vec<_>>>()?.concat(),
-                    mark,
-                    rows,
-                    counts: self.counts,
-                };
-                parts.take(done, made)?;
-            }
-        }
+        let window = SettledWindow {
+            in_flight: &in_flight,
+            mark,
+            assembly,
+            rows: &rows,
+            rejects: &rejects,
+            names: self.names,
+            counts: self.counts,
+        };
+        self.sink.write(window, self.made)?;
         self.progress.written(&self.counts);
         Ok(())
     }
@@ -180,20 +141,26 @@ impl Ledger<'_> {
         outcome
     }
 
-    /// The output of streams of record batches.
-    pub(super) fn streams(&mut self) -> Result<&mut dyn VectorWriter> {
-        match &mut self.sink {
-            Sink::Whole { writer, .. } => Ok(writer.as_mut()),
-            Sink::Parts { .. } => Err(Error::internal("streams in parts")),
+    /// Whether every record that was `read` is accounted for, and there is one at all where there must be.
+    pub(super) fn check(&self, read: u64, may_be_empty: bool) -> Result<()> {
+        let counts = &self.counts;
+        if counts.read != read || counts.embedded + counts.rejected != read {
+            return Err(Error::internal(format!(
+                "{read} records were read and {} accounted for: {} embedded, {} rejected",
+                counts.read, counts.embedded, counts.rejected
+            )));
         }
-    }
-
-    /// Publishes what is embedded of the part in hand, after a failure: what cannot be published is embedded
-    /// again by the next run.
-    pub(super) fn salvage(&mut self) {
-        if let Sink::Parts { parts, made } = &mut self.sink {
-            let _ = parts.commit(made);
+        if !may_be_empty && counts.embedded == 0 {
+            let reason = match counts.rejected {
+                0 => format!("there is no record to embed, which {FAIL_ON_EMPTY} forbids"),
+                rejected => format!(
+                    "none of {rejected} records can be embedded, which {FAIL_ON_EMPTY} forbids; the first: {}",
+                    self.reasons.first().map_or("", String::as_str)
+                ),
+            };
+            return Err(Error::input(Place::file(self.names.join(", ")), reason));
         }
+        Ok(())
     }
 
     /// Counts a window's records in the input's order, and says which rows they become, and which are rejected.
@@ -201,7 +168,7 @@ impl Ledger<'_> {
         &mut self,
         in_flight: &InFlight,
         outcome: &Outcome<'_>,
-    ) -> Result<(Vec<Planned>, Vec<Reject>)> {
+    ) -> Result<(Vec<OutputRow>, Vec<Reject>)> {
         // Of a batch that is answered, columns are those that it came with: each record is a row.
         let first = self.counts.read;
         let column = |record: u64, own: u32| match &in_flight.window.batch {
@@ -252,7 +219,7 @@ impl Ledger<'_> {
             if !missing || (self.extra.errors && cause.is_some()) {
                 let vectors = outcome.vectors[texts.clone()].iter().flatten();
                 self.counts.rows += vectors.count() as u64;
-                planned.extend((0..).zip(texts).map(|(part, text)| Planned {
+                planned.extend((0..).zip(texts).map(|(part, text)| OutputRow {
                     columns: column(self.counts.read, record),
                     origin: *origin,
                     row: RowRef {
@@ -273,14 +240,14 @@ impl Ledger<'_> {
     }
 
     /// Counts a record that was never a text; its row, where rejected ones have rows.
-    fn reject(&mut self, reject: &Reject, columns: u32) -> Result<Option<Planned>> {
+    fn reject(&mut self, reject: &Reject, columns: u32) -> Result<Option<OutputRow>> {
         self.refuse(reject)?;
         let record = self.counts.read;
         self.counts.read += 1;
         if !self.extra.errors {
             return Ok(None);
         }
-        Ok(Some(Planned {
+        Ok(Some(OutputRow {
             columns,
             origin: reject.origin,
             row: RowRef { record, part: 0 },
@@ -298,13 +265,6 @@ impl Ledger<'_> {
             let place = record_place(self.names, &reject.origin);
             self.reasons.push(format!("{place}: {}", reject.cause));
         }
-        match &mut self.sink {
-            Sink::Whole {
-                rejects: Some(rejects),
-                ..
-            } => rejects.write(reject, self.names),
-            // Parts take them with their window.
-            Sink::Whole { .. } | Sink::Parts { .. } => Ok(()),
-        }
+        Ok(())
     }
 }

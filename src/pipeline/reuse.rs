@@ -43,22 +43,15 @@ impl Earlier {
         }
         Ok(Some(Self {
             old: look(path, asked, options)?,
-            output: options.output(),
+            output: options.output.clone(),
         }))
     }
 
-    /// That which a run would take vectors from, to be asked: for whoever has opened its model and engine.
-    pub(crate) fn ahead(
-        options: &EmbedOptions,
-        model: &Model,
-        info: &EngineInfo,
-    ) -> Result<Option<Asked>> {
-        let Some(earlier) = Self::of(options)? else {
-            return Ok(None);
-        };
+    /// Its vectors, to be looked up by a caller that has opened its model and engine.
+    pub(crate) fn vectors_for(&self, model: &Model, info: &EngineInfo) -> Result<EarlierVectors> {
         let files = model.provenance(info.provider.weights())?;
-        earlier.check(model, &files, info)?;
-        Ok(Some(earlier.ask(model.config.vectors().0)))
+        self.check(model, &files, info)?;
+        Ok(self.ask(model.config.vectors().0))
     }
 
     /// That nothing proves its vectors, for the user.
@@ -83,8 +76,8 @@ impl Earlier {
     }
 
     /// To be asked for vectors of these widths.
-    pub(super) fn ask(&self, widths: Vec<usize>) -> Asked {
-        Asked {
+    pub(super) fn ask(&self, widths: Vec<usize>) -> EarlierVectors {
+        EarlierVectors {
             old: self.old.clone(),
             widths,
             open: None,
@@ -106,18 +99,19 @@ fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
         return Err(Error::usage(format!("{asked}: there is no such output"))
             .with_remedy("leave the option out, if there is no earlier output yet"));
     }
-    Old::file(asked, location.read(storage.as_ref())?, &options.output())
+    let file = location.read(storage.as_ref())?;
+    Old::file(asked, file, &options.output)
 }
 
 /// An earlier output, whose texts are read when the first text is looked up.
-pub(crate) struct Asked {
+pub(crate) struct EarlierVectors {
     old: Old,
     /// Of a row's vectors.
     widths: Vec<usize>,
     open: Option<Reuse>,
 }
 
-impl Asked {
+impl EarlierVectors {
     /// What it has of the distinct texts of these.
     pub(crate) fn find(&mut self, texts: &Texts, distinct: &Distinct) -> Result<Found> {
         let reuse = match &mut self.open {

@@ -1,251 +1,365 @@
-//! A run, once everything is open: its windows one after another, its end and what is checked there.
+//! A run from its plan to its report.
 
-use crossbeam_channel::select;
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use super::background::ended;
-use super::ending::Ending;
-use super::job::JobRun;
-use super::ledger::{Ledger, Sink};
-use super::reading::{End, Passed};
-use super::start::{Parts, Run, Threads, start};
-use super::workers::collect;
-use super::{EmbedOptions, Summary};
+use crossbeam_channel::{Receiver, bounded, select, unbounded};
+
+use super::ledger::Ledger;
+use super::opening::{Opening, ended, in_background, precision_hook, wait};
+use super::plan::RunPlan;
+use super::provenance::ProvenanceBuilder;
+use super::reuse::Earlier;
+use super::sink::{RowSink, WholeSink};
+use super::source::{Event, RecordSource, spawn_reader};
+use super::tokenizing::{Batching, InFlight, Tokenizing};
+use super::workers::{Workers, collect};
+use super::{EmbedOptions, Opened, Summary};
 use crate::cancel::CancelToken;
-use crate::engine;
-use crate::error::{Error, Place, Result};
-use crate::job;
-use crate::output::{self, Finish, VectorWriter};
+use crate::embedder::cosine_of_samples;
+use crate::engine::{self, BatchLimits, Engine, EngineOptions};
+use crate::error::{Error, Result};
+use crate::model::{Model, ModelProvenance, WeightsKind};
+use crate::output::{self, RunFiles};
+use crate::pool::Pooler;
 use crate::progress::{Counts, Progress};
 use crate::record::SourceNames;
-use crate::rejects::RejectsWriter;
-use crate::setting::FAIL_ON_EMPTY;
+use crate::stage::{Clocks, StageWatch};
+use crate::threads::{self, usable_cores};
+use crate::tokenize::{Chunked, TextTokenizer};
 use arrow::datatypes::{Schema, SchemaRef};
 
-/// Where the rows go.
-#[allow(clippy::large_enum_variant)] // there is one
-pub(super) enum Output {
-    /// An output, and the file of its rejects.
-    Whole(Box<dyn VectorWriter>, Option<RejectsWriter>),
-    /// Parts, which begin once the fingerprint is known.
-    Job(Box<JobRun>),
+/// A run whose model, input and output are open, and whose engine is being opened.
+pub(super) struct Run {
+    pub(super) started: Instant,
+    pub(super) model: Arc<Model>,
+    /// The model's files, where their hashes are known.
+    pub(super) files: Option<ModelProvenance>,
+    pub(super) tokenizer: Arc<TextTokenizer>,
+    pub(super) source: Box<dyn RecordSource>,
+    pub(super) sink: Box<dyn RowSink>,
+    pub(super) engine: Opening,
+    pub(super) threads: usize,
+    /// Workers, where the user has said how many.
+    pub(super) workers: Option<usize>,
+    pub(super) chunked: Option<Chunked>,
+    pub(super) earlier: Option<Earlier>,
+    pub(super) options: EmbedOptions,
 }
 
-/// Creates an output for vectors of these widths, and the file of its rejects.
-pub(super) fn create(
-    options: &EmbedOptions,
-    dimensions: &[usize],
-    names: SourceNames,
-    columns: &Schema,
-) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
-    let (output, files) = (options.output(), &options.files);
-    let writer = output::create(&output, dimensions, names, columns, files)?;
-    let rejects = options.rejects.as_ref();
-    let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
-    Ok((writer, rejects.transpose()?))
-}
-
-/// Puts the parts together and runs them to the end.
-pub(super) fn drive(
-    parts: Parts,
-    progress: &dyn Progress,
-    cancel: &CancelToken,
-) -> Result<Summary> {
-    let (run, threads, output) = start(parts, progress, cancel)?;
-    if let Some(reuse) = &run.reuse {
-        reuse.check(&run.model, run.maker.files()?, &run.maker.info)?;
-    }
-    let made = |counts: &Counts| run.maker.provenance(counts);
-    let weights = run.maker.info.provider.weights();
-    let mut notes = engine::notes(&run.model, weights);
-    let (mut rejected_before, mut may_be_empty) = (0, !run.options.fail_on_empty);
-    let (sink, ending) = match output {
-        Output::Whole(mut writer, rejects) => {
-            writer.about(&|| run.maker.at_first())?;
-            (Sink::Whole { writer, rejects }, None)
+impl Run {
+    /// Opens all that can be refused: first what needs no model.
+    pub(super) fn open(
+        plan: &RunPlan,
+        opened: Option<&Opened>,
+        open_engine: impl FnOnce(&Arc<Model>, EngineOptions, usize) -> Result<Opening>,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let started = Instant::now();
+        let options = plan.options();
+        // A profile may have said another number since the plan was made.
+        threads::check(options.engine.workers)?;
+        let earlier = plan.earlier()?.cloned();
+        let (source, job) = plan.source()?;
+        let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
+        let model = match opened {
+            Some(opened) => Arc::clone(&opened.model),
+            None => Arc::new(Model::open(&model_options)?),
+        };
+        if let Some(earlier) = &earlier {
+            earlier.check_model(&model)?;
         }
-        Output::Job(job) => {
-            // Nothing is embedded for an output that it does not fit.
-            let files = run.maker.files()?;
-            notes.extend(job.note());
-            notes.extend(job.of_older());
-            rejected_before = job.rejected();
-            may_be_empty |= job.has_rows();
-            let schema = run.options.extra().schema(&run.schema)?;
-            let (parts, ending) = job.parts(&run.model, files, &run.maker.info, schema)?;
-            let parts = Box::new(parts);
-            let sink = Sink::Parts { parts, made: &made };
-            (sink, Some(ending))
+        let sink: Box<dyn RowSink> = match job {
+            Some(job) => {
+                job.check(&model)?;
+                Box::new(job)
+            }
+            None => Box::new(WholeSink::create(plan, &model, source.input())?),
+        };
+        let unproven = earlier.as_ref().and_then(Earlier::note);
+        let older = options.files.take_notes();
+        for note in older.iter().map(String::as_str).chain(unproven) {
+            progress.warning(note);
         }
-    };
-    let mut ledger = Ledger {
-        model: &run.model,
-        pooler: &run.pooler,
-        names: &run.names,
-        progress,
-        input: &run.options.input,
-        on_error: run.options.on_error,
-        extra: run.options.extra(),
-        counts: Counts::default(),
-        reasons: Vec::new(),
-        without_tokens: 0,
-        sink,
-    };
-    let end = match run.all_windows(&threads, &mut ledger, progress, cancel) {
-        Ok(end) => end,
-        // What a job has embedded is not lost with the run.
-        Err(error) => {
-            ledger.salvage();
-            return Err(error);
-        }
-    };
-    drop(threads);
+        let workers = Some(options.engine.workers).filter(|&workers| workers > 0);
+        let threads = workers.unwrap_or_else(usable_cores);
+        let tokenizer = match opened {
+            Some(opened) => Arc::clone(&opened.tokenizer),
+            None => Arc::new(TextTokenizer::new(&model, threads)?),
+        };
+        let chunked = match &options.chunking {
+            Some(chunking) => Some(tokenizer.chunked(chunking)?),
+            None => None,
+        };
+        Ok(Self {
+            started,
+            engine: open_engine(&model, engine_options, threads)?,
+            files: opened.map(|opened| opened.files.clone()),
+            model,
+            tokenizer,
+            source,
+            sink,
+            threads,
+            workers,
+            chunked,
+            earlier,
+            // Not the caller's files, which would live as long as a run that nobody waits for: what writes stands in the
+            // sink, and that alone keeps them.
+            options: EmbedOptions {
+                files: RunFiles::new(),
+                ..options.clone()
+            },
+        })
+    }
 
-    // A shard may have no share of the input.
-    may_be_empty |= end.read == 0 && run.options.job.shard.count > 1;
-    run.check(&ledger, end.read, may_be_empty)?;
-    if cancel.is_cancelled() && matches!(ledger.sink, Sink::Whole { .. }) {
-        return Err(Error::interrupted());
-    }
-    let Ledger {
-        counts,
-        reasons,
-        without_tokens,
-        sink,
-        ..
-    } = ledger;
-    let all = run.publish(sink, ending, end, &counts, &made)?;
-    progress.published();
-    if !all {
-        notes.push("this shard is complete; the output is, when all others are, too".to_owned());
-    }
-    if run.maker.info.equal_lengths {
-        notes.push(engine::padding::NOTE.into());
-    }
-    if without_tokens > 0 {
-        notes.push(format!(
-            "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives for \
-             no token at all"
-        ));
-    }
-    Ok(Summary {
-        chunks: run.maker.chunked.map(|_| counts.rows),
-        reused: run.reuse.as_ref().map(|_| counts.reused),
-        counts,
-        engine: run.maker.info(),
-        model: run.model.id.clone(),
-        dimensions: run.model.config.vectors(),
-        threads: run.threads,
-        max_length: run.model.config.limit(),
-        load: run.load,
-        run: run.started.elapsed().saturating_sub(run.load),
-        stages: run.stages.times(),
-        rejects: reasons,
-        rejected_before,
-        notes,
-    })
-}
-
-impl Run<'_> {
-    /// Waits for windows in the input's order and writes them, to the end of the input.
-    fn all_windows(
-        &self,
-        threads: &Threads,
-        ledger: &mut Ledger<'_>,
+    /// Embeds the whole input: starts all threads, waits until the first worker can run batches, settles window after
+    /// window, and publishes.
+    pub(super) fn drive(
+        mut self,
         progress: &dyn Progress,
         cancel: &CancelToken,
-    ) -> Result<End> {
-        let Threads { windows, workers } = threads;
-        let clocks = &self.clocks;
+    ) -> Result<Summary> {
+        // Reading and tokenizing start while the engine loads.
+        let clocks = Arc::new(Clocks::default());
+        let (names, total_bytes) = (
+            self.source.input().names(),
+            self.source.input().total_bytes(),
+        );
+        let schema = self.options.extra().schema(&self.source.input().schema())?;
+        let written = self.source.written();
+        let windows = spawn_reader(self.source, &clocks)?;
+        let (batching, when_open) = bounded(1);
+        let (batches, jobs) = unbounded();
+        let tokenizing = Tokenizing {
+            tokenizer: Arc::clone(&self.tokenizer),
+            chunked: self.chunked,
+            reuse: (self.earlier.as_ref()).map(|it| it.ask(self.model.config.vectors().0)),
+            on_error: self.options.on_error,
+            names: names.clone(),
+            clocks: Arc::clone(&clocks),
+        };
+        let windows = tokenizing.spawn(windows, when_open, batches)?;
+
+        let engine: Arc<dyn Engine> = wait(cancel, &self.engine.engine)?.into();
+        let pooler = Pooler::new(&self.model.config, self.tokenizer.prompt_tokens());
+        let pooler = Arc::new(pooler);
+        let mut info = engine.info().clone();
+        let weights = info.provider.weights();
+        let hashes = hash_files(&self.model, self.files, weights)?;
+        let precision = self.engine.options.as_ref().filter(|_| info.is_reduced());
+        if let Some(options) = precision {
+            info.cosine = cosine_of_samples(engine.as_ref(), &self.tokenizer, &pooler, options)?;
+        }
+        let cosine = Arc::new(Mutex::new(info.cosine));
+        // The tokenizer thread may be gone after an error of its own, which is found below.
+        let _ = batching.send(Batching {
+            limits: limits(&self.options, engine.as_ref()),
+            ragged: engine.is_ragged(),
+            hook: precision.map(|it| precision_hook(&engine, &pooler, &cosine, it.clone())),
+        });
+        let threads = self.workers.or(engine.workers()).unwrap_or(self.threads);
+        let workers = Workers::spawn(threads, &engine, &self.model, &pooler, &clocks, &jobs)?;
+        drop(jobs);
+        workers.wait_for_first(cancel)?;
+        let load = self.started.elapsed();
+        // These compute on their worker's thread; others have threads or a device of their own.
+        let stages = StageWatch::new(&clocks, threads, info.provider.is_on_worker());
+        progress.stages(&stages);
+        progress.started(&info, total_bytes);
+
+        let made = ProvenanceBuilder {
+            model: Arc::clone(&self.model),
+            info,
+            cosine,
+            chunked: self.chunked,
+            text: self.options.input.text(),
+            profile: self.options.profile.clone(),
+            hashes,
+            files: OnceCell::new(),
+            cancel,
+        };
+        if let Some(earlier) = &self.earlier {
+            earlier.check(&made.model, made.files()?, &made.info)?;
+        }
+        let before = self.sink.begin(&made, schema)?;
+        let mut ledger = Ledger {
+            model: &self.model,
+            pooler: &pooler,
+            names: &names,
+            progress,
+            made: &made,
+            input: &self.options.input,
+            on_error: self.options.on_error,
+            extra: self.options.extra(),
+            counts: Counts::default(),
+            reasons: Vec::new(),
+            without_tokens: 0,
+            sink: self.sink,
+        };
+        let columns = |records: &Schema| columns(&self.options, &made.model, &names, records);
         let mut named = false;
-        loop {
-            let message = select! {
-                recv(windows) -> message => message.map_err(|_| ended("tokenizer"))??,
-                recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
-                recv(cancel.channel()) -> _ => return Err(Error::interrupted()),
-            };
-            match message {
-                Passed::Window(in_flight) => {
-                    self.maker.check_files()?;
+        let mut settle = |event: Event<Box<InFlight>>| {
+            match event {
+                Event::Window(in_flight) => {
+                    made.check_files()?;
                     // Which fields `--keep '*'` stands for is known by the first text.
                     let window = &in_flight.window;
                     if !named && window.batch.is_none() && !window.texts.is_empty() {
-                        self.columns(&window.columns.schema())?;
+                        columns(&window.columns.schema())?;
                         named = true;
                     }
-                    let finished = collect(&in_flight, workers, progress, cancel)?;
-                    clocks.write.time(|| ledger.settle(*in_flight, &finished))?;
-                    if let Some(settled) = &self.settled {
-                        settled.window();
+                    let finished = collect(&in_flight, &workers, progress, cancel)?;
+                    (clocks.write).time(|| ledger.settle(*in_flight, &finished))?;
+                    if let Some(written) = &written {
+                        written.window();
                     }
                 }
-                Passed::Stream(schema) => {
+                Event::Stream(schema) => {
                     let schema = self.options.extra().schema(&schema)?;
-                    let streams = ledger.streams()?;
-                    clocks.write.time(|| streams.begin_stream(&schema))?;
+                    let streams = ledger.sink.streams()?;
+                    (clocks.write).time(|| streams.begin_stream(&schema))?;
                 }
-                Passed::StreamEnd => {
-                    let streams = ledger.streams()?;
-                    clocks.write.time(|| streams.end_stream())?;
+                Event::StreamEnd => {
+                    let streams = ledger.sink.streams()?;
+                    (clocks.write).time(|| streams.end_stream())?;
                 }
-                Passed::End(end) => return Ok(end),
+                Event::End(end) => return Ok(Some(end)),
             }
-        }
-    }
-
-    /// The columns of rows whose records have these, none of which bears a name of the output's own.
-    fn columns(&self, records: &Schema) -> Result<SchemaRef> {
-        let schema = self.options.extra().schema(records)?;
-        let dimensions = self.model.config.vectors().0;
-        let output = self.options.output();
-        output::check_names(&output, &dimensions, &schema, self.names.len())?;
-        Ok(schema)
-    }
-
-    /// Whether every record that was `read` is accounted for, and there is one at all where there must be.
-    fn check(&self, ledger: &Ledger<'_>, read: u64, may_be_empty: bool) -> Result<()> {
-        let counts = &ledger.counts;
-        if counts.read != read || counts.embedded + counts.rejected != read {
-            return Err(Error::internal(format!(
-                "{read} records were read and {} accounted for: {} embedded, {} rejected",
-                counts.read, counts.embedded, counts.rejected
-            )));
-        }
-        if !may_be_empty && counts.embedded == 0 {
-            let reason = match counts.rejected {
-                0 => format!("there is no record to embed, which {FAIL_ON_EMPTY} forbids"),
-                rejected => format!(
-                    "none of {rejected} records can be embedded, which {FAIL_ON_EMPTY} forbids; the first: {}",
-                    ledger.reasons.first().map_or("", String::as_str)
-                ),
-            };
-            return Err(Error::input(Place::file(self.names.join(", ")), reason));
-        }
-        Ok(())
-    }
-
-    /// Publishes the output; whether it is complete, which of a job in shards depends on others.
-    fn publish(
-        &self,
-        sink: Sink<'_>,
-        ending: Option<Ending>,
-        end: End,
-        counts: &Counts,
-        made: job::Made<'_>,
-    ) -> Result<bool> {
-        let schema = self.columns(&end.schema)?;
-        self.clocks.write.time(|| match (sink, ending) {
-            (Sink::Whole { writer, rejects }, _) => {
-                let finish = Finish {
-                    schema,
-                    provenance: &made(counts)?,
-                    rejects,
-                };
-                writer.finish(finish).map(|()| true)
+            Ok(None)
+        };
+        let end = loop {
+            match next(&windows, &workers, cancel).and_then(&mut settle) {
+                Ok(None) => {}
+                Ok(Some(end)) => break end,
+                // What a job has embedded is not lost with the run.
+                Err(error) => {
+                    ledger.sink.salvage(&made);
+                    return Err(error);
+                }
             }
-            (Sink::Parts { parts, .. }, Some(ending)) => {
-                ending.complete(*parts, end.point, schema, made)
-            }
-            (Sink::Parts { .. }, None) => Err(Error::internal("parts without an end")),
+        };
+        drop((windows, workers));
+
+        // A shard may have no share of the input.
+        let is_empty_shard = end.read == 0 && self.options.job.shard.count > 1;
+        let may_be_empty = !self.options.fail_on_empty || before.has_rows || is_empty_shard;
+        ledger.check(end.read, may_be_empty)?;
+        if cancel.is_cancelled() && !ledger.sink.outlives_its_run() {
+            return Err(Error::interrupted());
+        }
+        let schema = columns(&end.schema)?;
+        let Ledger {
+            counts,
+            reasons,
+            without_tokens,
+            sink,
+            ..
+        } = ledger;
+        let all = (clocks.write).time(|| sink.finish(end, schema, &counts, &made))?;
+        progress.published();
+
+        let mut notes = engine::notes(&made.model, weights);
+        notes.extend(before.notes);
+        if !all {
+            notes
+                .push("this shard is complete; the output is, when all others are, too".to_owned());
+        }
+        if made.info.equal_lengths {
+            notes.push(engine::padding::NOTE.into());
+        }
+        if without_tokens > 0 {
+            notes.push(format!(
+                "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives \
+                 for no token at all"
+            ));
+        }
+        Ok(Summary {
+            chunks: self.chunked.map(|_| counts.rows),
+            reused: self.earlier.as_ref().map(|_| counts.reused),
+            counts,
+            engine: made.info(),
+            model: made.model.id.clone(),
+            dimensions: made.model.config.vectors(),
+            threads,
+            max_length: made.model.config.limit(),
+            load,
+            run: self.started.elapsed().saturating_sub(load),
+            stages: stages.times(),
+            rejects: reasons,
+            rejected_before: before.rejected,
+            notes,
         })
     }
+}
+
+/// Runs the plan on a thread: a write to a pipe that nobody empties can block for ever, so nobody waits for the run itself
+/// either.
+pub(super) fn run(
+    plan: &RunPlan,
+    opened: Option<&Opened>,
+    open_engine: impl FnOnce(&Arc<Model>, EngineOptions, usize) -> Result<Opening>,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let run = Run::open(plan, opened, open_engine, progress.as_ref())?;
+    let summary = in_background("run", {
+        let (progress, cancel) = (Arc::clone(progress), cancel.clone());
+        move || run.drive(progress.as_ref(), &cancel)
+    })?;
+    select! {
+        recv(summary) -> result => result.map_err(|_| ended("run"))?,
+        recv(cancel.channel()) -> _ => summary.recv_timeout(cancel.patience()).unwrap_or_else(|_| {
+            plan.options().files.remove();
+            Err(Error::interrupted())
+        }),
+    }
+}
+
+/// The next window in the input's order, once it is on its way through the workers.
+fn next(
+    windows: &Receiver<Result<Event<Box<InFlight>>>>,
+    workers: &Workers,
+    cancel: &CancelToken,
+) -> Result<Event<Box<InFlight>>> {
+    select! {
+        recv(windows) -> event => event.map_err(|_| ended("tokenizer"))?,
+        recv(workers.failures) -> failure => Err(failure.unwrap_or_else(|_| ended("worker"))),
+        recv(cancel.channel()) -> _ => Err(Error::interrupted()),
+    }
+}
+
+/// What the options say of a batch's size, else what suits the engine.
+fn limits(options: &EmbedOptions, engine: &dyn Engine) -> BatchLimits {
+    let suits = engine.limits();
+    BatchLimits {
+        tokens: options.engine.batch_tokens.unwrap_or(suits.tokens),
+        rows: options.batch_rows.unwrap_or(suits.rows),
+        equal_lengths: suits.equal_lengths,
+    }
+}
+
+/// Hashes the model's files, unless that was done.
+fn hash_files(
+    model: &Arc<Model>,
+    known: Option<ModelProvenance>,
+    weights: WeightsKind,
+) -> Result<Receiver<Result<ModelProvenance>>> {
+    let model = Arc::clone(model);
+    in_background("hash", move || {
+        known.map_or_else(|| model.provenance(weights), Ok)
+    })
+}
+
+/// The columns of rows whose records have these, none of which bears a name of the output's own.
+fn columns(
+    options: &EmbedOptions,
+    model: &Model,
+    names: &SourceNames,
+    records: &Schema,
+) -> Result<SchemaRef> {
+    let schema = options.extra().schema(records)?;
+    let dimensions = model.config.vectors().0;
+    output::check_names(&options.output, &dimensions, &schema, names.len())?;
+    Ok(schema)
 }

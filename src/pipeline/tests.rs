@@ -2,9 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::fake::{Behaviour, WIDTH, run, run_with};
+use super::fake_tests::{Behaviour, Kept, WIDTH, run, run_with};
+use super::sink::WholeSink;
 use super::*;
+use crate::error::Error;
 use crate::error::ErrorKind;
+use crate::rejects::RejectsWriter;
 
 fn lines(count: usize) -> String {
     (0..count)
@@ -131,12 +134,14 @@ fn what_the_engine_refuses_is_listed_whole() {
             overlap: 0,
             text: false,
         };
-        let (summary, _) = run_with(text, breaks, OnError::Skip, &CancelToken::new(), |parts| {
-            if let Output::Whole(_, rejects) = &mut parts.output {
-                *rejects = Some(list);
-            }
-            let chunked = parts.tokenizer.chunked(&chunking).unwrap();
-            parts.chunked = chunk.then_some(chunked);
+        let (summary, _) = run_with(text, breaks, OnError::Skip, &CancelToken::new(), |run| {
+            let writer = Box::new(Kept::default());
+            run.sink = Box::new(WholeSink {
+                writer,
+                rejects: Some(list),
+            });
+            let chunked = run.tokenizer.chunked(&chunking).unwrap();
+            run.chunked = chunk.then_some(chunked);
         });
         assert_eq!(summary.unwrap().counts.rejected, 1);
         drop(pipe);

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never, unbounded};
 
 use super::OnError;
 use super::distinct::Distinct;
 use super::ledger::bad_record;
-use super::reading::{Passed, Read};
-use super::reuse::{Asked, with_found};
+use super::opening::WindowHook;
+use super::reuse::{EarlierVectors, with_found};
+use super::source::Event;
 use super::workers::Job;
 use crate::batch::{self, TokenRows};
 use crate::engine::BatchLimits;
@@ -20,20 +21,14 @@ use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
 use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
 
-/// What the tokenizer waits for before it launches anything: the engine's.
-pub(super) struct Start {
+/// How tokens are cut into batches, which is known once the engine is open.
+pub(super) struct Batching {
     pub(super) limits: BatchLimits,
     /// See [`crate::engine::Engine::is_ragged`].
     pub(super) ragged: bool,
     /// Sees each window's tokens.
-    pub(super) look: Look,
+    pub(super) hook: Option<WindowHook>,
 }
-
-/// Looks at a window's tokens before they run; an error ends the run.
-pub(super) type Look = Box<dyn FnMut(&TokenRows) -> Result<()> + Send>;
-
-/// What the tokenizer hands on.
-pub(super) type Message = Passed<Box<InFlight>>;
 
 /// A window on its way through the workers, which know its distinct texts alone.
 pub(super) struct InFlight {
@@ -58,47 +53,47 @@ pub(super) struct Tokenizing {
     /// How texts are cut into chunks, if they are.
     pub(super) chunked: Option<Chunked>,
     /// Where texts are looked up first, if they are.
-    pub(super) reuse: Option<Asked>,
+    pub(super) reuse: Option<EarlierVectors>,
     pub(super) on_error: OnError,
     pub(super) names: SourceNames,
     pub(super) clocks: Arc<Clocks>,
 }
 
-/// A window's texts, tokenized.
-struct Tokenized {
-    window: Window,
-    /// What its texts are parts of, where records are cut.
-    spans: Option<Vec<Span>>,
-    records: Option<Texts>,
-    distinct: Distinct,
-    found: Found,
-    /// Of the distinct texts; those that were found have none.
-    tokens: TokenRows,
-}
-
-/// A window's own side of what is launched, and its batches.
-type Launched = (InFlight, Vec<Job>);
-
 impl Tokenizing {
-    /// Tokenizes windows in order, cuts them into batches, and launches them, once `start` has come.
+    /// Tokenizes windows in order, cuts them into batches, and launches them, once it is known how.
     pub(super) fn spawn(
         mut self,
-        windows: Receiver<Result<Read>>,
-        start: Receiver<Start>,
+        windows: Receiver<Result<Event<Window>>>,
+        when_open: Receiver<Batching>,
         jobs: Sender<Job>,
-    ) -> Result<Receiver<Result<Message>>> {
+    ) -> Result<Receiver<Result<Event<Box<InFlight>>>>> {
         let (sender, receiver) = bounded(1);
         spawn("tokenize", move || {
-            let mut started = None;
-            for read in windows {
-                let (message, batches) = match self.next(read, &mut started, &start) {
-                    Ok(Some((message, batches))) => (Ok(message), batches),
-                    Ok(None) => return,
-                    Err(error) => (Err(error), Vec::new()),
-                };
-                let last = matches!(message, Ok(Message::End(_)) | Err(_));
+            let mut batching = None;
+            for event in windows {
+                let mut batches = Vec::new();
+                let event = event.and_then(|event| match event {
+                    Event::Window(window) => {
+                        let window = guarded(|| self.tokenize(window), Error::internal)?;
+                        let mut in_flight = Box::new(window);
+                        // Without an engine the run is over, and its error told elsewhere.
+                        if batching.is_none() {
+                            batching = when_open.recv().ok();
+                        }
+                        if let Some(batching) = &mut batching {
+                            let cut = || self.cut(&mut in_flight, batching);
+                            batches = guarded(cut, Error::internal)?;
+                        }
+                        Ok(Event::Window(in_flight))
+                    }
+                    Event::Stream(schema) => Ok(Event::Stream(schema)),
+                    Event::StreamEnd => Ok(Event::StreamEnd),
+                    Event::End(end) => Ok(Event::End(end)),
+                });
+                let is_over = batching.is_none() && matches!(event, Ok(Event::Window(_)));
+                let last = matches!(event, Ok(Event::End(_)) | Err(_));
                 // Sent before its jobs: this is where a slow writer or slow workers hold us back.
-                if sender.send(message).is_err() || last {
+                if is_over || sender.send(event).is_err() || last {
                     return;
                 }
                 if batches.into_iter().any(|job| jobs.send(job).is_err()) {
@@ -109,133 +104,91 @@ impl Tokenizing {
         Ok(receiver)
     }
 
-    /// What is handed on for what was read, and the batches that belong to it; `None` where the run is over.
-    fn next(
-        &mut self,
-        read: Result<Read>,
-        started: &mut Option<Start>,
-        start: &Receiver<Start>,
-    ) -> Result<Option<(Message, Vec<Job>)>> {
-        let window = match read? {
-            Read::Window(window) => window,
-            Read::Stream(schema) => return Ok(Some((Message::Stream(schema), Vec::new()))),
-            Read::StreamEnd => return Ok(Some((Message::StreamEnd, Vec::new()))),
-            Read::End(end) => return Ok(Some((Message::End(end), Vec::new()))),
-        };
-        let launched = guarded(|| self.launch(window, started, start), Error::internal)?;
-        Ok(launched.map(|(in_flight, batches)| (Message::Window(Box::new(in_flight)), batches)))
-    }
-
-    fn launch(
-        &mut self,
-        window: Window,
-        started: &mut Option<Start>,
-        start: &Receiver<Start>,
-    ) -> Result<Option<Launched>> {
-        if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects.first()) {
-            return Err(bad_record(&self.names, reject));
+    /// Cuts a window's tokens into batches.
+    fn cut(&self, in_flight: &mut InFlight, batching: &mut Batching) -> Result<Vec<Job>> {
+        let tokens = &in_flight.tokens;
+        if let Some(hook) = &mut batching.hook {
+            hook(tokens)?;
         }
-        let clocks = Arc::clone(&self.clocks);
-        let tokenized = clocks.tokenize.time(|| self.tokenize(window))?;
-        let Start {
-            limits,
-            ragged,
-            look,
-        } = match started {
-            Some(known) => known,
-            // Without limits there is no engine: the run is over and its error told elsewhere.
-            None => match start.recv() {
-                Ok(start) => started.insert(start),
-                Err(_) => return Ok(None),
-            },
-        };
-        let (limits, ragged) = (*limits, *ragged);
-        look(&tokenized.tokens)?;
-        let (in_flight, batches) = clocks.tokenize.time(|| prepare(tokenized, limits, ragged));
-        let tokens = in_flight.tokens.tokens();
-        let padded = |job: &Job| job.plan.rows.len() * job.plan.length;
+        let (limits, ragged, clocks) = (batching.limits, batching.ragged, &self.clocks);
+        let plans = clocks.tokenize.time(|| batch::plan(tokens, limits, ragged));
         let padded = match ragged {
-            true => tokens,
-            false => batches.iter().map(padded).sum(),
+            true => tokens.tokens(),
+            false => plans.iter().map(|plan| plan.rows.len() * plan.length).sum(),
         };
         let distinct = &in_flight.distinct;
         let ran = (0..distinct.len()).filter(|&text| in_flight.found.get(text).is_none());
         let duplicates: u64 = ran.map(|text| distinct.copies(text) - 1).sum();
-        clocks.planned(tokens as u64, padded as u64, duplicates);
-        Ok(Some((in_flight, batches)))
+        clocks.planned(tokens.tokens() as u64, padded as u64, duplicates);
+        let (sender, done) = unbounded();
+        in_flight.batches = plans.len();
+        in_flight.done = done;
+        let job = |plan| Job {
+            plan,
+            tokens: Arc::clone(&in_flight.tokens),
+            done: sender.clone(),
+        };
+        Ok(plans.into_iter().map(job).collect())
     }
 
-    fn tokenize(&mut self, mut window: Window) -> Result<Tokenized> {
-        let (tokenizer, watch) = (&self.tokenizer, &self.clocks.tokenize);
-        let reuse = &mut self.reuse;
-        let mut find = |texts: &Texts, distinct: &Distinct| match reuse {
-            Some(reuse) => reuse.find(texts, distinct),
-            None => Ok(Found::default()),
-        };
-        if let Some(chunked) = self.chunked {
+    fn tokenize(&mut self, mut window: Window) -> Result<InFlight> {
+        if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects.first()) {
+            return Err(bad_record(&self.names, reject));
+        }
+        let clocks = Arc::clone(&self.clocks);
+        clocks.tokenize.time(|| {
+            let (tokenizer, watch) = (&self.tokenizer, &self.clocks.tokenize);
+            let Some(chunked) = self.chunked else {
+                let distinct = Distinct::new(&window.texts);
+                let found = found(&mut self.reuse, &window.texts, &distinct)?;
+                let wanted = |text: &usize| found.get(*text).is_none();
+                let wanted: Vec<usize> = (0..distinct.len()).filter(wanted).collect();
+                let text = |number: usize| window.texts.get(distinct.first(wanted[number]));
+                let tokens = tokenizer.tokenize_each(wanted.len(), text, watch)?;
+                return Ok(InFlight::new(window, None, distinct, found, tokens));
+            };
             let Chunks {
                 texts,
                 tokens,
                 spans,
             } = tokenizer.chunk(&window.texts, chunked, watch)?;
             let distinct = Distinct::new(&texts);
-            let found = find(&texts, &distinct)?;
-            let wanted = |text: usize| found.get(text).is_none();
-            let tokens = distinct.of_texts(&tokens, wanted);
+            let found = found(&mut self.reuse, &texts, &distinct)?;
+            let tokens = distinct.of_texts(&tokens, |text| found.get(text).is_none());
             let records = std::mem::replace(&mut window.texts, texts);
-            return Ok(Tokenized {
-                window,
-                spans: Some(spans),
-                records: Some(records),
-                tokens: with_found(&found, distinct.len(), tokens),
-                found,
-                distinct,
-            });
-        }
-        let distinct = Distinct::new(&window.texts);
-        let found = find(&window.texts, &distinct)?;
-        let wanted = |text: &usize| found.get(*text).is_none();
-        let wanted: Vec<usize> = (0..distinct.len()).filter(wanted).collect();
-        let text = |number: usize| window.texts.get(distinct.first(wanted[number]));
-        let tokens = tokenizer.tokenize_each(wanted.len(), text, watch)?;
-        Ok(Tokenized {
-            tokens: with_found(&found, distinct.len(), tokens),
-            window,
-            spans: None,
-            records: None,
-            distinct,
-            found,
+            let chunks = Some((spans, records));
+            Ok(InFlight::new(window, chunks, distinct, found, tokens))
         })
     }
 }
 
-/// Cuts a window's tokens into batches.
-fn prepare(tokenized: Tokenized, limits: BatchLimits, ragged: bool) -> Launched {
-    let Tokenized {
-        window,
-        spans,
-        records,
-        distinct,
-        found,
-        tokens,
-    } = tokenized;
-    let tokens = Arc::new(tokens);
-    let plans = batch::plan(&tokens, limits, ragged);
-    let (sender, done) = unbounded();
-    let in_flight = InFlight {
-        window,
-        spans,
-        records,
-        distinct,
-        found,
-        tokens: Arc::clone(&tokens),
-        batches: plans.len(),
-        done,
-    };
-    let job = |plan| Job {
-        plan,
-        tokens: Arc::clone(&tokens),
-        done: sender.clone(),
-    };
-    (in_flight, plans.into_iter().map(job).collect())
+/// What an earlier output has of the distinct texts.
+fn found(reuse: &mut Option<EarlierVectors>, texts: &Texts, distinct: &Distinct) -> Result<Found> {
+    match reuse {
+        Some(reuse) => reuse.find(texts, distinct),
+        None => Ok(Found::default()),
+    }
+}
+
+impl InFlight {
+    /// A window without batches yet; `tokens` are those of the distinct texts that were not found.
+    fn new(
+        window: Window,
+        chunks: Option<(Vec<Span>, Texts)>,
+        distinct: Distinct,
+        found: Found,
+        tokens: TokenRows,
+    ) -> Self {
+        let (spans, records) = chunks.unzip();
+        Self {
+            tokens: Arc::new(with_found(&found, distinct.len(), tokens)),
+            window,
+            spans,
+            records,
+            distinct,
+            found,
+            batches: 0,
+            done: never(),
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
-use super::background::ended;
+use super::opening::ended;
 use super::tokenizing::InFlight;
 use crate::batch::{BatchPlan, TokenRows};
 use crate::cancel::CancelToken;

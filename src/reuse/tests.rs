@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::*;
-use crate::job::{Fingerprint, faulty::Faulty, sealed};
+use crate::job::{Fingerprint, sealed, storage_tests::TestStorage};
 use crate::storage::LocalFolder;
 
 const TEXTS: [&[&str]; 3] = [&["a", "b"], &[], &["c", "a", "d"]];
@@ -85,7 +85,7 @@ fn vectors_are_right_or_there_is_an_error() {
         None,
     ];
     for fails in 0.. {
-        let faulty = Faulty::new(LocalFolder::new(folder.path()), fails, false, false);
+        let faulty = TestStorage::new(LocalFolder::new(folder.path()), fails, false, false);
         let calls = Arc::clone(&faulty.calls);
         let found = find(Arc::new(faulty));
         let failed = calls.load(Ordering::Relaxed) > fails;

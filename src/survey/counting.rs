@@ -6,7 +6,7 @@ use super::{Sample, WRITTEN};
 use crate::Embedder;
 use crate::error::Result;
 use crate::input::RecordReader;
-use crate::pipeline::{self, Asked, Assembly, Distinct, Extra, Planned};
+use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, Extra, OutputRow};
 use crate::record::{RowRef, Rows, Texts, Window};
 use crate::reuse::Found;
 use crate::stage::Clock;
@@ -22,7 +22,7 @@ pub(super) struct Counting {
     /// The output's columns beside those of records.
     pub(super) extra: Extra,
     /// Where texts are looked up, if they are.
-    reuse: Option<Asked>,
+    reuse: Option<EarlierVectors>,
     /// The first rows of the first window that has any, without vectors.
     pub(super) kept: Option<Rows>,
     /// The first distinct texts, for the measurement.
@@ -36,7 +36,11 @@ impl Counting {
     /// Distinct texts that are kept for the measurement.
     const MEASURED: usize = 4096;
 
-    pub(super) fn new(chunked: Option<Chunked>, extra: Extra, reuse: Option<Asked>) -> Self {
+    pub(super) fn new(
+        chunked: Option<Chunked>,
+        extra: Extra,
+        reuse: Option<EarlierVectors>,
+    ) -> Self {
         Self {
             chunked,
             extra,
@@ -114,7 +118,7 @@ fn first_rows(
         .zip(0u32..)
         .map(|(text, number)| {
             let record = spans.map_or(number, |spans| spans[text].text);
-            Planned {
+            OutputRow {
                 columns: record,
                 origin: window.origins[record as usize],
                 row: RowRef {
@@ -125,7 +129,7 @@ fn first_rows(
                 error: None,
             }
         });
-    let planned: Vec<Planned> = planned.collect();
+    let planned: Vec<OutputRow> = planned.collect();
     let assembly = Assembly {
         extra,
         columns: &window.columns,

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
-use crate::pipeline::{self, Earlier, EmbedOptions};
+use crate::pipeline::RunPlan;
 use crate::record::{Rows, SourceNames, Texts};
 use crate::{Embedder, usable_cores};
 
@@ -127,13 +127,14 @@ pub struct Estimate {
     pub bytes: Option<u64>,
 }
 
-/// Reads `limit` records (all, where it is `None`), and estimates the run that `options` describe. The model
+/// Reads `limit` records (all, where it is `None`), and estimates the run that is planned. The model
 /// must be here. Writes nothing but a temporary folder.
 ///
 /// # Errors
 /// Everything that would keep the run from starting; a bad record is not an error.
-pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) -> Result<Survey> {
-    pipeline::check(options)?;
+pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Result<Survey> {
+    plan.check()?;
+    let options = plan.options();
     let began = Instant::now();
     let memory_left = device::room().map(|room| room.bytes);
     let mut embedder = Embedder::open(&options.model, &options.engine)?;
@@ -153,7 +154,9 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
     let chunked = chunking
         .map(|chunking| embedder.tokenizer().chunked(chunking))
         .transpose()?;
-    let reuse = Earlier::ahead(options, embedder.model(), embedder.engine())?;
+    let earlier = plan.earlier()?;
+    let reuse = earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine()));
+    let reuse = reuse.transpose()?;
     let mut counting = Counting::new(chunked, options.extra(), reuse);
     while limit.is_none_or(|limit| counting.sample.records < limit) {
         if cancel.is_cancelled() {
@@ -186,7 +189,7 @@ pub fn survey(options: &EmbedOptions, limit: Option<u64>, cancel: &CancelToken) 
         rows.dimensions = vector.len();
         measured.written = rows.len() as u64;
         let widths = embedder.model().config.vectors().0;
-        measured.bytes = written(&options.output(), &widths, rows, &names)?;
+        measured.bytes = written(&options.output, &widths, rows, &names)?;
     }
     let bytes = reader.total_bytes();
     let model = embedder.model();

@@ -139,7 +139,7 @@ fn of_json_lines() {
         let line = format!("--text-field body --keep {keep}");
         let inputs = ["in.jsonl", "clean.jsonl"];
         check(&sandbox, inputs, &line, &expected, |record| {
-            put(record, number(record))
+            put(record, number(record));
         });
     }
 }
@@ -204,7 +204,7 @@ fn of_tables() {
     let line = "--text-field body --keep year --id-type int";
     let inputs = ["in.parquet", "clean.parquet"];
     check(&sandbox, inputs, line, &expected, |record| {
-        put(record, number(record))
+        put(record, number(record));
     });
 }
 

@@ -27,6 +27,7 @@
 
 mod formats;
 pub mod input;
+mod json_values;
 pub mod output;
 pub mod position;
 pub mod record;

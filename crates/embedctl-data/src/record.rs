@@ -5,13 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::output::columns::ColumnValues;
-use crate::output::json;
 use crate::position::Position;
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use embedctl_common::error::{Cause, Error, Result};
 
 pub use embedctl_common::Texts;
@@ -61,28 +59,15 @@ impl RecordFields {
         if !self.json.is_empty() {
             self.json.push(b',');
         }
-        self.json.extend(json::key(name));
+        push(&mut self.json, name);
+        self.json.push(b':');
         write(&mut self.json);
         self.names.push(name.to_owned());
     }
 
     /// Adds a field that holds a string.
     pub fn add_text(&mut self, name: &str, text: &str) {
-        self.add(name, |out| json::push(out, text));
-    }
-
-    /// Adds a value of a column, in the form that it has in outputs of JSON Lines; nothing where JSON has none for its
-    /// type.
-    pub(crate) fn add_value(
-        &mut self,
-        name: &str,
-        field: &FieldRef,
-        column: &ArrayRef,
-        row: usize,
-    ) {
-        if let Some(mut values) = ColumnValues::of(field, column) {
-            self.add(name, |out| values.write(row, out));
-        }
+        self.add(name, |out| push(out, text));
     }
 
     /// Whether the record has a field of that name.
@@ -96,6 +81,11 @@ impl RecordFields {
     pub fn members(&self) -> &[u8] {
         &self.json
     }
+}
+
+/// Appends a string in JSON.
+fn push(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("a Vec takes every byte, and a string always encodes");
 }
 
 /// Consecutive records of the input, as many as fit the window's limits.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::fields::KeepType;
 use super::json::{self, JsonType};
-use crate::output::json::push;
+use crate::json_values::push;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::KEEP;
 

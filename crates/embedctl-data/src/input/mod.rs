@@ -89,6 +89,8 @@ impl Listed {
 pub struct RecordReader {
     options: Arc<InputOptions>,
     sources: Vec<Arc<Planned>>,
+    /// All of the sources, as they were found.
+    whole: Vec<Planned>,
     names: SourceNames,
     total_bytes: Option<u64>,
     stdin: Option<Stdin>,
@@ -127,6 +129,19 @@ impl RecordReader {
             .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
             .collect::<Result<Vec<_>>>()?;
         plan::check_sources(&sources, &options)?;
+        Self::of(sources, options, stdin)
+    }
+
+    /// The same sources, which were looked at once, read from their beginning in another way: another stretch of them, in
+    /// other windows, with types that are known.
+    ///
+    /// # Errors
+    /// If a stretch is none of a source's.
+    pub fn again(self, options: InputOptions) -> Result<Self> {
+        Self::of(self.whole, options, self.stdin)
+    }
+
+    fn of(sources: Vec<Planned>, options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
         let mut columns = InputColumns::new(&options, &names);
         if let Some(schema) = &options.columns {
@@ -143,6 +158,7 @@ impl RecordReader {
         Ok(Self {
             names,
             total_bytes: sources.iter().map(|source| source.bytes).sum(),
+            whole: sources.clone(),
             sources: plan::parts(sources, &options)?,
             stdin,
             opened: None,

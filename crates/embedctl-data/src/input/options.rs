@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::fields::{IdType, Keep};
 use super::template::Template;
 use crate::formats::input::InputFormat;
+use crate::json_values::add_value;
 use crate::position::Position;
 use crate::record::RecordFields;
 use arrow::array::RecordBatch;
@@ -176,11 +177,11 @@ impl InputOptions {
         let schema = columns.schema_ref().fields().iter();
         for (index, (field, column)) in schema.zip(columns.columns()).take(own).enumerate() {
             if index > 0 {
-                fields.add_value(field.name(), field, column, row);
+                add_value(&mut fields, field.name(), field, column, row);
                 continue;
             }
             if column.is_valid(row) {
-                fields.add_value(&self.id_field, field, column, row);
+                add_value(&mut fields, &self.id_field, field, column, row);
             }
             match self.text_template {
                 Some(_) => fields.add_text("template_text", text),

@@ -1,29 +1,14 @@
 //! The columns `id` and kept fields, as JSON.
 
-use super::json::{self, JsonValues};
-use crate::record::JSON_COLUMN;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use crate::json_values::{self as json, ColumnValues};
+use arrow::array::RecordBatch;
+use arrow::datatypes::Field;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
 
 /// The columns of some rows, ready to be written row by row.
 pub(crate) struct JsonColumns<'a> {
     columns: Vec<(Vec<u8>, ColumnValues<'a>)>,
-}
-
-/// A column by how it is written.
-pub(crate) enum ColumnValues<'a> {
-    /// Texts that are JSON already.
-    Json(&'a StringArray),
-    /// Any of Arrow's types.
-    Other(JsonValues<'a>),
-}
-
-/// Whether a column's strings are JSON.
-pub(crate) fn is_json(field: &Field) -> bool {
-    let kind = field.metadata().get(JSON_COLUMN.0);
-    field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
 }
 
 impl<'a> JsonColumns<'a> {
@@ -59,31 +44,6 @@ impl<'a> JsonColumns<'a> {
     }
 }
 
-impl<'a> ColumnValues<'a> {
-    /// How the values of a column are written; `None` where JSON has no form for its type.
-    pub(crate) fn of(field: &'a FieldRef, array: &'a ArrayRef) -> Option<Self> {
-        match is_json(field) {
-            true => Some(Self::Json(array.as_string())),
-            false => JsonValues::new(field, array).map(Self::Other),
-        }
-    }
-
-    /// Appends the value of one row.
-    pub(crate) fn write(&mut self, row: usize, out: &mut Vec<u8>) {
-        match self {
-            // A line break can only stand between tokens here, and a row is a line.
-            Self::Json(array) if array.is_valid(row) => {
-                out.extend(array.value(row).bytes().map(|byte| match byte {
-                    b'\n' | b'\r' => b' ',
-                    byte => byte,
-                }));
-            }
-            Self::Json(_) => out.extend_from_slice(b"null"),
-            Self::Other(values) => values.write(row, out),
-        }
-    }
-}
-
 fn without_form(field: &Field) -> Error {
     let (name, kind) = (field.name(), field.data_type());
     Error::usage(format!("{KEEP} {name}: JSON has no form for {kind}"))
@@ -94,8 +54,9 @@ fn without_form(field: &Field) -> Error {
 mod tests {
     use super::*;
     use crate::output::tests::support::kept_batch;
+    use crate::record::JSON_COLUMN;
     use arrow::array::*;
-    use arrow::datatypes::{Float32Type, Int8Type, Schema, UInt8Type};
+    use arrow::datatypes::{DataType, Float32Type, Int8Type, Schema, UInt8Type};
     use std::sync::Arc;
 
     fn row(columns: &mut JsonColumns<'_>, row: usize) -> String {

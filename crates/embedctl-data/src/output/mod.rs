@@ -10,7 +10,6 @@ pub(crate) mod columns;
 pub(crate) mod encoding;
 pub mod fault;
 mod handle;
-pub(crate) mod json;
 pub(crate) mod made;
 pub(crate) mod options;
 mod overlap;

@@ -5,7 +5,7 @@ use half::f16;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::json::push;
+use crate::json_values::push;
 use arrow::array::{ArrayRef, Float16Array, Float32Array, Int8Array, UInt8Array};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;

@@ -9,11 +9,11 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use super::json;
 use super::options::Destination;
 use super::place::OutputPlace;
 use super::run_files::RunFiles;
 use super::target::Target;
+use crate::json_values as json;
 use crate::record::Reject;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;

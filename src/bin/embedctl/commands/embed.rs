@@ -14,7 +14,7 @@ use embedctl::input::{
 use embedctl::job::{JobOptions, is_inside};
 use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::{Calibration, Destination, OutputFormat, OutputOptions, RunFiles};
-use embedctl::pipeline::{self, EmbedOptions, OnError};
+use embedctl::pipeline::{EmbedOptions, OnError, RunPlan};
 use embedctl::progress::Progress;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
@@ -65,15 +65,16 @@ fn embed(
     super::tell_of_terminal(options.sources.contains(&Source::Stdin), printer);
 
     let from_hub = matches!(ModelName::of(&options.model.model), Ok(ModelName::Hub(_)));
+    let mut plan = RunPlan::new(&options)?;
     if from_hub || calibration.is_some() {
         // Nothing is fetched for a run that cannot begin.
-        let checked = pipeline::check(&options);
+        let checked = plan.check();
         tell(&options, printer);
         checked?;
     }
     if let Some(path) = calibration {
-        let ranges = stores::calibration(path, &options, storage.as_ref(), &cancel)?;
-        options.output.calibration = Some(ranges);
+        let ranges = stores::calibration(path, plan.options(), storage.as_ref(), &cancel)?;
+        plan.settings().output.calibration = Some(ranges);
     }
     if from_hub {
         super::ensure(&options.model, &options.engine, messages, printer, &cancel)?;
@@ -82,29 +83,29 @@ fn embed(
     if args.output.dry_run {
         let most = args.input.limit.unwrap_or(SAMPLE);
         let most = Some(most).filter(|&most| most > 0);
-        return dry_run(&options, most, &cancel, printer);
+        return dry_run(&plan, most, &cancel, printer);
     }
-    if let Some(code) = resume::finished(&options, printer)? {
+    if let Some(code) = resume::finished(&plan, printer)? {
         return Ok(code);
     }
 
     let profile = if args.limits.no_profile {
         None
     } else {
-        profile::apply(args, &mut options, printer)?
+        profile::apply(args, plan.settings(), printer)?
     };
 
-    let job = pipeline::job(&options)?;
-    let hooks = crash::explain(printer, job.as_ref());
+    let options = plan.options();
+    let hooks = crash::explain(printer, plan.job());
     let to_terminal =
         options.output.destination == Destination::Stdout && io::stdout().is_terminal();
     let live = printer.progress(to_terminal, hooks);
     let told = numbers.map(|numbers| Arc::clone(numbers) as Arc<dyn Progress>);
     let told: Vec<Arc<dyn Progress>> = told.into_iter().chain([live.clone() as _]).collect();
     let progress: Arc<dyn Progress> = Arc::new(told);
-    let result = pipeline::embed(&options, &progress, &cancel);
+    let result = plan.embed(&progress, &cancel);
     live.end();
-    tell(&options, printer);
+    tell(options, printer);
     let summary = match result {
         Err(error) if error.is_interrupted() => {
             let how_far = live.interrupted(&options.output.destination);
@@ -144,7 +145,7 @@ fn embed(
         numbers.summary(&report);
     }
     printer.report(&report);
-    if let Some(job) = pipeline::job(&options)?.filter(|job| !job.is_single()) {
+    if let Some(job) = plan.job().filter(|job| !job.is_single()) {
         return Ok(resume::code(job.state()?.rejected()));
     }
     // Of all of a job's runs, not of the last alone.
@@ -158,12 +159,13 @@ const SAMPLE: u64 = 1000;
 
 /// Says what the run would do.
 fn dry_run(
-    options: &EmbedOptions,
+    plan: &RunPlan,
     most: Option<u64>,
     cancel: &CancelToken,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let survey = survey::survey(options, most, cancel)?;
+    let survey = survey::survey(plan, most, cancel)?;
+    let options = plan.options();
     tell(options, printer);
     printer.survey(&survey, &destination_name(&options.output.destination))?;
     Ok(resume::code(survey.sample.rejected))

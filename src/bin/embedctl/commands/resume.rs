@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use embedctl::input::Source;
-use embedctl::pipeline::{self, Complete, EmbedOptions};
+use embedctl::pipeline::{self, Complete, EmbedOptions, RunPlan};
 use embedctl::secrets::REDACTED;
 
 use crate::exit::ExitCode;
@@ -12,15 +12,12 @@ use crate::printer::{Printer, count, number};
 use crate::secrets;
 
 /// Under `--resume`, says that there is nothing left to do, if there is not.
-pub fn finished(
-    options: &EmbedOptions,
-    printer: &Printer,
-) -> Result<Option<ExitCode>, CommandFailure> {
+pub fn finished(plan: &RunPlan, printer: &Printer) -> Result<Option<ExitCode>, CommandFailure> {
     let Some(Complete {
         state,
         all,
         rejected,
-    }) = pipeline::finished(options)?
+    }) = plan.finished()?
     else {
         return Ok(None);
     };

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use embedctl::cancel::CancelToken;
 use embedctl::hub::HubSettings;
 use embedctl::input::{self, InputFormat, Source};
-use embedctl::output::{Calibration, Destination, OutputOptions};
-use embedctl::pipeline::{self, EmbedOptions};
+use embedctl::output::{Calibration, Destination};
+use embedctl::pipeline::EmbedOptions;
 use embedctl::storage::{Address, Readable, Storage, StorageOption};
 
 use crate::args::MessageArgs;
@@ -38,19 +38,15 @@ pub fn open(
     Ok(storage)
 }
 
-/// Reads the ranges by which vectors are quantized, where they are of any use: they may be all of a large output.
+/// Reads the ranges by which the vectors of a plan with these options are quantized, where they are of any use: they may be
+/// all of a large output.
 pub fn calibration(
     path: &Path,
     options: &EmbedOptions,
     storage: Option<&Storage>,
     cancel: &CancelToken,
 ) -> Result<Calibration, CommandFailure> {
-    let of_parts = pipeline::job(options)?.and_then(|job| job.format());
-    let output = OutputOptions {
-        format: of_parts.or(options.output.format),
-        ..options.output.clone()
-    };
-    Calibration::check(output.resolved_dtype()?)?;
+    Calibration::check(options.output.resolved_dtype()?)?;
     let file = Readable::open(path, storage)?;
     Ok(Calibration::read(&file, cancel)?)
 }

@@ -85,7 +85,6 @@ impl IpcWriter {
 
 impl VectorWriter for IpcWriter {
     fn write(&mut self, rows: Rows) -> Result<()> {
-        self.table.encoding().check_shape(&rows)?;
         if rows.is_empty() {
             return Ok(());
         }

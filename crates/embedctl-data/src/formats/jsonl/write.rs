@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use flate2::write::GzEncoder;
 
 use crate::formats::output::Compression;
+use crate::json_values as json;
 use crate::output::columns::JsonColumns;
 use crate::output::encoding::VectorEncoding;
-use crate::output::json;
 use crate::output::target::Target;
 use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;

@@ -4,10 +4,9 @@
 use std::io::Write;
 
 use crate::formats::output::Beginning;
+use crate::json_values::push;
 use crate::output::columns::JsonColumns;
 use crate::output::encoding::VectorEncoding;
-use crate::output::json::push;
-
 use crate::output::quantize::Dtype;
 use crate::output::sidecar;
 use crate::output::target::{Sidecar, Target};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::output::columns::{self, JsonColumns};
+use crate::json_values::is_json;
+use crate::output::columns::JsonColumns;
 use crate::retype;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::datatypes::*;
@@ -22,7 +23,7 @@ const JSONB: u8 = 1;
 /// # Errors
 /// If PostgreSQL has none for it; the error names it.
 pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
-    match columns::is_json(field) {
+    match is_json(field) {
         true => Ok("jsonb"),
         false => wire(field.data_type()),
     }

@@ -13,6 +13,7 @@ use crate::input::options::InputOptions;
 use crate::input::parse::too_long;
 use crate::input::source::Planned;
 use crate::input::texts::{is_text, string, strings};
+use crate::json_values::add_value;
 use crate::record::{Origin, RecordFields};
 use arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, new_null_array};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
@@ -263,7 +264,7 @@ impl Prepared {
     pub(super) fn fields(&self, row: usize) -> RecordFields {
         let mut fields = RecordFields::default();
         for (name, field, array) in &self.found {
-            fields.add_value(name, field, array, row);
+            add_value(&mut fields, name, field, array, row);
         }
         fields
     }

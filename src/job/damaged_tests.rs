@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::sync::Arc;
 
-use super::faulty::Faulty;
-use super::memory::Memory;
-use super::scene::{JSONL, Scene, whole};
+use super::memory_tests::Memory;
+use super::scene_tests::{JSONL, Scene, whole};
+use super::storage_tests::TestStorage;
 use super::*;
 use crate::mutation::{each, each_content};
 use crate::output::{Finish, VectorWriter};
@@ -131,7 +131,7 @@ fn a_part_without_its_commit_says_what_it_holds() {
         let commit = scene.out().join(names::commit(1, 0));
         let before = fs::read(&commit).unwrap();
         local.remove(&names::commit(1, 0)).unwrap();
-        let elsewhere = Faulty::new(local, u64::MAX, false, false);
+        let elsewhere = TestStorage::new(local, u64::MAX, false, false);
         assert!(scene.run(true, Arc::new(elsewhere), usize::MAX).unwrap());
         assert_eq!(fs::read(&commit).unwrap(), before, "{format}");
     }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::faulty::Faulty;
-use super::scene::{JSONL, Scene, whole};
+use super::scene_tests::{JSONL, Scene, whole};
+use super::storage_tests::TestStorage;
 use super::*;
 
 /// The last part's commit.
@@ -42,7 +42,7 @@ fn completion_is_renewed_whatever_fails() {
     {
         for fails in 0.. {
             scene.restore(&without);
-            let faulty = Faulty::new(LocalFolder::new(scene.out()), fails, late, dead);
+            let faulty = TestStorage::new(LocalFolder::new(scene.out()), fails, late, dead);
             let calls = Arc::clone(&faulty.calls);
             let first = match begins {
                 true => scene.job(true, Arc::new(faulty)).begin(3).map(drop),

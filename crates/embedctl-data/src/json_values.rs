@@ -3,14 +3,67 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::datatypes::*;
 use arrow::error::ArrowError;
 use arrow::json::writer::{NullableEncoder, make_encoder};
 use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
 use serde::Serialize;
 
+use crate::record::{JSON_COLUMN, RecordFields};
 use crate::value_text::value_text;
+
+/// A column by how it is written.
+pub(crate) enum ColumnValues<'a> {
+    /// Texts that are JSON already.
+    Json(&'a StringArray),
+    /// Any of Arrow's types.
+    Other(JsonValues<'a>),
+}
+
+/// Whether a column's strings are JSON.
+pub(crate) fn is_json(field: &Field) -> bool {
+    let kind = field.metadata().get(JSON_COLUMN.0);
+    field.data_type() == &DataType::Utf8 && kind.is_some_and(|kind| kind == JSON_COLUMN.1)
+}
+
+impl<'a> ColumnValues<'a> {
+    /// How the values of a column are written; `None` where JSON has no form for its type.
+    pub(crate) fn of(field: &'a FieldRef, array: &'a ArrayRef) -> Option<Self> {
+        match is_json(field) {
+            true => Some(Self::Json(array.as_string())),
+            false => JsonValues::new(field, array).map(Self::Other),
+        }
+    }
+
+    /// Appends the value of one row.
+    pub(crate) fn write(&mut self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            // A line break can only stand between tokens here, and a row is a line.
+            Self::Json(array) if array.is_valid(row) => {
+                out.extend(array.value(row).bytes().map(|byte| match byte {
+                    b'\n' | b'\r' => b' ',
+                    byte => byte,
+                }));
+            }
+            Self::Json(_) => out.extend_from_slice(b"null"),
+            Self::Other(values) => values.write(row, out),
+        }
+    }
+}
+
+/// Adds a value of a column to a record's fields; nothing where JSON has no form for its type.
+pub(crate) fn add_value(
+    fields: &mut RecordFields,
+    name: &str,
+    field: &FieldRef,
+    column: &ArrayRef,
+    row: usize,
+) {
+    if let Some(mut values) = ColumnValues::of(field, column) {
+        fields.add(name, |out| values.write(row, out));
+    }
+}
 
 /// The values of a column, ready to be written.
 pub(crate) struct JsonValues<'a>(NullableEncoder<'a>);

@@ -3,11 +3,15 @@
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
+use super::run::Run;
+use super::sink::WholeSink;
 use super::*;
 use crate::batch::Batch;
 use crate::engine::{self, BatchLimits, Provider, Worker};
-use crate::output::{Finish, VectorWriter};
+use crate::input::RecordReader;
+use crate::output::{Destination, Finish, VectorWriter};
 use crate::progress::Silent;
 use crate::record::{RowRef, Rows};
 
@@ -130,7 +134,7 @@ pub(super) fn run_with(
     behaviour: Behaviour,
     on_error: OnError,
     cancel: &CancelToken,
-    change: impl FnOnce(&mut Parts),
+    change: impl FnOnce(&mut Run),
 ) -> (Result<Summary>, Kept) {
     let mut file = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
     file.write_all(lines.as_bytes()).unwrap();
@@ -148,25 +152,28 @@ pub(super) fn run_with(
         batches: Arc::default(),
     });
     let kept = Kept::default();
-    let mut parts = Parts {
+    let sources = [Source::Path(file.path().to_path_buf())];
+    let mut run = Run {
         started: Instant::now(),
         engine: Opening::done(engine),
         tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
         files: None,
-        reuse: None,
-        reader: Reading::Plain(
-            RecordReader::open(&[Source::Path(file.path().to_path_buf())], input).unwrap(),
-        ),
-        output: Output::Whole(Box::new(kept.clone()), None),
+        earlier: None,
+        source: Box::new(RecordReader::open(&sources, input).unwrap()),
+        sink: Box::new(WholeSink {
+            writer: Box::new(kept.clone()),
+            rejects: None,
+        }),
         threads: 3,
         workers: None,
         chunked: None,
         options: EmbedOptions {
+            output: OutputOptions::new(Destination::Stdout),
             on_error,
             ..EmbedOptions::default()
         },
         model,
     };
-    change(&mut parts);
-    (drive(parts, &Silent, cancel), kept)
+    change(&mut run);
+    (run.drive(&Silent, cancel), kept)
 }

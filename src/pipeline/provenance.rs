@@ -1,14 +1,14 @@
-//! Makes the provenances of a run's outputs, from what is known when each of them is written.
+//! Builds the provenances of a run's outputs, from what is known when each of them is written.
 
 use std::cell::OnceCell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 use serde_json::Value;
 
-use super::background::wait;
+use super::opening::{Joined, wait};
 use crate::cancel::CancelToken;
-use crate::engine::{Cosine, EngineInfo};
+use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::model::{Model, ModelProvenance};
 use crate::progress::Counts;
@@ -16,11 +16,8 @@ use crate::provenance::{ProfileUsed, Provenance};
 use crate::threads::locked;
 use crate::tokenize::Chunked;
 
-/// The cosine of reduced precision to single precision, where there is one; the first window's joins it.
-pub(super) type Joined = Arc<Mutex<Option<Cosine>>>;
-
-/// Makes the provenances of a run's outputs.
-pub(super) struct Maker<'c> {
+/// Builds the provenances of a run's outputs.
+pub(super) struct ProvenanceBuilder<'c> {
     pub(super) model: Arc<Model>,
     /// As it was when the run began.
     pub(super) info: EngineInfo,
@@ -35,7 +32,7 @@ pub(super) struct Maker<'c> {
     pub(super) cancel: &'c CancelToken,
 }
 
-impl Maker<'_> {
+impl ProvenanceBuilder<'_> {
     /// The model's files, once they are hashed.
     pub(super) fn files(&self) -> Result<&ModelProvenance> {
         if let Some(files) = self.files.get() {

@@ -3,100 +3,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread;
 
-use super::faulty::Faulty;
-use super::memory::Memory;
-use super::scene::{JSONL, Scene, whole};
+use super::memory_tests::Memory;
+use super::scene_tests::{JSONL, Scene, whole};
+use super::storage_tests::{TestStorage, Turns};
 use super::*;
-use crate::storage::{Entry, FolderLock};
-
-/// Who calls the storage: the first run so many times, then the second so many times, then the first to its end, and
-/// then the second.
-#[derive(Debug)]
-struct Turns {
-    calls: [usize; 2],
-    state: Mutex<(usize, [usize; 2])>,
-    changed: Condvar,
-}
-
-impl Turns {
-    fn new(first: usize, second: usize) -> Arc<Self> {
-        Arc::new(Self {
-            calls: [first, second],
-            state: Mutex::new((usize::from(first == 0), [0; 2])),
-            changed: Condvar::new(),
-        })
-    }
-
-    fn call<T>(&self, run: usize, work: impl FnOnce() -> T) -> T {
-        let state = self.state.lock().unwrap();
-        let wait = |state: &mut (usize, _)| state.0 % 2 != run;
-        let mut state = self.changed.wait_while(state, wait).unwrap();
-        state.1[run] += 1;
-        let done = work();
-        if state.0 == run && state.1[run] == self.calls[run] {
-            state.0 += 1;
-            self.changed.notify_all();
-        }
-        done
-    }
-
-    /// The run has ended.
-    fn end(&self, run: usize) {
-        let state = self.state.lock().unwrap();
-        let wait = |state: &mut (usize, _)| state.0 % 2 != run;
-        let mut state = self.changed.wait_while(state, wait).unwrap();
-        // Only the other one goes on.
-        state.0 = 3 - run;
-        self.changed.notify_all();
-    }
-}
-
-/// A run's calls, in its turn.
-#[derive(Debug)]
-struct Turned {
-    inner: Arc<dyn SharedFolder>,
-    turns: Arc<Turns>,
-    run: usize,
-}
-
-impl Turned {
-    fn call<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.turns.call(self.run, work)
-    }
-}
-
-impl SharedFolder for Turned {
-    fn place(&self, name: &str) -> crate::error::Place {
-        self.inner.place(name)
-    }
-    fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
-        self.call(|| self.inner.put(name, content))
-    }
-    fn list(&self, folder: &str) -> Result<Vec<Entry>> {
-        self.call(|| self.inner.list(folder))
-    }
-    fn version(&self, name: &str) -> Result<Option<String>> {
-        self.call(|| self.inner.version(name))
-    }
-    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.call(|| self.inner.read(name))
-    }
-    fn remove(&self, name: &str) -> Result<()> {
-        self.call(|| self.inner.remove(name))
-    }
-    fn file(&self, name: &str) -> Result<PathBuf> {
-        self.call(|| self.inner.file(name))
-    }
-    fn scratch(&self, lock: &str) -> Result<PathBuf> {
-        self.call(|| self.inner.scratch(lock))
-    }
-    fn lock(&self, name: &str) -> Result<Option<FolderLock>> {
-        self.call(|| self.inner.lock(name))
-    }
-}
 
 /// A storage without locks, that every run opens for itself.
 enum Place {
@@ -119,11 +32,7 @@ type Run<'a> = &'a (dyn Fn(Arc<dyn SharedFolder>) -> Result<bool> + Sync);
 fn both(place: &Place, turns: &Arc<Turns>, first: Run<'_>, second: Run<'_>) -> [usize; 2] {
     thread::scope(|scope| {
         for (number, run) in [first, second].into_iter().enumerate() {
-            let storage = Arc::new(Turned {
-                inner: place.open(),
-                turns: Arc::clone(turns),
-                run: number,
-            });
+            let storage = Arc::new(TestStorage::in_turns(place.open(), turns, number));
             scope.spawn(move || {
                 // One of them may learn that the other was faster.
                 let _ = run(storage);
@@ -213,7 +122,7 @@ fn a_run_beside_one_that_is_killed_loses_nothing() {
         for fails in (0..).step_by(steps[0] - 1) {
             let place = place();
             let faulty = |storage: Arc<dyn SharedFolder>| {
-                let faulty = Faulty::over(storage, fails, fails % 2 == 0, true);
+                let faulty = TestStorage::over(storage, fails, fails % 2 == 0, true);
                 scene.run(true, Arc::new(faulty), usize::MAX)
             };
             let run = |storage| scene.run(true, storage, usize::MAX);

@@ -1,0 +1,250 @@
+//! A run's plan: what its options mean together, settled once, and refused before any work where it cannot be.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use super::job::JobSink;
+use super::opening::open_engine;
+use super::reuse::Earlier;
+use super::run::run;
+use super::source::{RecordSource, ShardInputs, Streams};
+use super::{EmbedOptions, Summary, fingerprint};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::identity::VectorIdentity;
+use crate::input::{InputOptions, RecordReader, Source};
+use crate::job::{self, Fingerprint, Job, SourceState, folder_format, is_inside};
+use crate::output::{self, Destination, VectorWriter};
+use crate::progress::Progress;
+use crate::record::SourceNames;
+use crate::rejects::RejectsWriter;
+use crate::setting::{LIMIT, REJECTS, SAMPLE, SHARD, SetBy};
+use crate::storage::Location;
+use crate::threads;
+use arrow::datatypes::Schema;
+
+/// What a run will do.
+#[derive(Debug, Clone)]
+pub struct RunPlan {
+    /// With the output as it will be written.
+    pub(super) options: EmbedOptions,
+    /// Whether the output is in parts, or becomes one file of parts.
+    pub(super) job: Option<Job>,
+    /// The output whose vectors are taken, once it was looked at.
+    earlier: OnceCell<Option<Earlier>>,
+}
+
+impl RunPlan {
+    /// Settles what the options mean. Looks at no file but for its name.
+    ///
+    /// # Errors
+    /// If options contradict each other, or two files of the run stand under one name.
+    pub fn new(options: &EmbedOptions) -> Result<Self> {
+        check_places(options)?;
+        let options = EmbedOptions {
+            output: options.output(),
+            ..options.clone()
+        };
+        Ok(Self {
+            job: job(&options)?,
+            options,
+            earlier: OnceCell::new(),
+        })
+    }
+
+    /// The options, with the output as it will be written.
+    #[must_use]
+    pub fn options(&self) -> &EmbedOptions {
+        &self.options
+    }
+
+    /// Settings of model, engine, windows and quantization, which a caller may change until the run begins. Inputs and
+    /// outputs are settled.
+    #[must_use]
+    pub fn settings(&mut self) -> &mut EmbedOptions {
+        &mut self.options
+    }
+
+    /// The job that the run is; `None` where it is none.
+    #[must_use]
+    pub fn job(&self) -> Option<&Job> {
+        self.job.as_ref()
+    }
+
+    /// Whether sources can be read and outputs be written, as far as that can be told without a model: for a caller that
+    /// has to fetch one first. Reads no record, leaves nothing behind.
+    ///
+    /// # Errors
+    /// What would keep the run from beginning.
+    pub fn check(&self) -> Result<()> {
+        let options = &self.options;
+        let reader = RecordReader::open(&options.sources, options.input.clone())?;
+        self.earlier()?;
+        let schema = options.extra().schema(&reader.schema())?;
+        if let Some(job) = &self.job {
+            job.look()?;
+            if !job.is_single() {
+                return Ok(());
+            }
+        }
+        let (output, files) = (&options.output, &options.files);
+        let dimensions = &options.model.dimensions;
+        output::check(output, dimensions, options.sources.len(), &schema, files)?;
+        match &options.rejects {
+            Some(path) => RejectsWriter::check(path, output.force, files),
+            None => Ok(()),
+        }
+    }
+
+    /// The earlier output whose vectors are taken.
+    ///
+    /// # Errors
+    /// If it is not there, or does not say what made it.
+    pub(crate) fn earlier(&self) -> Result<Option<&Earlier>> {
+        if self.earlier.get().is_none() {
+            let earlier = Earlier::of(&self.options)?;
+            let _ = self.earlier.set(earlier);
+        }
+        Ok(self.earlier.get().and_then(Option::as_ref))
+    }
+
+    /// All that decides a vector or a column of the output.
+    pub(super) fn fingerprint(
+        &self,
+        sources: &[SourceState],
+        identity: &VectorIdentity,
+    ) -> Result<Fingerprint> {
+        fingerprint::fingerprint(&self.options, sources, identity)
+    }
+
+    /// Creates the output that is one file or stream, for vectors of these widths, and the file of its rejects.
+    pub(super) fn create(
+        &self,
+        dimensions: &[usize],
+        names: SourceNames,
+        columns: &Schema,
+    ) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
+        let (output, files) = (&self.options.output, &self.options.files);
+        let writer = output::create(output, dimensions, names, columns, files)?;
+        let rejects = self.options.rejects.as_ref();
+        let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
+        Ok((writer, rejects.transpose()?))
+    }
+
+    /// Opens the input: all of it, or, of a job, what is not embedded yet, with the job that takes it.
+    pub(super) fn source(&self) -> Result<(Box<dyn RecordSource>, Option<JobSink>)> {
+        let options = &self.options;
+        if let Some(job) = &self.job {
+            let (source, sink) = JobSink::open(self, job)?;
+            return Ok((Box::new(source), Some(sink)));
+        }
+        if let Destination::Path(path) = &options.output.destination
+            && options.output.force
+        {
+            // What an unfinished run has left of a single file that is made anew.
+            job::forget(path)?;
+        }
+        let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
+        if options.output.is_stream()? {
+            reader.begin_small();
+        }
+        Ok(match options.input.window_per_batch {
+            true => (Box::new(Streams::new(reader)), None),
+            false => (Box::new(reader), None),
+        })
+    }
+
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// As [`super::embed`].
+    pub fn embed(&self, progress: &Arc<dyn Progress>, cancel: &CancelToken) -> Result<Summary> {
+        run(self, None, open_engine, progress, cancel)
+    }
+}
+
+/// The job that options ask for; none where a run is none.
+///
+/// # Errors
+/// If options contradict each other.
+pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
+    let Some(mut job) = Job::of(&options.output, &options.job)? else {
+        return Ok(None);
+    };
+    if job.is_single() {
+        return Ok(Some(job));
+    }
+    if let Destination::Path(path) = &options.output.destination
+        && let remote @ Location::Remote(_) = Location::of(path)?
+    {
+        let storage = options.files.storage()?;
+        job = job.with_storage(remote.folder(Some(&storage))?);
+    }
+    if job.shard().count > 1 {
+        job = job.with_inputs(Some(Arc::new(ShardInputs(options.clone()))));
+        let InputOptions { limit, sample, .. } = &options.input;
+        for (option, asked) in [(LIMIT, limit), (SAMPLE, sample)] {
+            if let Some(records) = asked {
+                return Err(Error::usage(format!(
+                    "{option} {records}: a shard does not know how many records others read before its own"
+                ))
+                .with_remedy(format!("leave {option} out, or {SHARD}")));
+            }
+        }
+    }
+    if let Some(path) = &options.rejects {
+        return Err(Error::usage(format!(
+            "{REJECTS} {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects",
+            path.display(),
+            with_slash(job.shown())
+        ))
+        .with_remedy("leave the option out"));
+    }
+    if let Destination::Path(folder) = &options.output.destination {
+        let inside = options.sources.iter().filter_map(Source::path);
+        if let Some(path) = inside.into_iter().find(|path| is_inside(path, folder)) {
+            return Err(Error::usage(format!(
+                "the input {} lies in the folder that -o names",
+                path.display()
+            ))
+            .with_remedy("write to a folder of its own"));
+        }
+    }
+    Ok(Some(job))
+}
+
+fn with_slash(folder: &str) -> String {
+    format!("{}/", folder.trim_end_matches('/'))
+}
+
+/// Whether no two files of the run stand under one name: they would replace each other, or what is read.
+/// Looks at names alone.
+///
+/// # Errors
+/// If two do; the message names both.
+pub fn check_places(options: &EmbedOptions) -> Result<()> {
+    threads::check(options.engine.workers)?;
+    let is_folder = folder_format(&options.output).is_some();
+    let inputs = options.sources.iter().map(Source::path);
+    let rejects = options.rejects.iter().map(|path| (REJECTS.into(), path));
+    let others = options
+        .others
+        .iter()
+        .map(|(option, path)| (SetBy::Name(option), path));
+    let others: Vec<_> = rejects
+        .chain(others)
+        .map(|(option, path)| (option, path.as_path()))
+        .collect();
+    let out = match &options.output.destination {
+        Destination::Path(path) if !is_folder => Some((SetBy::Name("-o"), path.as_path())),
+        _ => None,
+    };
+    let mut written = others.iter().copied().chain(out);
+    if let Some((option, path)) = written.find(|(_, path)| options.model.is_read_from(path)) {
+        let (path, model) = (path.display(), &options.model.model);
+        let reason = format!("{option} {path}: the model {model} is read from a file of that name");
+        return Err(Error::usage(reason).with_remedy("write it elsewhere"));
+    }
+    let reuse = options.reuse.as_deref();
+    output::refuse_overlap(&options.output, is_folder, &others, inputs, reuse)
+}

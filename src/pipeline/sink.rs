@@ -1,0 +1,157 @@
+//! Where rows and rejected records go: one interface for a whole output and for the parts of a job.
+
+use super::assembly::{Assembly, OutputRow};
+use super::plan::RunPlan;
+use super::provenance::ProvenanceBuilder;
+use super::source::InputEnd;
+use super::tokenizing::InFlight;
+use crate::error::Result;
+use crate::input::RecordReader;
+use crate::job;
+use crate::model::Model;
+use crate::output::{Finish, VectorWriter};
+use crate::progress::Counts;
+use crate::record::{Mark, Reject, SourceNames, TextHash};
+use crate::rejects::RejectsWriter;
+use arrow::datatypes::SchemaRef;
+
+/// A window whose records are all settled.
+pub(super) struct SettledWindow<'a> {
+    pub(super) in_flight: &'a InFlight,
+    pub(super) mark: Option<Mark>,
+    pub(super) assembly: Assembly<'a>,
+    /// Its rows, in the input's order.
+    pub(super) rows: &'a [OutputRow],
+    /// Its rejected records, in the input's order.
+    pub(super) rejects: &'a [Reject],
+    pub(super) names: &'a SourceNames,
+    /// Counts of the run, this window counted.
+    pub(super) counts: Counts,
+}
+
+impl SettledWindow<'_> {
+    /// The hashes of its rows' texts: of chunks their own, of records that were never a text none.
+    pub(super) fn hashes(&self, mark: &Mark) -> Vec<u8> {
+        let hash = |row: &OutputRow| match (row.text, &self.in_flight.spans) {
+            (None, _) => TextHash::default(),
+            (Some(text), None) => mark.texts[text as usize],
+            (Some(text), Some(_)) => job::text_hash(self.in_flight.window.texts.get(text as usize)),
+        };
+        self.rows.iter().flat_map(hash).collect()
+    }
+}
+
+/// What earlier runs have done for the same output.
+#[derive(Default)]
+pub(super) struct EarlierRuns {
+    /// Things a user should be told.
+    pub(super) notes: Vec<String>,
+    /// Records that they have rejected.
+    pub(super) rejected: u64,
+    /// Whether they have embedded anything.
+    pub(super) has_rows: bool,
+}
+
+/// Takes the windows of a run, in order.
+pub(super) trait RowSink: Send {
+    /// Begins to write, once the engine is known; `schema` is that of the rows' columns, as far as it is known.
+    ///
+    /// # Errors
+    /// If the output is one of other settings, or cannot be written.
+    fn begin(&mut self, made: &ProvenanceBuilder<'_>, schema: SchemaRef) -> Result<EarlierRuns>;
+
+    /// Writes a window.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn write(&mut self, window: SettledWindow<'_>, made: &ProvenanceBuilder<'_>) -> Result<()>;
+
+    /// The writer of streams of record batches.
+    ///
+    /// # Errors
+    /// If this is none of streams.
+    fn streams(&mut self) -> Result<&mut dyn VectorWriter>;
+
+    /// Saves what was written, where the run has failed; what cannot be saved is embedded again by the next run.
+    fn salvage(&mut self, made: &ProvenanceBuilder<'_>);
+
+    /// Whether what was written stays where the run is interrupted.
+    fn outlives_its_run(&self) -> bool;
+
+    /// Publishes the output; whether it is complete, which of a job in shards depends on others.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn finish(
+        self: Box<Self>,
+        end: InputEnd,
+        schema: SchemaRef,
+        counts: &Counts,
+        made: &ProvenanceBuilder<'_>,
+    ) -> Result<bool>;
+}
+
+/// An output and its rejects, published together at the end: a file, an object, or a stream.
+pub(super) struct WholeSink {
+    pub(super) writer: Box<dyn VectorWriter>,
+    pub(super) rejects: Option<RejectsWriter>,
+}
+
+impl WholeSink {
+    /// Creates the output, before any work.
+    pub(super) fn create(plan: &RunPlan, model: &Model, input: &RecordReader) -> Result<Self> {
+        let schema = plan.options().extra().schema(&input.schema())?;
+        let dimensions = model.config.vectors().0;
+        let (writer, rejects) = plan.create(&dimensions, input.names(), &schema)?;
+        Ok(Self { writer, rejects })
+    }
+}
+
+impl RowSink for WholeSink {
+    fn begin(&mut self, made: &ProvenanceBuilder<'_>, _: SchemaRef) -> Result<EarlierRuns> {
+        self.writer.about(&|| made.at_first())?;
+        Ok(EarlierRuns::default())
+    }
+
+    fn write(&mut self, window: SettledWindow<'_>, _: &ProvenanceBuilder<'_>) -> Result<()> {
+        if let Some(list) = &mut self.rejects {
+            for reject in window.rejects {
+                list.write(reject, window.names)?;
+            }
+        }
+        // A batch is answered, whatever is in it.
+        if window.in_flight.window.batch.is_some() {
+            return self.writer.write(window.assembly.rows(window.rows)?);
+        }
+        // Without a row there may be no final schema yet, and there is nothing to write.
+        for rows in window.rows.chunks(window.assembly.slice()) {
+            self.writer.write(window.assembly.rows(rows)?)?;
+        }
+        Ok(())
+    }
+
+    fn streams(&mut self) -> Result<&mut dyn VectorWriter> {
+        Ok(self.writer.as_mut())
+    }
+
+    fn salvage(&mut self, _: &ProvenanceBuilder<'_>) {}
+
+    fn outlives_its_run(&self) -> bool {
+        false
+    }
+
+    fn finish(
+        self: Box<Self>,
+        _: InputEnd,
+        schema: SchemaRef,
+        counts: &Counts,
+        made: &ProvenanceBuilder<'_>,
+    ) -> Result<bool> {
+        let finish = Finish {
+            schema,
+            provenance: &made.provenance(counts)?,
+            rejects: self.rejects,
+        };
+        self.writer.finish(finish).map(|()| true)
+    }
+}

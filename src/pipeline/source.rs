@@ -1,0 +1,252 @@
+//! Where records come from: one interface for all inputs, read on a thread of its own; and what of the input is a shard's.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, bounded};
+
+use super::EmbedOptions;
+use crate::error::{Error, Result};
+use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
+use crate::job::{self, Job, JobReader, Point, Shard, SourceState, Stretch};
+use crate::position::Position;
+use crate::record::{SourceNames, Window};
+use crate::setting::KEEP;
+use crate::stage::Clocks;
+use crate::threads::{guarded, spawn};
+use arrow::datatypes::SchemaRef;
+
+/// What is handed on from thread to thread, in input order.
+#[allow(clippy::large_enum_variant)] // windows, as a rule
+pub(super) enum Event<W> {
+    Window(W),
+    /// A stream of record batches begins, of this schema.
+    Stream(SchemaRef),
+    /// It has ended.
+    StreamEnd,
+    End(InputEnd),
+}
+
+/// The end of the input.
+pub(super) struct InputEnd {
+    /// Records that were read by this run.
+    pub(super) read: u64,
+    pub(super) schema: SchemaRef,
+    /// Of a job: all that was read.
+    pub(super) point: Point,
+}
+
+/// Reads windows: all of the input's, those of stream after stream, or those that a job still has to embed.
+pub(super) trait RecordSource: Send {
+    /// The reader behind it.
+    fn input(&self) -> &RecordReader;
+
+    /// The next window, or the bounds of a stream; `None` at the end of the input.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_window`].
+    fn next(&mut self) -> Result<Option<Event<Window>>>;
+
+    /// To be told of each window that is written ([`RecordReader::settled`]). A job's windows are the same in every run,
+    /// however its input comes, so it is told nothing.
+    fn written(&mut self) -> Option<Settled> {
+        None
+    }
+
+    /// Of a job: the end of all that was read.
+    fn point(&self) -> Point {
+        Point::default()
+    }
+}
+
+impl RecordSource for RecordReader {
+    fn input(&self) -> &RecordReader {
+        self
+    }
+
+    fn next(&mut self) -> Result<Option<Event<Window>>> {
+        Ok(self.next_window()?.map(Event::Window))
+    }
+
+    fn written(&mut self) -> Option<Settled> {
+        self.settled()
+    }
+}
+
+impl RecordSource for JobReader {
+    fn input(&self) -> &RecordReader {
+        self.input()
+    }
+
+    fn next(&mut self) -> Result<Option<Event<Window>>> {
+        Ok(self.next_window()?.map(Event::Window))
+    }
+
+    fn point(&self) -> Point {
+        self.end()
+    }
+}
+
+/// Streams of record batches, one after another, whose batches are answered one by one.
+pub(super) struct Streams {
+    reader: RecordReader,
+    /// Whether one has begun and not ended.
+    inside: bool,
+}
+
+impl Streams {
+    pub(super) fn new(reader: RecordReader) -> Self {
+        Self {
+            reader,
+            inside: false,
+        }
+    }
+}
+
+impl RecordSource for Streams {
+    fn input(&self) -> &RecordReader {
+        &self.reader
+    }
+
+    fn next(&mut self) -> Result<Option<Event<Window>>> {
+        if !self.inside {
+            let schema = self.reader.next_stream()?;
+            self.inside = schema.is_some();
+            return Ok(schema.map(Event::Stream));
+        }
+        let window = self.reader.next_window()?;
+        self.inside = window.is_some();
+        Ok(Some(window.map_or(Event::StreamEnd, Event::Window)))
+    }
+
+    fn written(&mut self) -> Option<Settled> {
+        self.reader.settled()
+    }
+}
+
+/// Reads windows on a thread that nobody waits for: it may block on a silent pipe for ever.
+pub(super) fn spawn_reader(
+    mut source: Box<dyn RecordSource>,
+    clocks: &Arc<Clocks>,
+) -> Result<Receiver<Result<Event<Window>>>> {
+    let (sender, receiver) = bounded(1);
+    let clocks = Arc::clone(clocks);
+    spawn("read", move || {
+        let mut read = 0;
+        loop {
+            let next = guarded(|| clocks.read.time(|| source.next()), Error::internal);
+            let event = next.map(|next| {
+                next.unwrap_or_else(|| {
+                    Event::End(InputEnd {
+                        read,
+                        schema: source.input().schema(),
+                        point: source.point(),
+                    })
+                })
+            });
+            if let Ok(Event::Window(window)) = &event {
+                read += (window.texts.len() + window.rejects.len()) as u64;
+            }
+            let last = matches!(event, Ok(Event::End(_)) | Err(_));
+            if sender.send(event).is_err() || last {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// The sources as they are now.
+pub(super) fn source_states(options: &EmbedOptions, names: &SourceNames) -> Vec<SourceState> {
+    let sources = options.sources.iter().zip(names.iter());
+    sources
+        .map(|(source, name)| SourceState::of(source, name))
+        .collect()
+}
+
+/// A kept field whose type the first records decide.
+fn untyped<'o>(options: &'o EmbedOptions, input: &RecordReader) -> Option<&'o Keep> {
+    let InputOptions {
+        keep, text_field, ..
+    } = &options.input;
+    let untyped = |keep: &&Keep| keep.kind.is_none() && keep.name != *text_field;
+    let has_types = input.listed().all(|input| input.is_table);
+    keep.iter().find(untyped).filter(|_| !has_types)
+}
+
+/// What a shard reads of the input; `None`: all of it. And the types of kept columns, where it reads nothing of
+/// the first source, which decides them.
+pub(super) fn shares(
+    shard: Shard,
+    options: &EmbedOptions,
+    input: &mut RecordReader,
+) -> Result<(Option<Vec<Stretch>>, Option<SchemaRef>)> {
+    if shard.count == 1 {
+        return Ok((None, None));
+    }
+    if let Some(keep) = untyped(options, input) {
+        return Err(Error::usage(format!(
+            "{KEEP} {keep}: without a type each shard would decide on one by its own records"
+        ))
+        .with_remedy(format!("say which, such as `{KEEP} {keep}:string`")));
+    }
+    let listed: Vec<Listed> = input.listed().collect();
+    let stretches = job::plan(&listed, shard, &|number| input.stretches(number))?;
+    let columns = match stretches.first() {
+        Some(stretch) if stretch.source == 0 => None,
+        _ => input.first_columns()?,
+    };
+    Ok((Some(stretches), columns))
+}
+
+/// What a reader is told of stretches.
+pub(super) fn told(stretches: Option<&[Stretch]>) -> Option<Vec<Share>> {
+    Some(stretches?.iter().map(Stretch::share).collect())
+}
+
+/// Indices of the first source of these stretches, and of the one behind the last; of so many sources.
+pub(super) fn range(stretches: Option<&[Stretch]>, sources: usize) -> Range<u32> {
+    match stretches {
+        None => 0..u32::try_from(sources).expect("sources are counted in 32 bits"),
+        Some([]) => 0..0,
+        Some([first, .., last]) => first.source..last.source + 1,
+        Some([one]) => one.source..one.source + 1,
+    }
+}
+
+/// The input of a job in shards, read again: by it the run that completes the output proves that all shards have read
+/// one version of it.
+#[derive(Debug)]
+pub(super) struct ShardInputs(pub(super) EmbedOptions);
+
+impl ShardInputs {
+    fn open(&self) -> Result<RecordReader> {
+        RecordReader::open(&self.0.sources, self.0.input.clone())
+    }
+}
+
+impl job::Inputs for ShardInputs {
+    fn sources(&self) -> Result<Vec<SourceState>> {
+        Ok(source_states(&self.0, &self.open()?.names()))
+    }
+
+    fn read(&self, job: &Job, shard: u32, window: u64, start: Option<Position>) -> Result<Point> {
+        let shard = Shard {
+            index: shard,
+            count: job.shard().count,
+        };
+        let mut input = self.open()?;
+        let (stretches, columns) = shares(shard, &self.0, &mut input)?;
+        let reader = input.again(InputOptions {
+            window_rows: usize::try_from(window)
+                .map_err(|_| Error::internal("a window of 2^64 records"))?,
+            columns,
+            shares: told(stretches.as_deref()),
+            start,
+            ..self.0.input.clone()
+        })?;
+        let mut reader = JobReader::new(reader, Point::default(), Vec::new(), job);
+        while reader.next_window()?.is_some() {}
+        Ok(reader.end())
+    }
+}
