@@ -78,7 +78,7 @@ fn a_lock_file_without_an_end() {
     let world = World::new();
     let run = world.run("download --locked /dev/zero");
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("no regular file"), "{run}");
+    assert!(run.stderr.contains("not a regular file"), "{run}");
 }
 
 // Folders.

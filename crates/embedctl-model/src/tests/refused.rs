@@ -154,7 +154,7 @@ fn widths_that_cannot_be_are_refused() {
             json!(1e300),
         ] {
             let variant = Variant::of("bert-dense-tanh").change(file, key, width);
-            variant.refused(&[file, key, "goes from 1 to 131072"]);
+            variant.refused(&[file, key, "must be from 1 to 131072"]);
         }
         // A width that may be, and is not.
         let message = Variant::of("bert-dense-tanh")
@@ -199,7 +199,7 @@ fn refused_as_none(variant: &Variant, file: &str) {
     if let Some(cause) = std::error::Error::source(&error) {
         message = format!("{message}: {cause}");
     }
-    let told = message.contains("no regular file") || file.ends_with(".onnx");
+    let told = message.contains("not a regular file") || file.ends_with(".onnx");
     assert!(told, "{file}: {message}");
 }
 
