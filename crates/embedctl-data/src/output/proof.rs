@@ -302,14 +302,7 @@ fn has(made: &Value, name: &str) -> bool {
 
 /// Names of the hashes that cover all of a file of `format` and of what stands beside it; that of its vectors first.
 fn names(format: OutputFormat) -> &'static [&'static str] {
-    match format {
-        OutputFormat::Parquet | OutputFormat::Arrow => &[FILE],
-        OutputFormat::Arrows | OutputFormat::Pgcopy => &["stream", SIDECAR],
-        OutputFormat::Jsonl(_) => &["lines", SIDECAR],
-        OutputFormat::Npy | OutputFormat::Fbin | OutputFormat::I8bin | OutputFormat::U8bin => {
-            &["values", "header", "rows", SIDECAR]
-        }
-    }
+    format.facts().hashes
 }
 
 /// The SHA-256 of what the provenance means by `name`, where it says that it is `expected`; `None` where the bytes are
