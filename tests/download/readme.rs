@@ -302,20 +302,25 @@ fn commands_of_the_documentation_are_understood() {
 #[test]
 fn links_lead_somewhere() {
     let link = regex::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let anchor_of = |title: &str| title.to_lowercase().replace(' ', "-").replace(',', "");
     for &name in ["README.md"].iter().chain(DOCS) {
         let text = read(name);
-        let anchors: Vec<String> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("## "))
-            .map(|title| title.to_lowercase().replace(' ', "-").replace(',', ""))
-            .collect();
         for (_, [target]) in link.captures_iter(&text).map(|found| found.extract()) {
-            if let Some(anchor) = target.strip_prefix('#') {
-                assert!(anchors.iter().any(|one| one == anchor), "{name}: {target}");
-            } else if !target.contains("://") {
-                let folder = Path::new(name).parent().unwrap();
-                let file = in_repository(folder.join(target).to_str().unwrap());
-                assert!(file.exists(), "{name}: {target}");
+            if target.contains("://") {
+                continue;
+            }
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let folder = Path::new(name).parent().unwrap();
+            let file = match file {
+                "" => in_repository(name),
+                file => in_repository(folder.join(file).to_str().unwrap()),
+            };
+            assert!(file.exists(), "{name}: {target}");
+            if !anchor.is_empty() {
+                let text = fs::read_to_string(file).unwrap();
+                let mut titles = text.lines().filter_map(|line| line.strip_prefix("## "));
+                let is_there = titles.any(|title| anchor_of(title) == anchor);
+                assert!(is_there, "{name}: {target}");
             }
         }
     }
