@@ -93,7 +93,7 @@ pub struct BenchModelArgs {
     )]
     pub model: Vec<String>,
 
-    /// ONNX file inside the model, such as onnx/model_fp16.onnx; may be repeated
+    /// ONNX file of the model, such as onnx/model_fp16.onnx; may be repeated
     #[arg(long, value_name = "FILE")]
     pub model_file: Vec<String>,
 
@@ -253,5 +253,5 @@ A tuned profile that embed would use has no effect on what is measured.
 Exit codes:
   0    done, if anything could be measured
   1    failed, or slower than --max-regression allows
-  2    the options were wrong
+  2 wrong options
   130  interrupted";

@@ -52,5 +52,5 @@ JSON:
 Exit codes:
   0    done
   1    failed, or a provider that is required does not work
-  2    the options were wrong
+  2 wrong options
   130  interrupted";

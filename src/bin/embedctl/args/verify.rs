@@ -57,4 +57,4 @@ Examples:
 Exit codes:
   0    the least cosine is --min-cosine or more (fp32: 0.9999, int16: 0.999, int8: 0.99)
   1    it is below, or the comparison failed
-  2    the options were wrong";
+  2 wrong options";
