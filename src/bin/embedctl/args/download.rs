@@ -94,9 +94,9 @@ Examples:
   embedctl download --check org/name
 
 Environment:
-  HF_HOME, HF_HUB_CACHE          where models are kept [default: ~/.cache/huggingface/hub]
+  HF_HOME, HF_HUB_CACHE          the model cache [default: ~/.cache/huggingface/hub]
   HF_ENDPOINT                    another Hub or a mirror
-  HF_TOKEN, HF_TOKEN_PATH        who asks; without them, what `hf auth login` has stored
+  HF_TOKEN, HF_TOKEN_PATH        the access token; without them, the one stored by `hf auth login`
   HF_HUB_OFFLINE                 never use the network
-  HTTPS_PROXY, NO_PROXY, …       the way out
+  HTTPS_PROXY, NO_PROXY, …       the network proxy
   SSL_CERT_FILE                  certificates to trust, instead of the system's";

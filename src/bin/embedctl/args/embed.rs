@@ -119,7 +119,7 @@ pub struct OutputArgs {
     #[arg(long, visible_alias = "overwrite")]
     pub force: bool,
 
-    /// Records per part, if OUT is a folder [default: about 128 MiB of vectors]
+    /// Records per part, if OUT is a folder [default: as many as fit in 128 MiB]
     ///
     /// If OUT ends in / or is a folder, the output is written in parts. Each part appears when it is complete;
     /// readers see the folder as one table.
