@@ -252,5 +252,5 @@ A tuned profile has no effect on bench.
 Exit codes:
   0    done: at least one configuration was measured
   1    failed, or slower than --max-regression allows
-  2 wrong options
+  2    wrong options
   130  interrupted";

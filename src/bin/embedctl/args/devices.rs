@@ -52,5 +52,5 @@ JSON:
 Exit codes:
   0    done
   1    failed, or a required provider does not work
-  2 wrong options
+  2    wrong options
   130  interrupted";

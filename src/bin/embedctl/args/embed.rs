@@ -383,6 +383,6 @@ Examples:
 Exit codes:
   0    done
   1    failed
-  2 wrong options, a missing input, or an output that exists already
+  2    wrong options, a missing input, or an output that exists already
   3    done, but some records were rejected
   130  interrupted";

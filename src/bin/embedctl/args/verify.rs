@@ -59,4 +59,4 @@ Examples:
 Exit codes:
   0    the least cosine is at least --min-cosine (fp32: 0.9999, int16: 0.999, int8: 0.99)
   1    the least cosine is lower, or the comparison failed
-  2 wrong options";
+  2    wrong options";
