@@ -53,9 +53,9 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print th
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'Output file or object (s3://, gs://, az://), or folder/ for parts; \'-\': standard output' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -l format -d 'Output format [default: by the extension of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
-arrow\t'The same columns as Arrow\'s IPC file (Feather); a stream where OUT is no file'
-arrows\t'The same columns as Arrow\'s IPC stream'
-npy\t'A matrix, with its rows\' ids in a file beside it'
+arrow\t'The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file'
+arrows\t'The same columns as an Arrow IPC stream'
+npy\t'A matrix, with the row ids in a file beside it'
 jsonl\t'A JSON object for each row'
 jsonl.gz\t'The same, compressed with gzip'
 jsonl.zst\t'The same, compressed with zstd'
@@ -78,8 +78,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l shard -d 'Pr
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
@@ -265,8 +265,8 @@ rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
@@ -291,8 +291,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l again
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
@@ -390,8 +390,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimite
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r

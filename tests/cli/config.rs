@@ -258,7 +258,7 @@ fn files_that_others_may_write_to_are_not_trusted() {
     let run = run(&sandbox, "config embed --json");
     assert!(
         run.stderr
-            .contains("embedctl.toml is passed over: others than you"),
+            .contains("embedctl.toml is ignored: others than you"),
         "{run}"
     );
     assert_eq!(setting(&json(&run), "batch-size").1, "default");
@@ -279,7 +279,7 @@ fn a_failure_names_the_files_that_options_came_from() {
     sandbox.write("project/sub/a.txt", "one\n");
     let run = run(&sandbox, "embed a.txt -o out.npy --offline");
     assert_eq!(run.code, Some(1), "{run}");
-    let hint = "hint: options also come from [FOLDER]/project/embedctl.toml: `embedctl config` shows them\n";
+    let hint = "hint: settings files also set options ([FOLDER]/project/embedctl.toml): `embedctl config` shows them\n";
     assert!(run.stderr.ends_with(hint), "{run}");
 }
 

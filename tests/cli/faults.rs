@@ -98,7 +98,7 @@ fn stops_on(signal: i32) {
     running.signal(signal);
     let (status, stderr) = running.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");
-    let last = "error: interrupted with 0 rows embedded; nothing is left of it, and there is no out.parquet\n";
+    let last = "error: interrupted (0 rows); nothing was written. To keep partial work, use `-o FOLDER/` or --resume\n";
     assert!(stderr.ends_with(last), "{stderr}");
     assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
 }
@@ -107,8 +107,8 @@ fn stops_on(signal: i32) {
 #[test]
 fn an_interrupt_says_how_far_the_run_was() {
     for (output, left) in [
-        ("out.parquet --force", "out.parquet is as it was before"),
-        ("-", "of these 2 written"),
+        ("out.parquet --force", "out.parquet is unchanged"),
+        ("-", "rows written: 2"),
     ] {
         let sandbox = Sandbox::new();
         sandbox.write("out.parquet", "precious");

@@ -239,7 +239,7 @@ fn spoiled_content_is_fetched_again() {
         let world = World::new();
         world.hub.spoil(content(file), Fault::WrongByte);
         let (_, heard) = world.download().unwrap();
-        assert!(heard[0].contains("begins again"), "{heard:?}");
+        assert!(heard[0].contains("starts over"), "{heard:?}");
         world.assert_whole();
     }
 }

@@ -186,7 +186,7 @@ impl Heard {
 
 impl Transfer for Heard {
     fn restarted(&self, file: &str, reason: &str) {
-        self.hear(format!("{file} begins again: {reason}"));
+        self.hear(format!("{file} starts over: {reason}"));
     }
 
     fn retrying(&self, what: &str, reason: &str, _pause: Duration) {

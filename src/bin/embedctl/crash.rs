@@ -10,10 +10,10 @@ use crate::printer::{Hooks, Printer, engine_label};
 /// Gets ready to explain a crash while the model is being opened, and as the run goes on: a job, or one that is none.
 pub fn explain(printer: &Printer, job: Option<&Job>) -> Hooks {
     let output = match job.map(Job::is_single) {
-        None => "No output file appears under its name. ",
-        Some(false) => "What was published of the output stays, and --resume goes on behind it. ",
+        None => "There is no output file. ",
+        Some(false) => "Published parts of the output are kept; --resume continues after them. ",
         Some(true) => {
-            "No output file appears under its name; what is finished stays beside it, and --resume goes on behind it. "
+            "There is no output file; finished parts are kept beside it, and --resume continues after them. "
         }
     };
     watch(printer, "while the model was being opened", output);
@@ -37,13 +37,13 @@ fn explain_published(printer: &Printer) {
 fn watch(printer: &Printer, place: &str, output: &str) {
     let crashed = |signal: &str| {
         printer.crash_line(&format!(
-            "the process crashed ({signal}) {place}. {output}As a rule the fault lies in a native library: \
-             another version of it may help, or another provider (--provider cpu, --provider rten)"
+            "the process crashed ({signal}) {place}. {output}The cause is usually a native library: try another version of it, or another \
+             provider (--provider cpu, --provider rten)"
         ))
     };
     let without_memory = printer.crash_line(&format!(
-        "memory ran out {place}. {output}Fewer at a time need less: lower --window, --batch-tokens, --threads or \
-         --max-record-bytes, or raise the limit (ulimit -v, a container's)"
+        "memory ran out {place}. {output}To use less memory, lower --window, --batch-tokens, --threads or \
+         --max-record-bytes; or raise the limit (ulimit -v, the container's limit)"
     ));
     platform::say(crashed, without_memory);
 }

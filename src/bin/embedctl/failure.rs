@@ -83,7 +83,7 @@ impl CommandFailure {
                 format!("{name}={}", value.display())
             };
             let set: Vec<String> = set.iter().map(value).collect();
-            self.hint = Some(format!("the environment says {}", set.join(" ")));
+            self.hint = Some(format!("the environment sets {}", set.join(" ")));
         }
         self
     }
@@ -106,7 +106,7 @@ impl CommandFailure {
                 .map(|file| file.display().to_string())
                 .collect();
             self.hint = Some(format!(
-                "options also come from {}: `embedctl config` shows them",
+                "settings files also set options ({}): `embedctl config` shows them",
                 files.join(" and ")
             ));
         }
@@ -155,7 +155,7 @@ impl From<Error> for CommandFailure {
 
 /// Advice about options of this command line, which the library does not know.
 fn hint(error: &Error) -> Option<String> {
-    let advice = "--on-error skip --rejects PATH leaves such records out and lists them in PATH";
+    let advice = "--on-error skip --rejects PATH leaves bad records out and lists them in PATH";
     (error.kind() == ErrorKind::Record).then(|| advice.to_owned())
 }
 

@@ -69,7 +69,7 @@ fn main() {
     printer.take_over_panics();
     for (path, doubt) in &config.passed_over {
         printer.warning(format!(
-            "{} is passed over: {doubt}; --config {} takes it all the same",
+            "{} is ignored: {doubt}; use --config {} to read it anyway",
             path.display(),
             path.display()
         ));

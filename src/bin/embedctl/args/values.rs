@@ -159,7 +159,7 @@ pub fn devices(text: &str) -> Result<Devices, String> {
     for part in text.split(',').map(str::trim) {
         let number = part.parse().map_err(|_| {
             format!(
-                "'{part}' is no device number; give numbers from 0, with commas between, or 'all'"
+                "'{part}' is not a device number; give numbers from 0, separated by commas, or 'all'; for a GPU: `--provider cuda`"
             )
         })?;
         if numbers.contains(&number) {

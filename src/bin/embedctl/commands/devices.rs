@@ -14,8 +14,9 @@ use crate::printer::{Printer, devices_table};
 /// Finds it out and prints it; then the providers that are required must work.
 pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     let cancel = interrupt::watch(RunFiles::new())?;
-    let command = super::probe_command()
-        .context("cannot find this program's own file, which probes libraries as a child")?;
+    let command = super::probe_command().context(
+        "cannot find the path of this program, which tests libraries in a child process",
+    )?;
     let report = availability::report(&command, args.library.ort_lib.as_deref(), &cancel)?;
     for status in &report.providers {
         if let Some(detail) = &status.detail {
@@ -25,21 +26,16 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFai
     printer.found(args.json, &report, devices_table)?;
     if let Some(path) = &args.library.ort_lib {
         let unusable = report.libraries.iter().all(|one| one.unusable.is_some());
-        let words = format!(
-            "--ort-lib: there is no ONNX Runtime library in {}",
-            path.display()
-        );
+        let words = format!("--ort-lib: no ONNX Runtime library in {}", path.display());
         // One that is broken is a finding; a path that leads nowhere is a mistake.
         if unusable && !path.exists() {
             return Err(anyhow!(
-                "{words}: nothing is there; name its file, or the folder that holds it"
+                "{words}: the path does not exist; name the library file or its folder"
             )
             .into());
         }
         if report.libraries.is_empty() {
-            printer.warning(format!(
-                "{words}; name its file, or the folder that holds it"
-            ));
+            printer.warning(format!("{words}; name the library file or its folder"));
         }
     }
     match unmet(&report, &args.require) {

@@ -25,8 +25,9 @@ pub fn run(
         cache_dir: messages.cache_dir.clone(),
         ..ModelOptions::default()
     };
-    let command = super::probe_command()
-        .context("cannot find this program's own file, which probes libraries as a child")?;
+    let command = super::probe_command().context(
+        "cannot find the path of this program, which tests libraries in a child process",
+    )?;
     let info = info::info(&options, &command, args.library.ort_lib.as_deref(), &cancel)?;
     printer.found(args.json, &info, info_table)?;
     Ok(ExitCode::Done)

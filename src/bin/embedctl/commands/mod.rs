@@ -57,8 +57,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
 /// A provider's option that could have no effect.
 fn idle_option(option: &ProviderOption) -> CommandFailure {
     CommandFailure::usage(format!(
-        "--provider-option {option}: the provider {0} is not among those of --provider; add it there or leave \
-         the option out",
+        "--provider-option {option}: the provider {0} is not in --provider; add it there or leave the option out",
         option.provider
     ))
 }
@@ -69,7 +68,7 @@ fn stopped(error: Error) -> anyhow::Error {
     let error = anyhow::Error::new(error);
     if interrupted {
         return error.context(
-            "interrupted; what was fetched is kept, and the same command goes on from there",
+            "interrupted; downloaded data is kept, and the same command resumes the download",
         );
     }
     error
@@ -86,7 +85,7 @@ fn runtime(library: Option<PathBuf>) -> RuntimeOptions {
 /// Says what is waited for where somebody sits before standard input, if that is read.
 fn tell_of_terminal(reads: bool, printer: &Printer) {
     if reads && io::stdin().is_terminal() {
-        printer.note("reading records from standard input, one a line, until Ctrl-D");
+        printer.note("reading records from standard input, one per line, until Ctrl-D");
     }
 }
 

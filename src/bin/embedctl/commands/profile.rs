@@ -41,7 +41,7 @@ pub fn apply(
     )?;
     let Some(profile) = profile else {
         printer.detail(format!(
-            "no tuned profile for this model, machine and provider ({}); `embedctl bench --tune` makes one",
+            "no tuned profile for this model, machine and provider ({}); `embedctl bench --tune` makes a profile",
             path.display()
         ));
         return Ok(None);
@@ -58,7 +58,7 @@ pub fn apply(
     ];
     if let Some(option) = otherwise.into_iter().flatten().next() {
         printer.detail(format!(
-            "{option} goes before the tuned profile {}, which is not used",
+            "{option} overrides the tuned profile {}, which is not used",
             path.display()
         ));
         return Ok(None);
@@ -90,7 +90,7 @@ pub fn apply(
         };
         if let Err(error) = main_file(&model, &options.engine) {
             printer.note(format!(
-                "the tuned profile {} wants the model in {precision}, and is not used: {error}; `embedctl bench --tune` makes another",
+                "the tuned profile {} needs the model in {precision} and is not used: {error}; `embedctl bench --tune` makes a new profile",
                 path.display()
             ));
             return Ok(None);

@@ -35,7 +35,7 @@ pub fn finished(plan: &RunPlan, printer: &Printer) -> Result<Option<ExitCode>, C
     printer.info(match all {
         true => format!("nothing to do: the output is complete{what}"),
         false => format!(
-            "nothing to do: this shard is complete{what}; the output is, when all others are, too"
+            "nothing to do: this shard is complete{what}; the output is complete when all other shards are"
         ),
     });
     Ok(Some(code(rejected)))
@@ -69,7 +69,7 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
         // Nobody asks an object store anything more.
         Err(error) if error.is_interrupted() => {
             return failure.with_hint(format!(
-                "what it has published is safe; go on with{input}: {command}"
+                "published parts are safe; resume with{input}: {command}"
             ));
         }
         _ => return failure,
@@ -79,7 +79,7 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
         return failure;
     }
     failure.with_hint(format!(
-        "{rows} rows in {} are safe; go on with{input}: {command}",
+        "{rows} rows in {} are safe; resume with{input}: {command}",
         number(parts as u64, "part")
     ))
 }
@@ -109,7 +109,7 @@ fn command(arguments: impl IntoIterator<Item = OsString>) -> String {
     }
     let mut command = words.join(" ");
     if shown.iter().any(|word| word.contains(REDACTED)) {
-        command.push_str(&format!(" ({REDACTED} stands for what no message shows)"));
+        command.push_str(&format!(" (replace {REDACTED} with the secret)"));
     }
     command
 }

@@ -75,7 +75,7 @@ pub fn storage<'a>(
         return match settings.first() {
             None => Ok(None),
             Some(idle) => Err(CommandFailure::usage(format!(
-                "--storage-option {}: nothing that this command reads or writes is an address (such as s3://BUCKET/PATH); leave it out",
+                "--storage-option {}: no input or output of this command is an address (such as s3://BUCKET/PATH); leave it out",
                 idle.key
             ))),
         };

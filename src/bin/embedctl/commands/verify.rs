@@ -70,8 +70,9 @@ pub fn run(
         return Ok(ExitCode::Done);
     }
     Err(anyhow::anyhow!(
-        "the least cosine, {:.6}, is below {least}; compare the token ids above with those of the tokenizer in Python, \
-         and see that both read the same files, prompt and length (--min-cosine accepts less)",
+        "the least cosine, {:.6}, is below {least}; compare the token ids above with the Python \
+         tokenizer's, and check that both use the same files, prompt and length (--min-cosine lowers \
+         the limit)",
         compared.cosine.least
     )
     .into())
@@ -86,7 +87,7 @@ fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, CommandF
         }
     }
     Err(CommandFailure::usage(
-        "the texts of --against stand neither in a .jsonl nor in a .txt of its name; name them with --texts",
+        "there is no .jsonl or .txt file beside --against with its name; name the texts with --texts",
     ))
 }
 
@@ -101,7 +102,7 @@ fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> String {
     format!(
         "{model} on {}: {} texts, {dimensions} dimensions\n\
          least cosine {:.7}, mean {:.7}, largest difference {apart:.2e}\n\
-         least alike: text {}, {text:?}\n\
+         least similar: text {}, {text:?}\n\
          its token ids: {:?}\n",
         info.provider, cosine.texts, cosine.least, cosine.mean, worst.row, worst.ids
     )

@@ -68,7 +68,7 @@ impl ConfigFile {
         };
         if !found.is_file() || found.len() > MOST_BYTES {
             return Err(refuse(
-                &"it is no file of settings: no regular file of at most 1 MiB",
+                &"this is not a settings file: it must be a regular file of at most 1 MiB",
             ));
         }
         let text = fs::read_to_string(path).map_err(|error| refuse(&error))?;
@@ -82,7 +82,7 @@ impl ConfigFile {
         };
         let document = DeTable::parse(&text).map_err(|error| {
             let at = line(error.span().map_or(0, |span| span.start));
-            format!("{at}: this is no TOML: {}", error.message())
+            format!("{at}: this is not TOML: {}", error.message())
         })?;
         let mut file = Self {
             path: path.to_path_buf(),
@@ -152,7 +152,9 @@ impl ConfigFile {
             DeValue::Datetime(_) | DeValue::Table(_) => None,
         }
         .ok_or_else(|| {
-            format!("{place}: {written} takes a string, a number, true or false, or a list of such")
+            format!(
+                "{place}: {written} takes a string, a number, true or false, or a list of these"
+            )
         })?;
         let is_bool = matches!(value.get_ref(), DeValue::Boolean(_));
         if is_switch(arg) && !is_bool {
@@ -191,7 +193,7 @@ impl ConfigFile {
         let same = |one: &&ConfigEntry| one.table == entry.table && one.key == entry.key;
         if let Some(first) = self.entries.iter().find(same) {
             return Err(format!(
-                "{}: {} stands on line {} already",
+                "{}: {} is already set on line {}",
                 entry.place, entry.key, first.place.line
             ));
         }

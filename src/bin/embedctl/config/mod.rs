@@ -57,7 +57,7 @@ impl Config {
             match ConfigFile::read(&path, kind, &command).map_err(refusal)? {
                 Some(file) => config.files.push(file),
                 None if kind == FileKind::Named => {
-                    let reason = "--config (or EMBEDCTL_CONFIG): there is no such file";
+                    let reason = "--config (or EMBEDCTL_CONFIG): the file does not exist";
                     return Err(refusal(format!("{}: {reason}", path.display())));
                 }
                 None if kind == FileKind::User => config.absent.push(path),

@@ -109,7 +109,7 @@ impl Numbers {
         }
         if let Some((path, _)) = files.iter().find(|(path, _)| path == Path::new("-")) {
             return Err(CommandFailure::usage(format!(
-                "--stats and --metrics take a file, which is replaced whole, and '{}' stands for standard output",
+                "--stats and --metrics take a file to replace, but '{}' means standard output",
                 path.display()
             )));
         }
@@ -129,7 +129,7 @@ impl Numbers {
             let text = form(&numbers, &locked(&numbers.state));
             replace(path, text.as_bytes()).map_err(|error| {
                 Error::io("write", path, error)
-                    .with_remedy("--stats and --metrics take a file in a folder that is there")
+                    .with_remedy("--stats and --metrics take a file in an existing folder")
             })?;
         }
         numbers.keep_writing(Duration::from_secs(args.stats_interval as u64))?;
@@ -197,7 +197,7 @@ impl Numbers {
             };
             if !std::mem::replace(&mut locked(&self.state).failed, true) {
                 self.printer.warning(format!(
-                    "cannot write {}: {error}; the run goes on without its numbers there",
+                    "cannot write {}: {error}; the run continues without this file",
                     path.display()
                 ));
             }
@@ -246,7 +246,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     // A link leads to the file that is meant.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("it is there and is no regular file"));
+        return Err(io::Error::other("it exists and is not a regular file"));
     }
     // Not waited for: the disk may be slow, and the next numbers come soon. Its hidden name is none that a collector of
     // metrics looks for.

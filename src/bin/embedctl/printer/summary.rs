@@ -53,15 +53,15 @@ impl RunReport<'_> {
         let repeated = match summary.stages.duplicates {
             0 => String::new(),
             rows => format!(
-                ", {} not counted that repeat a text and were not run again",
-                number(rows, "row")
+                ", {} computed once (not in the rate)",
+                number(rows, "duplicate text")
             ),
         };
         let reused = match counts.reused {
             0 => String::new(),
             rows => format!(
-                ", {} not counted whose vectors an earlier output had",
-                number(rows, "row")
+                ", {} copied from an earlier output (not in the rate)",
+                number(rows, "vector")
             ),
         };
         let rows = match summary.chunks {
@@ -247,15 +247,15 @@ impl Printer {
         self.print(MessageLevel::Warning, message);
         match report.destination {
             Destination::Path(path) if is_folder(path) => self.hint(&format!(
-                "all of them are listed in _embedctl/rejects of {}; {}",
+                "all rejected records are in _embedctl/rejects of {}; {}",
                 path.display(),
                 match report.nulls {
-                    true => "mend the input and write the output anew, which fills their rows",
+                    true => "correct the input and write the output again to fill their rows",
                     false =>
-                        "mend a copy of the lists and embed it like any input, into another output",
+                        "correct a copy of the lists and embed it into another output, like any input",
                 }
             )),
-            _ => self.hint("--rejects PATH writes all of them, whole and with the reason"),
+            _ => self.hint("--rejects PATH writes all rejected records, complete and with the reason"),
         }
     }
 }

@@ -229,7 +229,7 @@ impl Transfer for Downloads {
         state.here = state.here.saturating_sub(lost);
         drop(state);
         self.beside(|| {
-            self.printer.note(format!("{file} begins again: {reason}"));
+            self.printer.note(format!("{file} starts over: {reason}"));
         });
     }
 
@@ -256,7 +256,7 @@ impl Transfer for Downloads {
             }
             FileOutcome::Verified => self.beside(|| {
                 self.printer
-                    .detail(format!("{file} is here ({})", bytes(size)));
+                    .detail(format!("{file} is present ({})", bytes(size)));
             }),
             FileOutcome::Failed => {}
         }

@@ -23,7 +23,7 @@ pub(super) fn tune_options(
             > 1
     {
         return Err(CommandFailure::usage(
-            "--tune looks for the best settings of one model: name one (and one --model-file), and leave \
+            "--tune finds the best settings of one model: name one model (and one --model-file), and leave \
              --batch-tokens and --threads to it or give one value each; it chooses between providers, \
              precisions and provider options",
         ));
@@ -31,7 +31,7 @@ pub(super) fn tune_options(
     let listed = &args.model.precision;
     if listed.len() > 1 && !listed.contains(&Precision::Fp32) {
         return Err(CommandFailure::usage(
-            "--tune: list fp32 too, which is what embed takes unless it is told otherwise",
+            "--tune: list fp32 too, the default of embed",
         ));
     }
     // A profile is found by what embed takes by itself; a model without that, by what it has.
@@ -133,7 +133,7 @@ pub(super) fn listed(
     for (index, one) in all.iter().enumerate() {
         if all[..index].contains(one) {
             return Err(CommandFailure::usage(format!(
-                "'{}' would be measured twice; list every value once",
+                "'{}' is listed twice; list every value once",
                 one.label(&all)
             )));
         }
