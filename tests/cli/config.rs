@@ -203,9 +203,9 @@ fn what_is_wrong_is_told_with_its_line() {
         ),
         (
             "batch-size = 1\nbatch_size = 2\n",
-            "embedctl.toml:2: batch-size stands on line 1 already",
+            "embedctl.toml:2: batch-size is already set on line 1",
         ),
-        ("[embed\n", "embedctl.toml:1: this is no TOML"),
+        ("[embed\n", "embedctl.toml:1: this is not TOML"),
         ("config = 'other.toml'\n", "no command has an option config"),
     ] {
         let sandbox = sandbox(file, "");
@@ -267,8 +267,9 @@ fn files_that_others_may_write_to_are_not_trusted() {
     let run = self::run(&sandbox, "config embed --json");
     assert_eq!(run.code, Some(2), "{run}");
     assert!(
-        run.stderr
-            .contains("ort-lib leads to code or secrets, and others could have written it"),
+        run.stderr.contains(
+            "ort-lib can run code or disclose secrets, and other users can change the file"
+        ),
         "{run}"
     );
 }

@@ -156,7 +156,7 @@ fn a_crash_after_the_output_is_explained_as_such() {
         stderr.contains("(SIGSEGV) after the output was written"),
         "{stderr}"
     );
-    assert!(!stderr.contains("No output file"), "{stderr}");
+    assert!(!stderr.contains("There is no output file"), "{stderr}");
     assert!(sandbox.path("out.npy").exists());
 }
 
@@ -484,12 +484,12 @@ fn a_named_pipe_as_output() {
 fn a_crash_is_explained() {
     for (signal, name) in [(libc::SIGSEGV, "SIGSEGV"), (libc::SIGABRT, "SIGABRT")] {
         for (format, output, left) in [
-            ("text", "out.npy", "No output file appears"),
-            ("json", "out/", "stays, and --resume goes on"),
+            ("text", "out.npy", "There is no output file"),
+            ("json", "out/", "are kept; --resume continues"),
             (
                 "text",
                 "out.npy --resume",
-                "under its name; what is finished stays beside it, and --resume goes on",
+                "finished parts are kept beside it, and --resume continues",
             ),
         ] {
             let sandbox = Sandbox::new();

@@ -456,7 +456,11 @@ fn kept_lists_are_no_vectors() {
     }
     let run = sandbox.embed("in.jsonl -o three.npy --reuse out.jsonl");
     assert_eq!(run.code, Some(0), "{run}");
-    assert!(run.stderr.contains("2 rows not counted"), "{run}");
+    assert!(
+        run.stderr
+            .contains("2 vectors copied from an earlier output"),
+        "{run}"
+    );
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_folder_holds_parts() {
     let run = sandbox.embed("in.jsonl --on-error skip -o out/ --part-rows 3 --keep year");
     code(&run, 3);
     assert!(run.stderr.contains("wrote out/"), "{run}");
-    assert!(run.stderr.contains("mend a copy of the lists"), "{run}");
+    assert!(run.stderr.contains("correct a copy of the lists"), "{run}");
     assert_eq!(
         files(&sandbox.path("out")),
         [

@@ -432,7 +432,7 @@ fn a_mirror_that_tells_no_hash() {
     );
     assert_eq!(world.cached().files(&world.commit), small_model());
     let run = world.done("download --check org/small --offline");
-    assert!(run.stderr.contains("nothing here says"), "{run}");
+    assert!(run.stderr.contains("no hash is known for"), "{run}");
     assert_eq!(world.embed("--model org/small --offline").code, Some(0));
 }
 

@@ -203,7 +203,7 @@ fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_file = |line: &&str| {
         line.starts_with("fetched ")
-            || line.contains(" is here (")
+            || line.contains(" is present (")
             || line.ends_with("it is fetched again\n")
     };
     for run in lines.chunk_by_mut(|a, b| is_file(a) && is_file(b)) {

@@ -492,7 +492,9 @@ fn shards_fill_one_folder_of_every_store() {
             let run = world.done(&format!("{line} --shard {shard}/3"));
             let (names, uploads) = store.contents("shards");
             let is_last = shard == 2;
-            let said = run.stderr.contains("the output is, when all others are");
+            let said = run
+                .stderr
+                .contains("the output is complete when all other shards are");
             assert_eq!(said, !is_last, "{run}");
             let success = names.contains(&"out/_SUCCESS".to_owned());
             assert_eq!((success, uploads), (is_last, 0), "{names:?}");

@@ -78,6 +78,11 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
     if parts == 0 && failure.exit_code() == ExitCode::Usage {
         return failure;
     }
+    if parts == 0 {
+        return failure.with_hint(format!(
+            "no part was finished yet; start over with{input}: {command}"
+        ));
+    }
     failure.with_hint(format!(
         "{rows} rows in {} are safe; resume with{input}: {command}",
         number(parts as u64, "part")
