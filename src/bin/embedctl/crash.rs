@@ -1,19 +1,19 @@
-//! Last words of a run that a native library takes down with it: where it happened, and what helps.
+//! The message of a run that crashes in a native library: the place of the crash, and a remedy.
 //!
-//! Nothing is saved here and nothing goes on: the process ends by the signal, as it would have without.
+//! Nothing is saved or continued here: the process still ends by the signal.
 
 use embedctl::engine::EngineInfo;
 use embedctl::job::Job;
 
 use crate::printer::{Hooks, Printer, engine_label};
 
-/// Gets ready to explain a crash while the model is being opened, and as the run goes on: a job, or one that is none.
+/// Prepares the message of a crash while the model is opened and during the run, which may be a job.
 pub fn explain(printer: &Printer, job: Option<&Job>) -> Hooks {
     let output = match job.map(Job::is_single) {
-        None => "There is no output file. ",
+        None => "The output file was not written. ",
         Some(false) => "Published parts of the output are kept; --resume continues after them. ",
         Some(true) => {
-            "There is no output file; finished parts are kept beside it, and --resume continues after them. "
+            "The output file was not written; finished parts are kept beside it, and --resume continues after them. "
         }
     };
     watch(printer, "while the model was being opened", output);
@@ -66,8 +66,7 @@ mod platform {
         (libc::SIGABRT, "SIGABRT"),
     ];
 
-    /// What to say. What it once pointed to is never freed: a handler may be
-    /// reading it.
+    /// The messages. Earlier messages are never freed: a handler may be reading them.
     static WORDS: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 
     struct Words {
@@ -108,8 +107,7 @@ mod platform {
             .collect()
     }
 
-    /// Writes the words and steps aside: what caused the signal happens again, and meets whoever was there
-    /// before.
+    /// Writes the message and restores the earlier handler, which gets the signal when its cause occurs again.
     extern "C" fn handle(
         signal: libc::c_int,
         info: *mut libc::siginfo_t,

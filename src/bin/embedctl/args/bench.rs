@@ -182,7 +182,7 @@ pub struct MeasurementArgs {
     pub samples: Option<usize>,
 }
 
-/// What becomes of the figures.
+/// Output of the results.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Result")]
 pub struct ResultArgs {

@@ -179,7 +179,7 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// What they say of how records are read.
+    /// The input options of these arguments.
     pub fn options(&self) -> InputOptions {
         InputOptions {
             format: self.input_format,
@@ -311,7 +311,7 @@ pub struct BatchArgs {
     pub window: Option<usize>,
 }
 
-/// What a bad record does.
+/// Handling of bad records.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Bad records")]
 pub struct BadRecordArgs {
@@ -331,7 +331,7 @@ pub struct BadRecordArgs {
     pub fail_on_empty: bool,
 }
 
-/// What other programs are told.
+/// Files for other programs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Numbers for machines")]
 pub struct NumberArgs {

@@ -1,5 +1,5 @@
-//! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
-//! stage, which builds the library's options, lives with each command.
+//! The command line as clap types. Parsing opens no file and does not query the machine; the second stage, which
+//! builds the library's options, is in each command.
 
 mod bench;
 mod config;
@@ -59,11 +59,11 @@ pub struct Args {
     #[command(flatten)]
     pub messages: MessageArgs,
 
-    /// Environment variables that took the place of options.
+    /// Environment variables that set options.
     #[arg(skip)]
     pub variables: Vec<OsString>,
 
-    /// Files with settings that took the place of options.
+    /// Settings files that set options.
     #[arg(skip)]
     pub files: Vec<PathBuf>,
 }
@@ -99,7 +99,7 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// What is told to people and programs, and how.
+/// Messages: how many, and in which format.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Messages")]
 pub struct MessageArgs {
@@ -176,7 +176,7 @@ pub struct MessageArgs {
     pub no_config: bool,
 }
 
-/// When something is done that suits terminals.
+/// When to use terminal features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum When {
     Auto,
@@ -256,7 +256,7 @@ pub fn parse(completed: &Completed<'_>) -> Result<Args, clap::Error> {
     Ok(args)
 }
 
-/// What clap makes of it.
+/// The matches of clap.
 pub fn matches(completed: &Completed<'_>) -> Result<ArgMatches, clap::Error> {
     let mut command = without_empty_variables(command());
     for default in &completed.defaults {

@@ -65,7 +65,7 @@ pub struct OverrideArgs {
     pub dimensions: Vec<usize>,
 }
 
-/// What becomes of a text's tokens.
+/// Pooling and token limits.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct TokenArgs {

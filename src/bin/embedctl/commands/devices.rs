@@ -1,4 +1,4 @@
-//! `embedctl devices`: what is here, what works, and what is missing for the rest.
+//! `embedctl devices`: hardware, working providers, and remedies for the others.
 
 use anyhow::{Context, anyhow};
 use embedctl::availability::{self, AvailabilityState, DeviceReport};
@@ -11,7 +11,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, devices_table};
 
-/// Finds it out and prints it; then the providers that are required must work.
+/// Prints the report, then checks the required providers.
 pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     let cancel = interrupt::watch(RunFiles::new())?;
     let command = super::probe_command().context(
@@ -27,7 +27,7 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFai
     if let Some(path) = &args.library.ort_lib {
         let unusable = report.libraries.iter().all(|one| one.unusable.is_some());
         let words = format!("--ort-lib: no ONNX Runtime library in {}", path.display());
-        // One that is broken is a finding; a path that leads nowhere is a mistake.
+        // A broken library is part of the report; a missing path is an error.
         if unusable && !path.exists() {
             return Err(anyhow!(
                 "{words}: the path does not exist; name the library file or its folder"

@@ -1,4 +1,4 @@
-//! `embedctl download`: which models, and what is said about them.
+//! `embedctl download`: its models and messages.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, bytes};
 
-/// Fetches, lists or checks what was asked for. A model that fails does not keep the others from coming.
+/// Downloads, lists or checks models. A model that fails does not stop the others.
 pub fn run(
     args: &DownloadArgs,
     messages: &MessageArgs,
@@ -198,7 +198,7 @@ impl DownloadRun<'_> {
         self.printer.text(&format!("{title}{}", table(&listed)))
     }
 
-    /// Says what is wrong with a model that is here, and mends it if it may.
+    /// Reports problems of a downloaded model, and repairs it unless offline.
     fn check(&self, name: &str) -> Result<(), CommandFailure> {
         let mut checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
         let mut wrong = Vec::new();

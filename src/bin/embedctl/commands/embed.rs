@@ -29,7 +29,7 @@ use crate::numbers::Numbers;
 use crate::printer::{Printer, RunReport, destination as destination_name};
 use crate::stdout;
 
-/// Embeds what was asked for and reports it.
+/// Embeds the inputs and reports the result.
 pub fn run(
     args: &EmbedArgs,
     messages: &MessageArgs,
@@ -158,7 +158,7 @@ fn embed(
 /// Records that `--dry-run` reads, unless `--limit` says otherwise.
 const SAMPLE: u64 = 1000;
 
-/// Says what the run would do.
+/// Prints the report of a dry run.
 fn dry_run(
     plan: &RunPlan,
     most: Option<u64>,
@@ -172,7 +172,7 @@ fn dry_run(
     Ok(resume::code(survey.sample.rejected))
 }
 
-/// Says what was done about files of earlier runs.
+/// Prints notes about files of earlier runs.
 fn tell(options: &EmbedOptions, printer: &Printer) {
     for note in options.files.take_notes() {
         printer.note(note);
@@ -239,7 +239,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Com
     })
 }
 
-/// The model of this name, with what overrides its files.
+/// The model of this name, with the options that override its files.
 pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> ModelOptions {
     ModelOptions {
         model: name.to_owned(),
@@ -256,7 +256,7 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
     }
 }
 
-/// What runs the model, as far as options say; limits are the caller's.
+/// The engine options of the command line; the caller adds limits.
 pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, CommandFailure> {
     let runtime = &engine.runtime;
     if let ProviderChoice::List(list) = &engine.providers.provider
@@ -297,8 +297,8 @@ pub(super) fn devices(
     }
 }
 
-/// The inputs, without what lies in the output that a folder or a pattern among them reaches: the next run
-/// would read what this one writes.
+/// The inputs, without files of the output that a folder or pattern matches: otherwise the next run would read the
+/// output of this run.
 fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
     let mut sources = input::expand(&args.inputs, args.input.records.input_format)?;
     if let Some(output) = &args.output.output {
@@ -311,7 +311,7 @@ fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
     }
     if sources.is_empty() {
         return Err(CommandFailure::usage(
-            "all inputs lie in the output folder of -o; name other files, or write elsewhere",
+            "all inputs are part of the output (-o); name other files, or write elsewhere",
         ));
     }
     Ok(sources)

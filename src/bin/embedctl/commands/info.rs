@@ -1,4 +1,4 @@
-//! `embedctl info`: what a model is, and what would run it here.
+//! `embedctl info`: describes a model and the providers that run it on this machine.
 
 use anyhow::Context;
 use embedctl::info;
@@ -11,7 +11,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, info_table};
 
-/// Finds it out and prints it.
+/// Collects and prints the information.
 pub fn run(
     args: &InfoArgs,
     messages: &MessageArgs,

@@ -1,4 +1,4 @@
-//! `embedctl inspect`: what made files of vectors, how their vectors are, and why two don't mix.
+//! `embedctl inspect`: the origin of files of vectors, their health, and whether they can be mixed.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::Printer;
 
-/// Looks at the files and prints what was found.
+/// Inspects the files and prints the result.
 pub fn run(
     args: &InspectArgs,
     messages: &MessageArgs,

@@ -1,5 +1,4 @@
-//! One file for each subcommand: arguments become the library's options, the library does the work, the
-//! printer says what came of it.
+//! One file for each subcommand: arguments become the library's options, the library runs them, the printer shows the result.
 
 mod bench;
 mod completions;
@@ -62,7 +61,7 @@ fn idle_option(option: &ProviderOption) -> CommandFailure {
     ))
 }
 
-/// An interrupt of a download says what is left of it.
+/// Adds to an interrupted download that its data is kept.
 fn stopped(error: Error) -> anyhow::Error {
     let interrupted = error.is_interrupted();
     let error = anyhow::Error::new(error);
@@ -82,7 +81,7 @@ fn runtime(library: Option<PathBuf>) -> RuntimeOptions {
     }
 }
 
-/// Says what is waited for where somebody sits before standard input, if that is read.
+/// Prints a note if standard input is read and is a terminal.
 fn tell_of_terminal(reads: bool, printer: &Printer) {
     if reads && io::stdin().is_terminal() {
         printer.note("reading records from standard input, one per line, until Ctrl-D");
@@ -121,7 +120,7 @@ fn fetch(
     Ok(ensured.map_err(stopped)?)
 }
 
-/// What the command line says about the Hub.
+/// The Hub options of the command line.
 fn hub_options(messages: &MessageArgs) -> HubOptions {
     HubOptions {
         cache_dir: messages.cache_dir.clone(),

@@ -15,7 +15,7 @@ use crate::args::EmbedArgs;
 use crate::failure::CommandFailure;
 use crate::printer::Printer;
 
-/// Fills in what a profile says and no option does; the profile, if anything was taken from it.
+/// Applies the settings of a profile that no option sets; returns the profile if any setting was used.
 pub fn apply(
     args: &EmbedArgs,
     options: &mut EmbedOptions,
@@ -49,7 +49,7 @@ pub fn apply(
     let settings = &profile.settings;
     let onnx = &args.model.overrides.onnx;
     let named = onnx.precision.is_some() || onnx.model_file.is_some();
-    // What was tuned for another library, other weights or other options says little about these.
+    // Settings tuned for another library, other weights or other options do not apply here.
     let otherwise = [
         (settings.provider.is_some() && runtime.library.ort_lib.is_some()).then_some("--ort-lib"),
         (settings.precision.is_some() && named).then_some("--precision or --model-file"),

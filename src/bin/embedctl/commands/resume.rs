@@ -1,4 +1,4 @@
-//! Jobs on the command line: what is done already, what is safe after a failure, and the command that goes on.
+//! Jobs on the command line: complete outputs, the parts kept after a failure, and the command that resumes.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use crate::failure::CommandFailure;
 use crate::printer::{Printer, count, number};
 use crate::secrets;
 
-/// Under `--resume`, says that there is nothing left to do, if there is not.
+/// With `--resume`, reports an output that is already complete.
 pub fn finished(plan: &RunPlan, printer: &Printer) -> Result<Option<ExitCode>, CommandFailure> {
     let Some(Complete {
         state,
@@ -50,7 +50,7 @@ pub fn code(rejected: u64) -> ExitCode {
     }
 }
 
-/// Adds to a failed run's message what is safe of it, and how to go on.
+/// Adds a hint to a failed run: the parts kept, and the command that resumes.
 pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailure {
     // A command that was refused would be refused again.
     if failure.exit_code() == ExitCode::Usage && options.job.resume {
@@ -66,7 +66,7 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
     let command = command(std::env::args_os());
     let state = match job.look() {
         Ok(state) if state.job.is_some() && !state.success => state,
-        // Nobody asks an object store anything more.
+        // After an interrupt, no more requests go to an object store.
         Err(error) if error.is_interrupted() => {
             return failure.with_hint(format!(
                 "published parts are safe; resume with{input}: {command}"
@@ -89,7 +89,7 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
     ))
 }
 
-/// The same job, as the command that goes on would see it.
+/// The same job with `--resume`, as in the suggested command.
 fn embed_options(options: &EmbedOptions) -> EmbedOptions {
     let mut options = options.clone();
     options.job.resume = true;

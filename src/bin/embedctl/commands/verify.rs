@@ -1,4 +1,4 @@
-//! `embedctl verify-model`: whether vectors are those that another program made.
+//! `embedctl verify-model`: compares vectors with those of another program.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::Printer;
 
-/// The least cosine that is accepted in fp32 where none is named: what differs more is no rounding.
+/// The default least cosine of fp32: larger differences are not rounding.
 const LEAST: f64 = 0.9999;
 
-/// Compares and says how close the vectors are.
+/// Compares the vectors and prints the result.
 pub fn run(
     args: &VerifyModelArgs,
     messages: &MessageArgs,
@@ -36,7 +36,7 @@ pub fn run(
         None => beside(&args.against, storage.as_ref())?,
     };
     let input = args.records.options();
-    // What is not there is found before the model is opened.
+    // Missing inputs are found before the model is opened.
     let texts = stores::sources(&[texts], input.format, storage.as_ref())?;
     let records = RecordReader::open(&texts, input)?;
     let against = Readable::open(&args.against, storage.as_ref())?;

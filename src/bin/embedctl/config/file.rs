@@ -1,4 +1,4 @@
-//! One file with settings: read, and checked against what commands know.
+//! One settings file: read, and checked against the options of the commands.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::limits::{forbids, is_path};
 use super::places::FileKind;
 use super::{is_relative, is_switch, key, option};
 
-/// A file of settings is no larger.
+/// The largest settings file.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// A file that was read.
@@ -22,20 +22,20 @@ pub struct ConfigFile {
     pub path: PathBuf,
     /// Whose it is.
     pub kind: FileKind,
-    /// What it says, in its order.
+    /// Its settings, in file order.
     pub entries: Vec<ConfigEntry>,
 }
 
 /// A setting.
 #[derive(Debug)]
 pub struct ConfigEntry {
-    /// The command whose table it stands in; `None`: for all.
+    /// The command of its table; `None`: all commands.
     pub table: Option<String>,
     /// The option's long name.
     pub key: String,
     /// Its values, as they would be typed.
     pub values: Vec<String>,
-    /// Where it stands.
+    /// Its file and line.
     pub place: ConfigLine,
 }
 
@@ -215,7 +215,7 @@ fn word(value: &DeValue<'_>) -> Option<String> {
     })
 }
 
-/// What is wrong with a key that nobody knows, and which one may be meant.
+/// The message about an unknown key, with a similar key if there is one.
 fn unknown(written: &str, wanted: &str, command: Option<&Command>, program: &Command) -> String {
     let (what, commands) = match command {
         Some(command) => (
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::{args, mutation};
 
-    /// A damaged file is refused at a line of it, or says what options know.
+    /// A damaged file is refused with a line number, or holds only known options.
     #[test]
     fn damaged_settings_are_read_or_refused() {
         const GOOD: &[u8] = br#"# settings

@@ -2,7 +2,7 @@
 //! ([`stats`], `--stats`) and Prometheus' text format ([`metrics`], `--metrics`).
 //!
 //! Both are written before any work, every few seconds, and at the end, whatever it is. Each time they are
-//! written beside their name and renamed, so that whoever looks finds the last state or the one before it.
+//! written beside their name and renamed, so that readers find the last state or the one before it.
 
 mod metrics;
 mod stats;
@@ -50,7 +50,7 @@ pub struct Numbers {
     stop: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
-/// What is known so far.
+/// The state of the run so far.
 #[derive(Default)]
 struct NumbersState {
     meter: Meter,
@@ -91,7 +91,7 @@ impl NumbersState {
 }
 
 impl Numbers {
-    /// Writes the files for the first time and goes on doing so; `None` where nobody asked for any.
+    /// Writes the files for the first time and starts to update them; `None` if no file is requested.
     pub fn begin(
         args: &NumberArgs,
         options: &EmbedOptions,
@@ -158,7 +158,7 @@ impl Numbers {
                 Ok(code) => *code,
                 Err(failure) => failure.exit_code(),
             },
-            // A closed pipe is nobody's mistake.
+            // A closed pipe is not an error.
             error: (result.as_ref().err())
                 .filter(|failure| failure.exit_code().is_worth_a_message())
                 .map(ToString::to_string),

@@ -234,7 +234,7 @@ fn provider(status: &ProviderStatus, table: &mut TextTable) {
     );
 }
 
-/// What runs it, on what.
+/// The engine and the device of a provider.
 fn works(status: &ProviderStatus) -> String {
     let version = status.version.as_deref().unwrap_or("of unknown version");
     let engine = match status.provider {

@@ -48,14 +48,14 @@ impl Display {
     }
 }
 
-/// What the command does beside showing it.
+/// Actions of the command besides showing progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Hooks {
     /// Once the model is open; is given [`Hooks::output`].
     pub started: fn(&Printer, &EngineInfo, &'static str),
-    /// Once the output stands under its name.
+    /// Called when the output is published.
     pub published: fn(&Printer),
-    /// What becomes of the output if the run is taken down, as a sentence.
+    /// The state of the output after a crash, as a sentence.
     pub output: &'static str,
 }
 
@@ -120,7 +120,7 @@ impl Live {
         }
     }
 
-    /// How far a run was that was stopped, and what is left of it.
+    /// The message of an interrupted run: its progress, and the state of the output.
     pub fn interrupted(&self, destination: &Destination) -> String {
         let reading = locked(&self.state).read();
         let place = reading
@@ -278,7 +278,7 @@ fn fallback(info: &EngineInfo) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("{} is used, {}", info.provider, reasons.join("; ")))
 }
 
-/// What matters most comes first: a narrow terminal shows the beginning.
+/// The most important part comes first: a narrow terminal shows only the beginning.
 fn text(reading: &MeterReading) -> String {
     let mut text = String::new();
     if let Some(left) = reading.left {

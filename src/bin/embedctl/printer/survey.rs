@@ -1,4 +1,4 @@
-//! What `embed --dry-run` has found out.
+//! The report of `embed --dry-run`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which configurations a command line asks for, and what tuning may choose between.
+//! The configurations of a command line, and the choices of tuning.
 
 use embedctl::bench::{Configuration, TuneOptions};
 use embedctl::engine::{self, EngineOptions, ProviderChoice, ProviderOption};
@@ -9,7 +9,7 @@ use super::super::{embed, idle_option};
 use crate::args::{BenchArgs, Devices, MessageArgs};
 use crate::failure::CommandFailure;
 
-/// What tuning may choose between, and under which model its profile will be found.
+/// The choices of tuning, and the model of its profile.
 pub(super) fn tune_options(
     args: &BenchArgs,
     configurations: &[Configuration],
@@ -95,7 +95,7 @@ pub(super) fn listed(
         && precisions.is_empty()
         && native
     {
-        // Whoever says how far vectors may be off lets the precision be chosen.
+        // With --min-cosine, tuning also chooses the precision.
         let reduced = [Precision::Fp32, Precision::Int16, Precision::Int8];
         precisions.extend(reduced.map(|precision| precision.name().to_owned()));
     }
@@ -121,7 +121,7 @@ pub(super) fn listed(
     });
     let mut all = each_option(&all, args)?;
     if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
-        // What is chosen must be better than what embed would take by itself.
+        // The choice must be faster than the defaults of embed.
         all.insert(0, by_itself);
     }
     each(&mut all, &args.limits.threads, |one, value| {

@@ -35,12 +35,12 @@ pub fn worker() -> ExitCode {
     let probe = super::probe_command();
     match bench::serve(BufReader::new(io::stdin()), io::stdout(), probe.as_ref()) {
         Ok(()) => ExitCode::Done,
-        // Nobody is left to tell.
+        // The failure cannot be reported.
         Err(_) => ExitCode::Failed,
     }
 }
 
-/// Measures what was asked for and shows it.
+/// Runs the measurements and prints the report.
 pub fn run(
     args: &BenchArgs,
     messages: &MessageArgs,
@@ -87,7 +87,7 @@ pub fn run(
     outcome(&report)
 }
 
-/// What the report means for whoever waits for the exit code.
+/// The exit code of a report.
 fn outcome(report: &BenchReport) -> Result<ExitCode, CommandFailure> {
     if let Some(comparison) = report.comparison.as_ref().filter(|one| one.has_regressed()) {
         return Err(anyhow!(regressions(comparison)).into());
@@ -233,7 +233,7 @@ fn baseline(path: &Path) -> Result<BenchReport, CommandFailure> {
 struct Picture<'a>(&'a Path);
 
 impl<'a> Picture<'a> {
-    /// Refuses what could not be written after all the measuring.
+    /// Refuses a path that cannot be written, before anything is measured.
     fn of(path: &'a Path) -> Result<Self, CommandFailure> {
         if !path
             .extension()

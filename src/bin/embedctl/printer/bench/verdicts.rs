@@ -1,4 +1,4 @@
-//! What tuning tried, and how a report compares with an earlier one.
+//! The steps of tuning, and the comparison of a report with an earlier one.
 
 use std::fmt;
 
