@@ -49,7 +49,7 @@ pub struct ProviderArgs {
     pub provider: ProviderChoice,
 }
 
-/// On which devices a provider runs, with which options, out of which library.
+/// Devices, options and library of a provider.
 #[derive(Debug, Args)]
 pub struct RuntimeArgs {
     /// Device numbers of the provider, separated by commas, or all

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_name_stands_for_a_value_and_every_value_has_a_name() {
-        /// The names that a parser lists, each of which it takes.
+        /// The names that a parser lists; the parser accepts each of them.
         fn names(parser: impl TypedValueParser) -> Vec<String> {
             let command = Command::new("embedctl");
             let names = parser.possible_values().expect("names");

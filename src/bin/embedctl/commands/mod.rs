@@ -1,4 +1,5 @@
-//! One file for each subcommand: arguments become the library's options, the library runs them, the printer shows the result.
+//! One file for each subcommand: arguments become the library's options, the library runs them, the printer shows the
+//! result.
 
 mod bench;
 mod completions;

@@ -38,8 +38,8 @@ pub fn open(
     Ok(storage)
 }
 
-/// Reads the ranges by which the vectors of a plan with these options are quantized, where they are of any use: they may be
-/// all of a large output.
+/// Reads the ranges for quantizing the vectors of a plan with these options, unless the type needs none: the file
+/// may be a large output.
 pub fn calibration(
     path: &Path,
     options: &EmbedOptions,

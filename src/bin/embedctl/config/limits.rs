@@ -1,8 +1,9 @@
 //! The options that settings files may not set.
 //!
-//! A project's file is its author's: a user who reads the project, or works in a shared folder, must not run a library or a program that the file
-//! names, send data or secrets to an address in it, or write outside of the folder. Such keys are for the user's own file, the environment and the command line. The user's own file
-//! may name them as long as nobody else can write to it.
+//! A project's file is its author's: a user who reads the project, or works in a shared folder, must not run a
+//! library or a program that the file names, send data or secrets to an address in it, or write outside of the
+//! folder. Such keys are for the user's own file, the environment and the command line. The user's own file may name
+//! them as long as nobody else can write to it.
 
 use clap::{Arg, ValueHint};
 use embedctl::runtime;

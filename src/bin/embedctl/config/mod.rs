@@ -1,11 +1,12 @@
 //! Options that stand in files: `embedctl.toml` of a project, and the user's own `config.toml`.
 //!
-//! A file's keys are the long names of options, for all commands or in a table of one. They are put among
-//! the arguments where neither the command line nor the environment says anything, so that they are checked like typed options. Nearer files override farther ones; a command's table overrides the
-//! keys for all commands.
+//! A file's keys are the long names of options, for all commands or in a table of one. They are put among the
+//! arguments where neither the command line nor the environment says anything, so that they are checked like typed
+//! options. Nearer files override farther ones; a command's table overrides the keys for all commands.
 //!
-//! A value from a file is never a word of its own for the parser: it is part of its option's word, after the first `=`, or the default of a positional argument. So no value can
-//! become another option, whatever its first characters are.
+//! A value from a file is never a word of its own for the parser: it is part of its option's word, after the first
+//! `=`, or the default of a positional argument. So no value can become another option, whatever its first characters
+//! are.
 //!
 //! A project's settings file must not run code: see [`limits`].
 
