@@ -27,35 +27,35 @@ end
 complete -c embedctl -n "__fish_embedctl_needs_command" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_needs_command" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_needs_command" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_needs_command" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_needs_command" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_needs_command" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_needs_command" -l config -d 'File with settings; no other is read' -r -F
-complete -c embedctl -n "__fish_embedctl_needs_command" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_needs_command" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_needs_command" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_needs_command" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_needs_command" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_needs_command" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_needs_command" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_needs_command" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_needs_command" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_needs_command" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Show what a model is, and what would run it here'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Show what made files of vectors, how their vectors are, and why two don\'t mix'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with those that sentence-transformers made of the same texts'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show which settings are in force, and where each comes from'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show the settings in effect and the source of each'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'File or object (s3://, gs://, az://) to write, or folder/ for parts; \'-\': standard output' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -l format -d 'Format [default: by the ending of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
-arrow\t'The same columns as Arrow\'s IPC file (Feather); a stream where OUT is no file'
-arrows\t'The same columns as Arrow\'s IPC stream'
-npy\t'A matrix, with its rows\' ids in a file beside it'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'Output file or object (s3://, gs://, az://), or folder/ for parts; \'-\': standard output' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -l format -d 'Output format [default: by the extension of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
+arrow\t'The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file'
+arrows\t'The same columns as an Arrow IPC stream'
+npy\t'A matrix, with the row ids in a file beside it'
 jsonl\t'A JSON object for each row'
 jsonl.gz\t'The same, compressed with gzip'
 jsonl.zst\t'The same, compressed with zstd'
@@ -63,42 +63,42 @@ pgcopy\t'Rows for PostgreSQL\'s COPY ... WITH (FORMAT binary), vectors in pgvect
 fbin\t'A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows\' ids beside it'
 i8bin\t'The same with int8'
 u8bin\t'The same with uint8'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dtype -d 'Type of a vector\'s components [default: f32; what -f says for i8bin and u8bin]' -r -f -a "f32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dtype -d 'Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]' -r -f -a "f32\t''
 f16\t''
 int8\t''
 uint8\t''
 binary\t''
 ubinary\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l calibration -d 'File that says which range of each component int8 and uint8 divide into 256 steps' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'Kind of list that a vector is in Parquet and Arrow [default: fixed]' -r -f -a "fixed\t'Lists of fixed size, which is what vectors are'
-list\t'Lists of variable length, for readers that know no others (Spark)'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vectors\' column [default: embedding]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d 'Records of a part, where OUT is a folder [default: as many as make 128 MiB]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l shard -d 'Do one share of the input, such as 3/8: eight runs with 1/8 to 8/8 write one folder together' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l reuse -d 'Take the vectors of texts that an earlier output holds, and embed the others' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l calibration -d 'File with the range of each component, for quantization to int8 and uint8' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'List type of the vectors in Parquet and Arrow [default: fixed]' -r -f -a "fixed\t'Fixed-size lists'
+list\t'Variable-size lists, for readers without fixed-size lists (Spark)'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vector column [default: embedding]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d 'Records per part, if OUT is a folder [default: as many as fit in 128 MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l shard -d 'Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Put the text together from several fields: \'{title}\\n{body}\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'Field or column that holds the id; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-type -d 'Type of the id column' -r -f -a "string\t'Strings; integers as their digits'
 int\t'64-bit integers'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l limit -d 'Read the first N records only; 0: all [default: all, with --dry-run 1,000]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sample -d 'Draw N records at random, in the input\'s order' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l seed -d 'What --sample draws by' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk -d 'Cut texts that are too long for the model into chunks, each a row of its own' -r -f -a "tokens\t'At starts of words: as many tokens in a chunk as fit'
-sentences\t'At starts of sentences: as many whole sentences in a chunk as fit'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-tokens -d 'Tokens of a chunk at most [default: as many as the model takes]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-overlap -d 'Tokens of a chunk that may repeat the end of the one before [default: 0]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Input fields to copy to the output: NAME or NAME:TYPE, separated by commas; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l limit -d 'Read only the first N records; 0: all [default: all; 1,000 with --dry-run]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sample -d 'Embed a random sample of N records, in input order' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l seed -d 'Seed of --sample' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk -d 'Split texts that are too long for the model into chunks, one row each' -r -f -a "tokens\t'Split between words: as many tokens per chunk as fit'
+sentences\t'Split between sentences: as many whole sentences per chunk as fit'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-tokens -d 'Most tokens per chunk [default: the model\'s limit]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-overlap -d 'Tokens that a chunk repeats from the end of the previous one [default: 0]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
 int16\t''
@@ -107,17 +107,17 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pooling -d 'How token states become a vector; several, with commas between, are concatenated' -r -f -a "cls\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l normalize -d 'Scale vectors to length 1, or don\'t, whatever the model\'s files say' -r -f -a "true\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text put before every record' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Prompt of the model\'s own, by its name (such as query)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
@@ -132,48 +132,48 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have [default: 0.999 or 0.99]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, with commas between, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-tokens -d 'Padded tokens in a batch at most [default: what suits the engine]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d 'Threads that run the model [default: one for each usable core, two for each device]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-bytes -d 'Size of a record above which it is rejected, such as 512KiB [default: 4MiB]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'What a record does that cannot be embedded' -r -f -a "fail\t'Stop the run'
-skip\t'Leave the record out, count it, and go on'
-null\t'Write a row without a vector, with the reason in the column embedding_error, count it, and go on'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'File for skipped records, JSONL: each record whole, with file, line and reason' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'File for the summary as one JSON object, written while the run lasts and at its end' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File for Prometheus\' text format, such as node_exporter\'s textfile collector reads (FILE.prom)' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two states of --stats and --metrics' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-tokens -d 'Most tokens per batch, with padding [default: depends on the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l batch-size -d 'Most records per batch [default: depends on the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l window -d 'Records read ahead and sorted by length, up to 16 MiB of text [default: 8192]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l threads -d 'Threads that run the model [default: one per usable core, two per device]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are rejected [default: 4MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l on-error -d 'How to handle a record that cannot be embedded' -r -f -a "fail\t'Stop the run'
+skip\t'Leave the record out, count it, and continue'
+null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File in Prometheus\' text format, as node_exporter\'s textfile collector reads it (FILE.prom)' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two updates of --stats and --metrics' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'File with settings; no other is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'Settings file; no other file is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Go on where an earlier run of the same command was stopped'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), say what the run would do, and write nothing'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer Arrow stream after stream, each with a schema of its own, until standard input closes'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line, which say where each record stood'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Write each chunk\'s text, too, as the column chunk_text'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` has found for this model here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail, and write nothing, if there is no record to embed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Resume an earlier run of the same command'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), describe the run, and write nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
 int16\t''
@@ -195,30 +195,30 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l local-dir -d 'Put the files into this folder, under their own names, instead of the cache' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l lock -d 'Write down the commits and hashes of what was fetched' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l locked -d 'Fetch exactly what --lock has written down, or fail' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l local-dir -d 'Write the files into this folder, under their own names, instead of the cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l lock -d 'Write a lock file with the commits and hashes of the downloaded models' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l locked -d 'Download exactly the files recorded by --lock, or fail' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l config -d 'File with settings; no other is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l all -d 'Fetch everything in the repository'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l list -d 'Show the model\'s files with weights and their sizes, and fetch nothing'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l check -d 'Verify what is here: name every damaged or missing file, and fetch it again'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l json -d 'Print one JSON object a model to standard output: paths, commit, sizes, hashes'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l all -d 'Download all files of the repository'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l list -d 'List the model\'s weight files and their sizes, and download nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l check -d 'Verify downloaded models: name every damaged or missing file, and download it again'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l json -d 'Print one JSON object per model to standard output: paths, commit, sizes, hashes'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
 int16\t''
@@ -227,28 +227,28 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l config -d 'File with settings; no other is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l config -d 'Settings file; no other file is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l json -d 'Print one JSON object instead of the table'
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'The file of rejected records that was written with FILE, to be compared with its hash' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed so many rows of FILE again and compare; exit with 1 if they differ' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'What was embedded, where FILE does not hold the texts' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'File of rejected records written with FILE, to check its hash' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed N rows of FILE again and compare; exit with 1 if they differ' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'The embedded input, if FILE does not hold the texts' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s m -l model -d 'Where the model is, if not where the provenance says' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s m -l model -d 'The model, if it is not at the place in the provenance' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -262,43 +262,43 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l config -d 'File with settings; no other is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l same -d 'Exit with 1 unless the vectors of all files mix'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l same -d 'Exit with 1 unless the vectors of all files can be mixed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l json -d 'Print one JSON object'
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'The vectors: a row for each text (.npy, or what embed writes); an address (s3://, gs://, az://, https://, hf://) too' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'The texts that they were made of, as embed reads them [default: VECTORS with .jsonl or .txt in place of its ending]' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l precision -d 'Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
 int16\t''
@@ -307,17 +307,17 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pooling -d 'How token states become a vector; several, with commas between, are concatenated' -r -f -a "cls\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l normalize -d 'Scale vectors to length 1, or don\'t, whatever the model\'s files say' -r -f -a "true\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text put before every record' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Prompt of the model\'s own, by its name (such as query)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
@@ -332,28 +332,28 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have [default: 0.999 or 0.99]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l device -d 'Device numbers of the provider, with commas between, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l config -d 'File with settings; no other is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l config -d 'Settings file; no other file is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l json -d 'Print one JSON object instead of lines'
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1, and say why, unless these providers work; with commas between' -r -f -a "native\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l require -d 'Exit with 1 and the reason unless these providers work; separated by commas' -r -f -a "native\t''
 cpu\t''
 cuda\t''
 tensorrt\t''
@@ -365,39 +365,39 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l config -d 'File with settings; no other is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l config -d 'Settings file; no other file is read' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l json -d 'Print one JSON object instead of the table'
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand devices" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l corpus -d 'Built-in texts [default: mixed]' -r -f -a "short\t''
 long\t''
 mixed\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Records of your own instead: what embed reads, addresses too; may be repeated; \'-\': standard input' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimiter -d 'Character that parts the fields of CSV, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Size of a record above which it is left out, such as 512KiB [default: 4MiB]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of every input [default: by its ending; text for standard input]' -r -f -a "text\t'A line is a record'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Your own records instead: any input of embed, also addresses; may be repeated; \'-\': standard input' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields parted by commas, with a header'
-tsv\t'Fields parted by tabs, with a header'
+csv\t'Fields separated by commas, with a header'
+tsv\t'Fields separated by tabs, with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder; may be repeated' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l model-file -d 'ONNX file inside the model, such as onnx/model_fp16.onnx; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l precision -d 'ONNX files inside the model, by their kinds, with commas between [default: fp32]' -r -f -a "fp32\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l precision -d 'Precisions of the model\'s ONNX files, separated by commas [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''
 int16\t''
@@ -406,14 +406,14 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'How token states become a vector; several, with commas between, are concatenated' -r -f -a "cls\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
 mean_sqrt_len_tokens\t''
 weightedmean\t''
 lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-length -d 'Tokens of a record at most; longer ones are cut and counted' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s p -l provider -d 'Execution providers, with commas between, or auto; each is measured' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s p -l provider -d 'Execution providers, separated by commas, or auto; each is measured' -r -f -a "auto\t''
 native\t''
 cpu\t''
 cuda\t''
@@ -426,94 +426,94 @@ webgpu\t''
 xnnpack\t''
 migraphx\t''
 rten\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l device -d 'Device numbers of the provider, with commas between, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l ort-lib -d 'ONNX Runtime library, or the folder that holds it; no other is looked at' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-tokens -d 'Padded tokens in a batch at most, with commas between; each is measured' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-size -d 'Records in a batch at most [default: what suits the engine]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l threads -d 'Threads that run the model, with commas between; each number is measured' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l duration -d 'Seconds of sampling for each configuration at most, warm-up not counted' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l min-cosine -d 'Least cosine to fp32 that the native engine\'s int16 or int8 may have' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l samples -d 'Take exactly so many samples of each, for tests' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Draw the figures too: FILE.svg, replaced if it exists' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l baseline -d 'Compare with an earlier run: what --json printed' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-regression -d 'Loss of rows per second from which --baseline makes the run fail' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l storage-option -d 'Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-tokens -d 'Most tokens per batch, with padding; several, separated by commas, are all measured' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l batch-size -d 'Most records per batch [default: depends on the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l window -d 'Records read ahead and sorted by length, up to 16 MiB of text [default: 8192]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l threads -d 'Threads that run the model; several numbers, separated by commas, are all measured' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l duration -d 'Most seconds of sampling per configuration, without warm-up' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l samples -d 'Take exactly this number of samples of each configuration, for tests' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l plot -d 'Also plot the results: FILE.svg, replaced if it exists' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l baseline -d 'Compare with the --json output of an earlier run' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-regression -d 'Loss of rows per second at which the comparison with --baseline fails' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l config -d 'File with settings; no other is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l tune -d 'Find the best batch tokens, threads and window, and save them for embed to use'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l tune -d 'Find the best batch tokens, threads and window, and save them for embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l json -d 'Print one JSON object instead of tables'
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l config -d 'File with settings; no other is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l all -d 'Show defaults too'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l all -d 'Show default values, too'
 complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l json -d 'Print one JSON object'
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand config" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand config" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l dir -d 'Write the scripts for all shells into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l config -d 'File with settings; no other is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l dir -d 'Write all pages into this folder instead' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l log-format -d 'Form of everything on standard error; json prints one object a line' -r -f -a "text\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
 json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l color -d 'Colour messages; \'auto\' heeds NO_COLOR' -r -f -a "auto\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l cache-dir -d 'Folder of the Hub\'s cache, where models are kept' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l config -d 'File with settings; no other is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s q -l quiet -d 'Say nothing but errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -d 'Say more: load time, libraries that were passed over and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no file with settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "download" -d 'Fetch and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "info" -d 'Show what a model is, and what would run it here'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Show what made files of vectors, how their vectors are, and why two don\'t mix'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with those that sentence-transformers made of the same texts'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show what hardware and runtimes are here, which providers work, and what the others lack'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure how fast a model is here, what limits it, and which settings are best'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "config" -d 'Show which settings are in force, and where each comes from'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "config" -d 'Show the settings in effect and the source of each'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

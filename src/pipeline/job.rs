@@ -74,7 +74,7 @@ impl JobSink {
         }
         let Some(begun) = job.begin(options.input.window_rows)? else {
             return Err(Error::usage(format!(
-                "{}: the output is complete; there is nothing to go on with",
+                "{}: the output is complete; there is nothing to resume",
                 job.shown()
             ))
             .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
@@ -259,7 +259,7 @@ impl RowSink for JobSink {
         let state = begun.state();
         let resumed = (!state.parts.is_empty()).then(|| {
             format!(
-                "went on behind {} of earlier runs, which are not counted here",
+                "resumed after {} of earlier runs (counts are for this run)",
                 state.counted()
             )
         });

@@ -262,8 +262,10 @@ impl Run {
         let mut notes = engine::notes(&made.model, weights);
         notes.extend(before.notes);
         if !all {
-            notes
-                .push("this shard is complete; the output is, when all others are, too".to_owned());
+            notes.push(
+                "this shard is complete; the output is complete when all other shards are"
+                    .to_owned(),
+            );
         }
         if made.info.equal_lengths {
             notes.push(engine::padding::NOTE.into());

@@ -63,10 +63,10 @@ fn options_that_cannot_be_meant() {
         ("--corpus short --input texts.txt", "cannot be used with"),
         ("--text-field body", "--input"),
         ("--provider cpu,npu", "unknown provider 'npu'"),
-        ("--batch-tokens 256,256", "would be measured twice"),
+        ("--batch-tokens 256,256", "is listed twice"),
         (
             "--tune --batch-tokens 256,512",
-            "--tune looks for the best settings of one",
+            "--tune finds the best settings of one",
         ),
         ("--tune -m one -m two", "best settings of one model"),
         ("--tune --precision int8,q4", "list fp32 too"),
@@ -75,7 +75,7 @@ fn options_that_cannot_be_meant() {
             "cuda is not among those of --provider",
         ),
         ("--provider-option cuda.speed=11", "has no option 'speed'"),
-        ("--device 1", "the processor is device 0"),
+        ("--device 1", "have only device 0, the processor"),
         ("--duration 0", "a number of seconds"),
         (
             "--baseline b.json --max-regression 100%",
@@ -269,7 +269,10 @@ fn where_nothing_can_be_measured_the_run_fails() {
         "--input texts.txt --provider cpu --ort-lib nothing.so",
     );
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("nothing could be measured: "), "{run}");
+    assert!(
+        run.stderr.contains("no configuration could be measured: "),
+        "{run}"
+    );
 }
 
 #[test]
@@ -371,8 +374,7 @@ fn a_baseline_decides_the_exit_code() {
     );
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stdout.contains("SLOWER"), "{run}");
-    let words =
-        "by more than the 5.0 % that --max-regression allows: rten is 100.0 % slower (between";
+    let words = "by more than 5.0 % (--max-regression): rten is 100.0 % slower (between";
     assert!(run.stderr.contains(words), "{run}");
 
     let run = bench(&sandbox, &format!("{line} --baseline fast.json --json"));
@@ -391,7 +393,7 @@ fn a_baseline_that_says_nothing_is_refused() {
     for (line, words) in [
         (
             "--input texts.txt --baseline other.json",
-            "is no report of bench",
+            "is not a report of bench",
         ),
         (
             "--corpus short --baseline baseline.json",
@@ -602,7 +604,7 @@ fn a_profile_chooses_the_precision_unless_one_is_named() {
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
         run.stderr
-            .contains("wants the model in int8, and is not used"),
+            .contains("needs the model in int8 and is not used"),
         "{run}"
     );
 }
@@ -646,7 +648,7 @@ fn a_profile_of_another_engine_is_used_with_a_note() {
     with_profile(&sandbox, &json!({"window": 2}), "cuda");
     let run = sandbox.embed("texts.txt -o out.npy --force");
     assert_eq!(run.code, Some(0), "{run}");
-    let note = "the tuned profile was made with cuda, and rten ran the model";
+    let note = "the tuned profile is for cuda, but rten ran the model";
     assert!(run.stderr.contains(note), "{run}");
 }
 

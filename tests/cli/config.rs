@@ -203,9 +203,9 @@ fn what_is_wrong_is_told_with_its_line() {
         ),
         (
             "batch-size = 1\nbatch_size = 2\n",
-            "embedctl.toml:2: batch-size stands on line 1 already",
+            "embedctl.toml:2: batch-size is already set on line 1",
         ),
-        ("[embed\n", "embedctl.toml:1: this is no TOML"),
+        ("[embed\n", "embedctl.toml:1: this is not TOML"),
         ("config = 'other.toml'\n", "no command has an option config"),
     ] {
         let sandbox = sandbox(file, "");
@@ -258,7 +258,7 @@ fn files_that_others_may_write_to_are_not_trusted() {
     let run = run(&sandbox, "config embed --json");
     assert!(
         run.stderr
-            .contains("embedctl.toml is passed over: others than you"),
+            .contains("embedctl.toml is ignored: others than you"),
         "{run}"
     );
     assert_eq!(setting(&json(&run), "batch-size").1, "default");
@@ -267,8 +267,9 @@ fn files_that_others_may_write_to_are_not_trusted() {
     let run = self::run(&sandbox, "config embed --json");
     assert_eq!(run.code, Some(2), "{run}");
     assert!(
-        run.stderr
-            .contains("ort-lib leads to code or secrets, and others could have written it"),
+        run.stderr.contains(
+            "ort-lib can run code or disclose secrets, and other users can change the file"
+        ),
         "{run}"
     );
 }
@@ -279,7 +280,7 @@ fn a_failure_names_the_files_that_options_came_from() {
     sandbox.write("project/sub/a.txt", "one\n");
     let run = run(&sandbox, "embed a.txt -o out.npy --offline");
     assert_eq!(run.code, Some(1), "{run}");
-    let hint = "hint: options also come from [FOLDER]/project/embedctl.toml: `embedctl config` shows them\n";
+    let hint = "hint: settings files also set options ([FOLDER]/project/embedctl.toml): `embedctl config` shows them\n";
     assert!(run.stderr.ends_with(hint), "{run}");
 }
 

@@ -151,7 +151,7 @@ fn a_library_that_is_not_there_is_a_failure() {
     ] {
         let run = sandbox.run(line);
         assert_eq!(run.code, Some(1), "{run}");
-        let error = "error: --ort-lib: there is no ONNX Runtime library in ";
+        let error = "error: --ort-lib: no ONNX Runtime library in ";
         assert!(run.stderr.contains(error), "{run}");
         assert!(
             !run.stdout.is_empty(),

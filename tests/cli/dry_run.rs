@@ -134,7 +134,7 @@ fn people_get_a_table_and_bad_records_are_told() {
     let run = sandbox.embed("a.jsonl -o out.npy --dry-run");
     assert_eq!(run.code, Some(3), "{run}");
     for words in [
-        "Counted in all of the input\n",
+        "Counted in the whole input\n",
         "records      2 = 1 to embed + 1 to be rejected\n",
         "columns      id: Utf8\n",
         "rejects      a.jsonl:2:",
@@ -158,7 +158,11 @@ fn a_pipe_is_counted_and_not_estimated_and_what_cannot_begin_is_refused() {
         run.stdout.contains("Counted in the first 1,000 records"),
         "{run}"
     );
-    assert!(run.stdout.contains("cannot be told beforehand"), "{run}");
+    assert!(
+        run.stdout
+            .contains("No estimate: the size of the input is unknown"),
+        "{run}"
+    );
     sandbox.write("out.npy", "");
     let run = sandbox.embed("a.txt -o out.npy --dry-run");
     assert_eq!(run.code, Some(2), "{run}");
@@ -222,7 +226,7 @@ fn chunks_are_counted_beside_records() {
         "{run}"
     );
     assert!(run.stdout.contains("chunks"), "{run}");
-    assert!(run.stdout.contains("a record"), "{run}");
+    assert!(run.stdout.contains("per record"), "{run}");
 }
 
 #[test]
@@ -260,7 +264,7 @@ fn what_an_earlier_output_holds_is_not_counted_as_work() {
     let run = sandbox.embed(&format!("{line} --dry-run --force"));
     assert!(
         run.stdout
-            .contains("3 rows whose vectors the earlier output has"),
+            .contains("3 rows with a vector in the earlier output"),
         "{run}"
     );
     // What the run would refuse.

@@ -136,7 +136,7 @@ fn a_variable_that_leads_nowhere_is_named() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
         run.stderr
-            .ends_with("hint: the environment says EMBEDCTL_MODEL=./model\n"),
+            .ends_with("hint: the environment sets EMBEDCTL_MODEL=./model\n"),
         "{run}"
     );
     let run = sandbox.embed("texts.txt -o out.npy --model ./model");
@@ -428,7 +428,7 @@ fn repeated_texts_are_told_and_are_no_speed() {
     let run = sandbox.embed("texts.txt -o out.npy");
     assert!(
         run.stderr
-            .contains("tokens/s, 499 rows not counted that repeat a text"),
+            .contains("tokens/s, 499 duplicate texts computed once"),
         "{run}"
     );
     let output = sandbox.embed_command("texts.txt -o out.npy --force --log-format json");

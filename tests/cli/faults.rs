@@ -98,7 +98,7 @@ fn stops_on(signal: i32) {
     running.signal(signal);
     let (status, stderr) = running.wait();
     assert_eq!(status.code(), Some(130), "{stderr}");
-    let last = "error: interrupted with 0 rows embedded; nothing is left of it, and there is no out.parquet\n";
+    let last = "error: interrupted (0 rows); nothing was written. To keep partial work, use `-o FOLDER/` or --resume\n";
     assert!(stderr.ends_with(last), "{stderr}");
     assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
 }
@@ -107,8 +107,8 @@ fn stops_on(signal: i32) {
 #[test]
 fn an_interrupt_says_how_far_the_run_was() {
     for (output, left) in [
-        ("out.parquet --force", "out.parquet is as it was before"),
-        ("-", "of these 2 written"),
+        ("out.parquet --force", "out.parquet is unchanged"),
+        ("-", "rows written: 2"),
     ] {
         let sandbox = Sandbox::new();
         sandbox.write("out.parquet", "precious");
@@ -156,7 +156,7 @@ fn a_crash_after_the_output_is_explained_as_such() {
         stderr.contains("(SIGSEGV) after the output was written"),
         "{stderr}"
     );
-    assert!(!stderr.contains("No output file"), "{stderr}");
+    assert!(!stderr.contains("There is no output file"), "{stderr}");
     assert!(sandbox.path("out.npy").exists());
 }
 
@@ -484,12 +484,12 @@ fn a_named_pipe_as_output() {
 fn a_crash_is_explained() {
     for (signal, name) in [(libc::SIGSEGV, "SIGSEGV"), (libc::SIGABRT, "SIGABRT")] {
         for (format, output, left) in [
-            ("text", "out.npy", "No output file appears"),
-            ("json", "out/", "stays, and --resume goes on"),
+            ("text", "out.npy", "There is no output file"),
+            ("json", "out/", "are kept; --resume continues"),
             (
                 "text",
                 "out.npy --resume",
-                "under its name; what is finished stays beside it, and --resume goes on",
+                "finished parts are kept beside it, and --resume continues",
             ),
         ] {
             let sandbox = Sandbox::new();

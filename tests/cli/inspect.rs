@@ -346,7 +346,7 @@ fn why_two_files_do_not_mix() {
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
         run.stdout
-            .contains("These vectors don't mix:\n  prompt: \"\" | \"query:\"\n"),
+            .contains("These vectors cannot be mixed:\n  prompt: \"\" | \"query:\"\n"),
         "{run}"
     );
     let (code, found) = inspect(&sandbox, "a.parquet c.jsonl --same");
@@ -456,7 +456,11 @@ fn kept_lists_are_no_vectors() {
     }
     let run = sandbox.embed("in.jsonl -o three.npy --reuse out.jsonl");
     assert_eq!(run.code, Some(0), "{run}");
-    assert!(run.stderr.contains("2 rows not counted"), "{run}");
+    assert!(
+        run.stderr
+            .contains("2 vectors copied from an earlier output"),
+        "{run}"
+    );
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_folder_holds_parts() {
     let run = sandbox.embed("in.jsonl --on-error skip -o out/ --part-rows 3 --keep year");
     code(&run, 3);
     assert!(run.stderr.contains("wrote out/"), "{run}");
-    assert!(run.stderr.contains("mend a copy of the lists"), "{run}");
+    assert!(run.stderr.contains("correct a copy of the lists"), "{run}");
     assert_eq!(
         files(&sandbox.path("out")),
         [
@@ -149,7 +149,7 @@ fn a_failed_run_is_gone_on_with() {
         let failed = sandbox.embed(&folder);
         let said = &code(&failed, 1).stderr;
         assert!(
-            said.contains("5 rows in 1 part are safe; go on with: "),
+            said.contains("5 rows in 1 part are safe; resume with: "),
             "{failed}"
         );
         let refused = sandbox.embed(&folder);
@@ -159,7 +159,7 @@ fn a_failed_run_is_gone_on_with() {
         assert!(
             code(&done, 3)
                 .stderr
-                .contains("went on behind 5 rows in 1 part"),
+                .contains("resumed after 5 rows in 1 part"),
             "{done}"
         );
 
@@ -206,14 +206,14 @@ fn the_command_that_goes_on_can_be_pasted() {
     assert_eq!(failed.status.code(), Some(1));
     let said = String::from_utf8(failed.stderr).unwrap();
     let (_, told) = said
-        .split_once("5 rows in 1 part are safe; go on with: ")
+        .split_once("5 rows in 1 part are safe; resume with: ")
         .unwrap();
     sandbox.write(input, records.replace("no JSON", r#"{"text": "text 6"}"#));
     let mut shell = Command::new("sh");
     shell.args(["-c", told]).current_dir(sandbox.path("."));
     let done = sandbox.finish(shell.env("EMBEDCTL_NO_CONFIG", "1"));
     assert!(
-        code(&done, 0).stderr.contains("went on behind 5 rows"),
+        code(&done, 0).stderr.contains("resumed after 5 rows"),
         "{done}"
     );
     assert!(sandbox.path(output).join("_SUCCESS").exists());
@@ -244,7 +244,7 @@ fn a_run_that_goes_on_reads_no_more_records_than_the_first_was_to_read() {
                 let _ = fs::remove_file(sandbox.path("out").join(gone));
             }
             let done = sandbox.embed(&format!("{line} -o out/ --resume"));
-            assert!(code(&done, 0).stderr.contains("went on behind"), "{done}");
+            assert!(code(&done, 0).stderr.contains("resumed after"), "{done}");
             assert!(joined(&sandbox, "out") == whole, "{more}: {done}");
         }
         // And read again, where it has changed since.
@@ -291,12 +291,12 @@ fn a_pattern_of_all_kinds_of_files_is_gone_on_with() {
             write(bad);
             let failed = sandbox.embed(&line);
             let said = &code(&failed, 1).stderr;
-            assert!(said.contains("are safe; go on with"), "{failed}");
+            assert!(said.contains("are safe; resume with"), "{failed}");
         }
         write([""; 3]);
         let done = sandbox.embed(&line);
         let said = &code(&done, 0).stderr;
-        assert!(said.contains("went on behind 7 rows in 3 parts"), "{done}");
+        assert!(said.contains("resumed after 7 rows in 3 parts"), "{done}");
         let read = match output {
             "out/" => joined(&sandbox, "out"),
             file => fs::read_to_string(sandbox.path(file)).unwrap(),
@@ -343,7 +343,7 @@ fn a_jobs_code_tells_of_records_that_earlier_runs_rejected() {
         code(&sandbox.embed(&line), 1);
         sandbox.write("b.jsonl.gz", &whole);
         let done = sandbox.embed(&line);
-        assert!(done.stderr.contains("went on behind 2 rows"), "{done}");
+        assert!(done.stderr.contains("resumed after 2 rows"), "{done}");
         code(&done, 3);
     }
 }
@@ -505,7 +505,7 @@ fn an_interrupt_keeps_what_is_embedded() {
     drop(stdin);
     assert_eq!(status.code(), Some(130), "{said}");
     assert!(
-        said.contains("in 1 part are safe; go on with the same standard input and: "),
+        said.contains("in 1 part are safe; resume with the same standard input and: "),
         "{said}"
     );
     assert!(said.contains("embedctl embed --resume"), "{said}");

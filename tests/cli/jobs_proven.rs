@@ -153,7 +153,7 @@ fn parts_of_an_older_version_are_read_and_told() {
     assert!(code(&run, 0).stderr.contains(said), "{run}");
     let run = sandbox.run("inspect out/");
     assert!(
-        code(&run, 0).stdout.contains("an older version wrote"),
+        code(&run, 0).stdout.contains("written by an older version"),
         "{run}"
     );
 }

@@ -84,7 +84,8 @@ fn what_an_earlier_output_holds_is_not_embedded_again() {
         let run = sandbox.embed(&format!("{line} --stats stats.json"));
         assert_eq!(reused(&run, &sandbox), 40, "{old} {run}");
         assert!(
-            run.stderr.contains("40 rows not counted whose vectors"),
+            run.stderr
+                .contains("40 vectors copied from an earlier output"),
             "{run}"
         );
         let made = json(&sandbox.path("new-out.jsonl.json"));

@@ -36,7 +36,7 @@ fn shards_agree_without_speaking() {
     for number in [3, 1, 4] {
         let run = sandbox.embed(&shard(number));
         assert!(
-            code(&run, 0).stderr.contains("when all others are"),
+            code(&run, 0).stderr.contains("when all other shards are"),
             "{run}"
         );
         assert!(!sandbox.path("out/_SUCCESS").exists());
@@ -73,7 +73,7 @@ fn shards_agree_without_speaking() {
     sandbox.write("c.txt", "");
     let last = sandbox.embed(&shard(2));
     assert!(
-        !code(&last, 0).stderr.contains("when all others are"),
+        !code(&last, 0).stderr.contains("when all other shards are"),
         "{last}"
     );
     let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));

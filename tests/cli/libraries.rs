@@ -159,14 +159,14 @@ fn a_list_says_unasked_that_it_fell_back() {
         let [note] = notes[..] else {
             panic!("{told}");
         };
-        assert!(note.contains("cpu does the work, not cuda: "), "{told}");
+        assert!(note.contains("cpu is used, not cuda: "), "{told}");
         assert!(
             note.contains("no library here has the provider cuda"),
             "{told}"
         );
         fits_the_machine(&told);
         let silent = run(&sandbox, "--ort-lib ort -p cpu,cuda --force");
-        assert!(!silent.stderr.contains("does the work"), "{silent}");
+        assert!(!silent.stderr.contains("is used, not"), "{silent}");
         let quiet = run(&sandbox, "--ort-lib ort -p cuda,cpu --force -q");
         assert_eq!(quiet.stderr, "", "{quiet}");
     }
@@ -229,7 +229,7 @@ fn auto_goes_on_behind_a_library_that_crashes() {
     let run = sandbox.finish(&mut command);
     assert_eq!(run.code, Some(0), "{run}");
     let passed_over = format!(
-        "passed over {} (in $VIRTUAL_ENV): it crashed (SIGABRT)",
+        "skipped {} (in $VIRTUAL_ENV): it crashed (SIGABRT)",
         bad.display()
     );
     let passed_over = passed_over.replace(&sandbox.path("").display().to_string(), "[FOLDER]/");

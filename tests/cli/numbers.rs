@@ -247,7 +247,7 @@ fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
             2,
             "--metrics both is the same file as --stats both",
         ),
-        ("--stats -", 2, "stands for standard output"),
+        ("--stats -", 2, "means standard output"),
         ("--stats a.txt -o parts/", 2, "the input a.txt"),
         ("--stats both --metrics both -o parts/", 2, "--stats both"),
         (
@@ -275,10 +275,10 @@ fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
             2,
             "the model folder is read",
         ),
-        ("--stats nowhere/stats.json", 1, "in a folder that is there"),
-        ("--metrics folder", 1, "is no regular file"),
+        ("--stats nowhere/stats.json", 1, "in an existing folder"),
+        ("--metrics folder", 1, "is not a regular file"),
         #[cfg(unix)]
-        ("--metrics /dev/null", 1, "is no regular file"),
+        ("--metrics /dev/null", 1, "is not a regular file"),
     ] {
         let output = if line.contains("-o ") {
             ""

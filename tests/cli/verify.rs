@@ -46,7 +46,7 @@ fn another_prompt_is_found_with_its_text() {
     );
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("is below 0.9999"), "{run}");
-    assert!(run.stdout.contains("least alike: text "), "{run}");
+    assert!(run.stdout.contains("least similar: text "), "{run}");
     // Whoever finds that good enough can say so.
     let accepted = [
         "--against",
@@ -70,7 +70,7 @@ fn what_cannot_be_compared_says_why() {
         assert!(run.stderr.contains(words), "{run}");
         assert_eq!(run.stdout, "");
     };
-    refused(&["--against", "alone.npy"], "name them with --texts");
+    refused(&["--against", "alone.npy"], "name the texts with --texts");
     refused(&["--against", "none.npy", "--texts", "two.txt"], "none.npy");
     refused(
         &["--against", "reference.npy", "--texts", "two.txt"],

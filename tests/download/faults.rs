@@ -239,7 +239,7 @@ fn spoiled_content_is_fetched_again() {
         let world = World::new();
         world.hub.spoil(content(file), Fault::WrongByte);
         let (_, heard) = world.download().unwrap();
-        assert!(heard[0].contains("begins again"), "{heard:?}");
+        assert!(heard[0].contains("starts over"), "{heard:?}");
         world.assert_whole();
     }
 }
@@ -432,7 +432,7 @@ fn a_mirror_that_tells_no_hash() {
     );
     assert_eq!(world.cached().files(&world.commit), small_model());
     let run = world.done("download --check org/small --offline");
-    assert!(run.stderr.contains("nothing here says"), "{run}");
+    assert!(run.stderr.contains("no hash is known for"), "{run}");
     assert_eq!(world.embed("--model org/small --offline").code, Some(0));
 }
 

@@ -30,7 +30,7 @@ fn interrupted<T>(command: &mut Command, kind: i32, what: &str, look: impl FnMut
     let last = if command.get_args().any(|argument| argument == "--list") {
         "error: interrupted\n"
     } else {
-        "error: interrupted; what was fetched is kept, and the same command goes on from there\n"
+        "error: interrupted; downloaded data is kept, and the same command resumes the download\n"
     };
     assert!(said.ends_with(last), "{said}");
     // What cannot be called back is left after five seconds.

@@ -186,7 +186,7 @@ impl Heard {
 
 impl Transfer for Heard {
     fn restarted(&self, file: &str, reason: &str) {
-        self.hear(format!("{file} begins again: {reason}"));
+        self.hear(format!("{file} starts over: {reason}"));
     }
 
     fn retrying(&self, what: &str, reason: &str, _pause: Duration) {
@@ -203,7 +203,7 @@ fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_file = |line: &&str| {
         line.starts_with("fetched ")
-            || line.contains(" is here (")
+            || line.contains(" is present (")
             || line.ends_with("it is fetched again\n")
     };
     for run in lines.chunk_by_mut(|a, b| is_file(a) && is_file(b)) {

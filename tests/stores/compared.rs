@@ -62,7 +62,7 @@ fn vectors_and_their_texts_are_compared_where_they_are() {
     }
     let run = verify(&["--against", "s3://compared/alone/reference.npy"]);
     assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("name them with --texts"), "{run}");
+    assert!(run.stderr.contains("name the texts with --texts"), "{run}");
     let run = verify(&[
         "--against",
         "s3://compared/gone.npy",

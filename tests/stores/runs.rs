@@ -341,7 +341,7 @@ fn vectors_of_parts_on_s3_are_taken_again() {
     ] {
         let line = format!("more.txt -o more.jsonl --force --reuse s3://earlier/{old}");
         let run = world.done(&line);
-        let said = "2 rows not counted whose vectors an earlier output had";
+        let said = "2 vectors copied from an earlier output (not in the rate)";
         assert!(run.stderr.contains(said), "{old}: {}", run.stderr);
     }
     for (old, code, said) in [
@@ -492,7 +492,9 @@ fn shards_fill_one_folder_of_every_store() {
             let run = world.done(&format!("{line} --shard {shard}/3"));
             let (names, uploads) = store.contents("shards");
             let is_last = shard == 2;
-            let said = run.stderr.contains("the output is, when all others are");
+            let said = run
+                .stderr
+                .contains("the output is complete when all other shards are");
             assert_eq!(said, !is_last, "{run}");
             let success = names.contains(&"out/_SUCCESS".to_owned());
             assert_eq!((success, uploads), (is_last, 0), "{names:?}");
@@ -548,14 +550,14 @@ fn inputs_are_gone_on_with(store: &Server, scheme: &str) {
         assert_eq!(failed.code, Some(1), "{}", failed.stderr);
         let safe = failed
             .stderr
-            .contains("8 rows in 1 part are safe; go on with");
+            .contains("8 rows in 1 part are safe; resume with");
         assert!(safe, "{}", failed.stderr);
     }
     for output in &outputs {
         let done = world.run(&format!("{line} -o {output} --resume --on-error skip"));
         assert_eq!(done.code, Some(3), "{}", done.stderr);
         assert!(
-            done.stderr.contains("went on behind 8 rows"),
+            done.stderr.contains("resumed after 8 rows"),
             "{}",
             done.stderr
         );

@@ -68,7 +68,7 @@ fn interrupted(world: &World<'_>, scheme: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(
-        said.contains("is safe; go on with the same standard input and: ")
+        said.contains("parts are safe; resume with the same standard input and: ")
             && said.contains("embedctl embed --resume"),
         "{said}"
     );
@@ -89,7 +89,7 @@ fn an_interrupt_publishes_the_part_in_hand() {
         let mut command = world.command(&line);
         let done = (world.sandbox).run_with_input(&mut command, b"one\ntwo\nthree\n");
         assert_eq!(done.code, Some(0), "{}", done.stderr);
-        assert!(done.stderr.contains("went on behind"), "{}", done.stderr);
+        assert!(done.stderr.contains("resumed after"), "{}", done.stderr);
     }
 }
 

@@ -50,7 +50,7 @@ pub struct ListedFile {
 /// Asks the Hub (or, offline, the cache) which files with weights a model has.
 ///
 /// # Errors
-/// If the model cannot be asked for, or has none.
+/// If the model cannot be listed, or has none.
 pub fn list(
     settings: &HubSettings,
     model: &ModelId,

@@ -133,7 +133,7 @@ pub fn unreachable(
         format!(" through the proxy that {variable} names")
     });
     let fatal = |words: String, remedy: &str| {
-        let reason = format!("cannot be asked for: {words}");
+        let reason = format!("cannot be downloaded: {words}");
         RequestFault::Final(Error::new(ErrorKind::Unreachable, model, reason).with_remedy(remedy))
     };
     let untrusted = |cause| {
@@ -178,7 +178,7 @@ pub fn unreachable(
                 "the connection to {host}{through} was cut ({cause})"
             )),
             None => fatal(
-                format!("{host}{through} cannot be reached ({cause})"),
+                format!("{host}{through} is unreachable ({cause})"),
                 &connection,
             ),
         },

@@ -82,7 +82,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
     match code {
         "NoSuchBucket" | "ContainerNotFound" => answer(
             &format!("there is no {} {bucket}", container(scheme)),
-            "check its name and the account; the program makes none",
+            "check its name and the account; embedctl does not create buckets or containers",
         ),
         "ExpiredToken"
         | "ExpiredTokenException"

@@ -1,19 +1,19 @@
-//! Last words of a run that a native library takes down with it: where it happened, and what helps.
+//! The message of a run that crashes in a native library: the place of the crash, and a remedy.
 //!
-//! Nothing is saved here and nothing goes on: the process ends by the signal, as it would have without.
+//! Nothing is saved or continued here: the process still ends by the signal.
 
 use embedctl::engine::EngineInfo;
 use embedctl::job::Job;
 
 use crate::printer::{Hooks, Printer, engine_label};
 
-/// Gets ready to explain a crash while the model is being opened, and as the run goes on: a job, or one that is none.
+/// Prepares the message of a crash while the model is opened and during the run, which may be a job.
 pub fn explain(printer: &Printer, job: Option<&Job>) -> Hooks {
     let output = match job.map(Job::is_single) {
-        None => "No output file appears under its name. ",
-        Some(false) => "What was published of the output stays, and --resume goes on behind it. ",
+        None => "The output file was not written. ",
+        Some(false) => "Published parts of the output are kept; --resume continues after them. ",
         Some(true) => {
-            "No output file appears under its name; what is finished stays beside it, and --resume goes on behind it. "
+            "The output file was not written; finished parts are kept beside it, and --resume continues after them. "
         }
     };
     watch(printer, "while the model was being opened", output);
@@ -37,13 +37,13 @@ fn explain_published(printer: &Printer) {
 fn watch(printer: &Printer, place: &str, output: &str) {
     let crashed = |signal: &str| {
         printer.crash_line(&format!(
-            "the process crashed ({signal}) {place}. {output}As a rule the fault lies in a native library: \
-             another version of it may help, or another provider (--provider cpu, --provider rten)"
+            "the process crashed ({signal}) {place}. {output}The cause is usually a native library: try another version of it, or another \
+             provider (--provider cpu, --provider rten)"
         ))
     };
     let without_memory = printer.crash_line(&format!(
-        "memory ran out {place}. {output}Fewer at a time need less: lower --window, --batch-tokens, --threads or \
-         --max-record-bytes, or raise the limit (ulimit -v, a container's)"
+        "memory ran out {place}. {output}To use less memory, lower --window, --batch-tokens, --threads or \
+         --max-record-bytes; or raise the limit (ulimit -v, the container's limit)"
     ));
     platform::say(crashed, without_memory);
 }
@@ -66,8 +66,7 @@ mod platform {
         (libc::SIGABRT, "SIGABRT"),
     ];
 
-    /// What to say. What it once pointed to is never freed: a handler may be
-    /// reading it.
+    /// The messages. Earlier messages are never freed: a handler may be reading them.
     static WORDS: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 
     struct Words {
@@ -108,8 +107,7 @@ mod platform {
             .collect()
     }
 
-    /// Writes the words and steps aside: what caused the signal happens again, and meets whoever was there
-    /// before.
+    /// Writes the message and restores the earlier handler, which gets the signal when its cause occurs again.
     extern "C" fn handle(
         signal: libc::c_int,
         info: *mut libc::siginfo_t,

@@ -1,4 +1,4 @@
-//! What the process tells its caller.
+//! The exit codes.
 
 use std::io::Write;
 
@@ -25,12 +25,12 @@ impl ExitCode {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Rejected => 3,
-            // What a shell reports for a program that SIGINT killed: 128 + 2.
+            // A shell reports this code for a program killed by SIGINT: 128 + 2.
             Self::Interrupted => 130,
         }
     }
 
-    /// Whether an error that leads to this code is shown: a closed pipe is nobody's mistake.
+    /// Whether an error that leads to this code is shown: a closed pipe is not an error.
     pub fn is_worth_a_message(self) -> bool {
         self != Self::Done
     }
@@ -41,7 +41,7 @@ impl ExitCode {
         if self == Self::Interrupted {
             self.leave_at_once();
         }
-        // Whoever wrote data has flushed it and looked at the result; this catches the rest.
+        // Data was flushed and checked by its writer; this flushes the rest.
         let _ = std::io::stdout().flush();
         std::process::exit(self.number())
     }

@@ -20,7 +20,7 @@ pub struct CommandFailure {
 }
 
 impl CommandFailure {
-    /// Options that cannot be meant, and which others would do.
+    /// An error in the options, with a remedy.
     pub fn usage(cause: impl Into<Cause>) -> Self {
         Error::usage(cause).into()
     }
@@ -38,12 +38,12 @@ impl CommandFailure {
         messages
     }
 
-    /// What may help; printed after everything else.
+    /// A hint; printed after everything else.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The same, with what may help beside what was advised already.
+    /// The same, with this hint added.
     pub fn with_hint(self, hint: String) -> Self {
         let hint = match &self.hint {
             Some(first) => format!("{first}; {hint}"),
@@ -55,7 +55,7 @@ impl CommandFailure {
         }
     }
 
-    /// Names the environment `variables` that it may come from, where nothing better is advised.
+    /// Adds a hint with the environment `variables` that may be the cause, if there is no other hint.
     pub fn named_by_variables(mut self, variables: &[OsString]) -> Self {
         let concerned: &[&str] = self
             .error
@@ -83,12 +83,12 @@ impl CommandFailure {
                 format!("{name}={}", value.display())
             };
             let set: Vec<String> = set.iter().map(value).collect();
-            self.hint = Some(format!("the environment says {}", set.join(" ")));
+            self.hint = Some(format!("the environment sets {}", set.join(" ")));
         }
         self
     }
 
-    /// Names the files with settings that options came from, where nothing better is advised.
+    /// Adds a hint with the settings files of this run, if there is no other hint.
     pub fn named_by_files(mut self, files: &[PathBuf]) -> Self {
         let causes = &mut self.error.chain();
         let of_options = causes.any(|cause| {
@@ -106,7 +106,7 @@ impl CommandFailure {
                 .map(|file| file.display().to_string())
                 .collect();
             self.hint = Some(format!(
-                "options also come from {}: `embedctl config` shows them",
+                "settings files also set options ({}): `embedctl config` shows them",
                 files.join(" and ")
             ));
         }
@@ -155,7 +155,7 @@ impl From<Error> for CommandFailure {
 
 /// Advice about options of this command line, which the library does not know.
 fn hint(error: &Error) -> Option<String> {
-    let advice = "--on-error skip --rejects PATH leaves such records out and lists them in PATH";
+    let advice = "--on-error skip --rejects PATH leaves bad records out and lists them in PATH";
     (error.kind() == ErrorKind::Record).then(|| advice.to_owned())
 }
 

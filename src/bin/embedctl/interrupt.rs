@@ -11,12 +11,12 @@ use embedctl::output::RunFiles;
 
 use crate::exit::ExitCode;
 
-/// How many seconds an interrupted run may take to publish the part in hand and clean up after itself, where four are
-/// too few.
+/// Variable with the seconds that an interrupted run may take to publish its current part and clean up [default:
+/// 4].
 const LAST_SECONDS: &str = "EMBEDCTL_LAST_SECONDS";
 
-/// What it may take beyond that before it is ended. A write into a pipe that nobody reads cannot be called back, and the
-/// batches at work are lost anyway.
+/// The additional time before the process is ended. A write to a pipe without a reader cannot be cancelled, and the
+/// running batches are lost anyway.
 const LONGER: Duration = Duration::from_secs(1);
 
 /// Watches for signals from now on, for a run with these files; a signal cancels the token.
@@ -71,7 +71,7 @@ mod platform {
         SIGXFSZ,
     };
 
-    /// Signals that end a program which does not care, apart from those that tell of its own faults.
+    /// Signals that end a program by default, except those of its own faults.
     const ENDING: &[i32] = &[
         SIGHUP,
         SIGQUIT,

@@ -47,7 +47,7 @@ fn main() {
     if let Some(arguments) = commands::probe_arguments() {
         commands::probe(&arguments);
     }
-    // No subcommands: nobody types them, so no help, completion or manual should show them.
+    // Not subcommands: they are internal, so help, completions and manual pages must not show them.
     let first = std::env::args_os().nth(1).unwrap_or_default();
     if first == commands::BENCH_WORKER {
         commands::bench_worker().leave_at_once();
@@ -69,7 +69,7 @@ fn main() {
     printer.take_over_panics();
     for (path, doubt) in &config.passed_over {
         printer.warning(format!(
-            "{} is passed over: {doubt}; --config {} takes it all the same",
+            "{} is ignored: {doubt}; use --config {} to read it anyway",
             path.display(),
             path.display()
         ));
@@ -77,7 +77,7 @@ fn main() {
     finish(&args, &config, &printer).leave()
 }
 
-/// What was typed, with what files say where nothing was. Secrets of files are added to `secrets`.
+/// Parses the command line, completed with the settings of files. Secrets in files are added to `secrets`.
 fn parse(typed: Vec<OsString>, secrets: &mut Secrets) -> Result<(Args, Config), clap::Error> {
     let config = Config::read(&typed)?;
     secrets::add_files(secrets, &config);
@@ -89,7 +89,7 @@ fn parse(typed: Vec<OsString>, secrets: &mut Secrets) -> Result<(Args, Config), 
     Ok((args, config))
 }
 
-/// Runs the command and says what went wrong, if anything did.
+/// Runs the command and prints its failure.
 fn finish(args: &Args, config: &Config, printer: &Printer) -> ExitCode {
     match failure::catch_panic(|| commands::run(args, config, printer)) {
         Ok(code) => code,

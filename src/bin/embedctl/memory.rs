@@ -1,25 +1,26 @@
-//! Whether memory ran out: Rust ends a process that gets none in the same way as a fault does, by SIGABRT, and those who
-//! are left with it should be told which it was.
+//! Detects a lack of memory: Rust ends such a process by SIGABRT, like a fault, and the message should tell the two
+//! apart.
 //!
-//! A thread ends the process as soon as it gets none, unless it goes on with less: the engine inside does, with half a
-//! batch. So each thread remembers by itself what it last asked for in vain, until it was given something of that order.
+//! A failed allocation ends the process, unless the thread continues with less memory: the native engine retries
+//! with half a batch. So each thread remembers the size of its last failed allocation until one of similar size
+//! succeeds.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which remembers that it could not give what was asked for.
+/// The system's allocator, which remembers failed allocations.
 pub struct Remembering;
 
 #[global_allocator]
 static ALLOCATOR: Remembering = Remembering;
 
 thread_local! {
-    /// Bytes that this thread asked for in vain, if it goes on with nothing like them. Has neither to be made nor to be
-    /// dropped, so an allocator and a signal handler may look at it.
+    /// Size of this thread's last failed allocation; 0 after a later one of similar size succeeded. Needs no
+    /// initialization or drop, so an allocator and a signal handler may read it.
     static IN_VAIN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether memory that this thread asked for was not there.
+/// Whether an allocation of this thread failed.
 pub fn ran_out() -> bool {
     IN_VAIN.get() > 0
 }
@@ -28,7 +29,7 @@ fn remembered(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() {
         IN_VAIN.set(size);
     } else if size >= IN_VAIN.get() / 4 {
-        // Less than a quarter is what the last words about the failure take: a variable, a backtrace.
+        // Smaller allocations, below a quarter, may come from the failure message itself: a variable, a backtrace.
         IN_VAIN.set(0);
     }
     memory

@@ -1,4 +1,4 @@
-//! What no message may show: secrets of the environment, of the command line and of files with settings.
+//! Secrets that no message may show: of the environment, the command line and settings files.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -49,7 +49,7 @@ fn previous(arguments: &[OsString], index: usize) -> Option<Cow<'_, str>> {
     Some(arguments.get(index.checked_sub(1)?)?.to_string_lossy())
 }
 
-/// The value in a word, and what stands before it: the option, where both are in one word.
+/// The value in a word, and the option before it if both are in one word.
 fn value<'a>(previous: Option<&str>, word: &'a str) -> (&'a str, Typed<'a>) {
     let name = |word: &str| word.strip_prefix("--") == Some(STORAGE_OPTION);
     if previous.is_some_and(name) {

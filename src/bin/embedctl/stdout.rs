@@ -22,7 +22,7 @@ mod platform {
         CLOSED.load(Ordering::Relaxed)
     }
 
-    /// Runs before Rust's own start, after which nobody can tell any more.
+    /// Runs before Rust's own start, after which this can no longer be detected.
     // SAFETY: the sections named hold pointers to functions that the loader calls with the C calling
     // convention; `look` is one, and `used` keeps it.
     #[used]

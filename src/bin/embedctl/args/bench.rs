@@ -15,12 +15,12 @@ use super::engine::RuntimeArgs;
 use super::model::TokenArgs;
 use super::values::{NamedValueParser, cosine, percent, positive, precision, providers, seconds};
 
-/// Measure how fast a model is here, what limits it, and which settings are best
+/// Measure the speed of a model on this machine, its bottleneck, and the best settings
 ///
-/// Embeds the same records again and again, whole runs from file to file without the start-up, and shows
-/// rows per second, the latency of single texts, memory, and where the time goes. Lists of providers,
-/// models, precisions, token budgets and threads are measured in every combination, each in a process of
-/// its own that stays loaded until the end, samples in turn.
+/// Embeds the same records repeatedly, from file to file without the start-up, and shows rows per second, the latency
+/// of single texts, memory, and the time spent in each stage. Lists of providers, models, precisions, token budgets
+/// and threads are measured in every combination. Each combination has its own process, which stays loaded until the
+/// end; samples alternate between them.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP, override_usage = "embedctl bench [OPTIONS]")]
 pub struct BenchArgs {
@@ -50,9 +50,8 @@ pub struct BenchArgs {
 pub struct WorkloadArgs {
     /// Built-in texts [default: mixed]
     ///
-    /// Sentences put together from parts, all different, the same on every machine. Tokens of
-    /// all-MiniLM-L6-v2: short 12 to 41, mean 20; long 84 to 446, mean 190; mixed 12 to 403, mean 60,
-    /// half of them below 23.
+    /// Generated sentences, all different, the same on every machine. Tokens of all-MiniLM-L6-v2: short 12 to 41,
+    /// mean 20; long 84 to 446, mean 190; mixed 12 to 403, mean 60, half of them below 23.
     #[arg(
         long,
         value_name = "NAME",
@@ -62,17 +61,17 @@ pub struct WorkloadArgs {
     )]
     pub corpus: Option<Corpus>,
 
-    /// Records of your own instead: what embed reads, addresses too; may be repeated; '-': standard input
+    /// Your own records instead: any input of embed, also addresses; may be repeated; '-': standard input
     ///
-    /// Read as embed reads them, 65,536 records or 256 MiB at most, and kept as JSONL in the folder for
-    /// temporary files while the benchmark runs.
+    /// Read as in embed, at most 65,536 records or 256 MiB, and kept as JSONL in the folder for temporary files
+    /// during the benchmark.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub input: Vec<PathBuf>,
 
     #[command(flatten)]
     pub records: RecordArgs,
 
-    /// Size of a record above which it is left out, such as 512KiB [default: 4MiB]
+    /// Largest record size, such as 512KiB; larger records are left out [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse, requires = "input")]
     pub max_record_bytes: Option<usize>,
 }
@@ -93,11 +92,11 @@ pub struct BenchModelArgs {
     )]
     pub model: Vec<String>,
 
-    /// ONNX file inside the model, such as onnx/model_fp16.onnx; may be repeated
+    /// ONNX file of the model, such as onnx/model_fp16.onnx; may be repeated
     #[arg(long, value_name = "FILE")]
     pub model_file: Vec<String>,
 
-    /// ONNX files inside the model, by their kinds, with commas between [default: fp32]
+    /// Precisions of the model's ONNX files, separated by commas [default: fp32]
     #[arg(
         long,
         value_name = "KINDS",
@@ -115,9 +114,9 @@ pub struct BenchModelArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine")]
 pub struct BenchEngineArgs {
-    /// Execution providers, with commas between, or auto; each is measured
+    /// Execution providers, separated by commas, or auto; each is measured
     ///
-    /// One that cannot be had is a row with the reason. Names: auto, native, cpu, cuda (gpu), tensorrt
+    /// For an unavailable provider, the row shows the reason. Names: auto, native, cpu, cuda (gpu), tensorrt
     /// (trt), tensorrt-rtx, directml (dml), coreml, openvino, webgpu, xnnpack, migraphx (rocm), rten.
     #[arg(
         short,
@@ -140,14 +139,14 @@ pub struct BenchEngineArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scheduling")]
 pub struct BenchLimitArgs {
-    /// Padded tokens in a batch at most, with commas between; each is measured
+    /// Most tokens per batch, with padding; several, separated by commas, are all measured
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = positive)]
     pub batch_tokens: Vec<usize>,
 
     #[command(flatten)]
     pub batches: BatchArgs,
 
-    /// Threads that run the model, with commas between; each number is measured
+    /// Threads that run the model; several numbers, separated by commas, are all measured
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive)]
     pub threads: Vec<usize>,
 }
@@ -156,34 +155,34 @@ pub struct BenchLimitArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Measurement")]
 pub struct MeasurementArgs {
-    /// Seconds of sampling for each configuration at most, warm-up not counted
+    /// Most seconds of sampling per configuration, without warm-up
     ///
-    /// Sampling ends earlier when the 95 % interval of every median is within 2 %.
+    /// Sampling ends earlier if the 95 % interval of every median is within 2 %.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "20")]
     pub duration: f64,
 
-    /// Find the best batch tokens, threads and window, and save them for embed to use
+    /// Find the best batch tokens, threads and window, and save them for embed
     ///
-    /// Each candidate is compared with the best so far, samples in turn, and kept only if it is faster
-    /// beyond noise. The result is compared with the defaults once more before it is saved. Settings that
-    /// are given are not tuned. Where several providers, precisions or provider options are listed, the
-    /// fastest of them is found first and saved too: list only what you would have embed use.
+    /// Each candidate is compared with the best so far, with alternating samples, and kept only if it is faster
+    /// beyond noise. The result is compared with the defaults once more before it is saved. Settings on the command
+    /// line are not tuned. If several providers, precisions or provider options are listed, the fastest is found
+    /// first and saved too: list only those that embed may use.
     #[arg(long)]
     pub tune: bool,
 
-    /// Least cosine to fp32 that the native engine's int16 or int8 may have
+    /// Least cosine to fp32 for int16 and int8 of the native engine
     ///
-    /// A configuration that falls below it is not measured. With --tune and no --precision, the fastest
-    /// of fp32, int16 and int8 that keeps to it is chosen.
+    /// A configuration with a lower cosine is not measured. With --tune and no --precision, the fastest of fp32,
+    /// int16 and int8 with at least this cosine is chosen.
     #[arg(long, value_name = "COSINE", value_parser = cosine)]
     pub min_cosine: Option<f64>,
 
-    /// Take exactly so many samples of each, for tests
+    /// Take exactly this number of samples of each configuration, for tests
     #[arg(long, value_name = "N", value_parser = positive, hide = true)]
     pub samples: Option<usize>,
 }
 
-/// What becomes of the figures.
+/// Output of the results.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Result")]
 pub struct ResultArgs {
@@ -191,15 +190,15 @@ pub struct ResultArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Draw the figures too: FILE.svg, replaced if it exists
+    /// Also plot the results: FILE.svg, replaced if it exists
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
 
-    /// Compare with an earlier run: what --json printed
+    /// Compare with the --json output of an earlier run
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub baseline: Option<PathBuf>,
 
-    /// Loss of rows per second from which --baseline makes the run fail
+    /// Loss of rows per second at which the comparison with --baseline fails
     #[arg(
         long,
         value_name = "PERCENT",
@@ -220,10 +219,10 @@ fn provider(name: &str) -> Result<String, Cause> {
 
 const HELP: &str = "\
 Examples:
-  How fast is the default model here, on what embed would choose?
+  Speed of the default model on this machine, with the engine that embed would choose:
     embedctl bench
 
-  Which engine, and which precision of the native one?
+  Compare precisions of the native engine, and engines:
     embedctl bench --provider native --precision fp32,int16,int8 --plot speed.svg
     embedctl bench --provider native,cpu,rten
 
@@ -233,25 +232,25 @@ Examples:
   Find the best settings for this model here, and let embed use them:
     embedctl bench --tune -m org/name --input dump.jsonl --text-field body
 
-  The same, and let it choose the precision, as long as vectors stay that close to fp32:
+  The same, and choose the precision, with a least cosine to fp32:
     embedctl bench --tune -m org/name --min-cosine 0.999
 
-  Keep figures, and fail a build that got slower:
+  Save results, and fail a build that is slower:
     embedctl bench --corpus short --json > baseline.json
     embedctl bench --corpus short --baseline baseline.json --max-regression 5%
 
-What the figures mean:
+Results:
   rows/s      records from file to Parquet, median of all samples, start-up not counted
   ±           half of the median's 95 % interval (of the range, with fewer than 6 samples)
   GFLOP/s     the model's matrix products for real tokens, padding not counted
-  of peak     the same as a share of what this processor does in a loop of multiply-adds (float32)
+  of peak     GFLOP/s as a share of the processor's peak in a multiply-add loop (float32)
   p50 …       one text at a time, on one worker, from its characters to its vector
-  wait        workers without a batch, while reading, tokenizing or writing held them up
+  wait        share of time in which workers waited for reading, tokenizing or writing
 
-A tuned profile that embed would use has no effect on what is measured.
+A tuned profile has no effect on bench.
 
 Exit codes:
-  0    done, if anything could be measured
+  0    done: at least one configuration was measured
   1    failed, or slower than --max-regression allows
-  2    the options were wrong
+  2    wrong options
   130  interrupted";

@@ -4,19 +4,18 @@ use clap::Args;
 
 use super::COMMANDS;
 
-/// Show which settings are in force, and where each comes from
+/// Show the settings in effect and the source of each
 ///
-/// Options may stand in embedctl.toml in the working folder or above it, and in the user's own config.toml. The
-/// command line goes before the environment, then the project's file, then the user's. docs/configuration.md has
-/// the rest.
+/// Options may be set in embedctl.toml in the working folder or a parent folder, and in the user's config.toml. Order
+/// of precedence: command line, environment, project file, user file. See docs/configuration.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ConfigArgs {
-    /// The command whose settings are wanted; without it: all
+    /// Command to show the settings of [default: all commands]
     #[arg(value_name = "COMMAND", value_parser = COMMANDS)]
     pub command: Option<String>,
 
-    /// Show defaults too
+    /// Show default values, too
     #[arg(long)]
     pub all: bool,
 

@@ -6,10 +6,10 @@ use embedctl::engine::Provider;
 use super::engine::LibraryArgs;
 use super::values::NamedValueParser;
 
-/// Show what hardware and runtimes are here, which providers work, and what the others lack
+/// Show hardware, runtimes and working providers, and why the others do not work
 ///
-/// Every provider of every ONNX Runtime library that is found computes a small graph, in a process of its
-/// own; it works if the result is right. The table, or the JSON, goes to standard output.
+/// Every provider of every ONNX Runtime library that is found runs a small graph in a separate process, and works if
+/// the result is correct. The table or JSON goes to standard output.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DevicesArgs {
@@ -17,7 +17,7 @@ pub struct DevicesArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Exit with 1, and say why, unless these providers work; with commas between
+    /// Exit with 1 and the reason unless these providers work; separated by commas
     #[arg(
         long,
         value_name = "PROVIDERS",
@@ -33,10 +33,10 @@ pub struct DevicesArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  What is here:
+  Show everything:
     embedctl devices
 
-  In a script, stop early where the GPU can't be used:
+  In a script, stop early if the GPU cannot be used:
     embedctl devices --require cuda > devices.txt || exit 1
 
   The memory of each GPU, and why a provider does not work:
@@ -51,6 +51,6 @@ JSON:
 
 Exit codes:
   0    done
-  1    failed, or a provider that is required does not work
-  2    the options were wrong
+  1    failed, or a required provider does not work
+  2    wrong options
   130  interrupted";

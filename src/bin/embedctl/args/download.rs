@@ -7,12 +7,12 @@ use clap::{Args, ValueHint};
 use super::engine::ProviderArgs;
 use super::model::OnnxArgs;
 
-/// Fetch and verify models from the Hugging Face Hub
+/// Download and verify models from the Hugging Face Hub
 ///
-/// Fetches what embedding needs: the model's configuration, its tokenizer, the metadata of
-/// sentence-transformers, and the weights that embed would take here with the same --provider: safetensors
-/// of architectures that the native engine knows, else an ONNX file. Every file is verified against the Hub's
-/// hashes, also those that were here before. The cache is the one that Python's huggingface_hub uses.
+/// Downloads the files that embedding needs: the model's configuration, its tokenizer, the metadata of
+/// sentence-transformers, and the weights that embed would use with the same --provider: safetensors if the native
+/// engine supports the architecture, else an ONNX file. Every file is verified against the Hub's hashes, including
+/// files already in the cache. The cache is shared with Python's huggingface_hub.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = EXAMPLES,
@@ -29,11 +29,11 @@ pub struct DownloadArgs {
     #[command(flatten, next_help_heading = "What is fetched")]
     pub providers: ProviderArgs,
 
-    /// Fetch everything in the repository
+    /// Download all files of the repository
     #[arg(long, help_heading = "What is fetched")]
     pub all: bool,
 
-    /// Show the model's files with weights and their sizes, and fetch nothing
+    /// List the model's weight files and their sizes, and download nothing
     #[arg(
         long,
         help_heading = "What is fetched",
@@ -41,16 +41,16 @@ pub struct DownloadArgs {
     )]
     pub list: bool,
 
-    /// Put the files into this folder, under their own names, instead of the cache
+    /// Write the files into this folder, under their own names, instead of the cache
     ///
-    /// For machines without a network: bring the folder there and name it with --model.
+    /// For machines without a network: copy the folder there and name it with --model.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Where to")]
     pub local_dir: Option<PathBuf>,
 
-    /// Verify what is here: name every damaged or missing file, and fetch it again
+    /// Verify downloaded models: name every damaged or missing file, and download it again
     ///
-    /// MODEL may also be a folder that --local-dir made. With --offline nothing is fetched, and the exit
-    /// code is 1 if anything is wrong.
+    /// MODEL may also be a folder made with --local-dir. With --offline nothing is downloaded, and the exit code is 1
+    /// if a file is damaged or missing.
     #[arg(
         long,
         help_heading = "Verifying and pinning",
@@ -58,7 +58,7 @@ pub struct DownloadArgs {
     )]
     pub check: bool,
 
-    /// Write down the commits and hashes of what was fetched
+    /// Write a lock file with the commits and hashes of the downloaded models
     #[arg(
         long,
         value_name = "FILE",
@@ -67,9 +67,9 @@ pub struct DownloadArgs {
     )]
     pub lock: Option<PathBuf>,
 
-    /// Fetch exactly what --lock has written down, or fail
+    /// Download exactly the files recorded by --lock, or fail
     ///
-    /// Without MODEL: all models of the file.
+    /// Without MODEL: all models of the lock file.
     #[arg(
         long,
         value_name = "FILE",
@@ -79,7 +79,7 @@ pub struct DownloadArgs {
     )]
     pub locked: Option<PathBuf>,
 
-    /// Print one JSON object a model to standard output: paths, commit, sizes, hashes
+    /// Print one JSON object per model to standard output: paths, commit, sizes, hashes
     #[arg(long, help_heading = "Messages")]
     pub json: bool,
 }
@@ -94,9 +94,9 @@ Examples:
   embedctl download --check org/name
 
 Environment:
-  HF_HOME, HF_HUB_CACHE          where models are kept [default: ~/.cache/huggingface/hub]
+  HF_HOME, HF_HUB_CACHE          the model cache [default: ~/.cache/huggingface/hub]
   HF_ENDPOINT                    another Hub or a mirror
-  HF_TOKEN, HF_TOKEN_PATH        who asks; without them, what `hf auth login` has stored
+  HF_TOKEN, HF_TOKEN_PATH        the access token; without them, the one stored by `hf auth login`
   HF_HUB_OFFLINE                 never use the network
-  HTTPS_PROXY, NO_PROXY, …       the way out
+  HTTPS_PROXY, NO_PROXY, …       the network proxy
   SSL_CERT_FILE                  certificates to trust, instead of the system's";

@@ -28,14 +28,13 @@ use super::values::{
     override_usage = "embedctl embed [OPTIONS] --output <OUT> [INPUT]..."
 )]
 pub struct EmbedArgs {
-    /// Files, folders, patterns or addresses to read, one after another; '-' or nothing: standard input
+    /// Files, folders, patterns or addresses, read in this order; '-' or none: standard input
     ///
-    /// The ending decides the format: .txt is text, a record a line; .jsonl and .ndjson are JSON objects,
-    /// one a line; .csv and .tsv have a header; each also with .gz, .zst, .bz2 or .xz behind. .parquet is
-    /// Parquet; .arrow, .arrows, .ipc and .feather are Arrow. Any other ending needs --input-format. A
-    /// folder is all files in it and below that have such an ending, sorted.
-    /// Addresses are s3://, gs://, az:// (an object, a pattern, or with a slash at the end everything below),
-    /// https://, and hf://datasets/ORG/NAME/FILE.
+    /// The file extension decides the format: .txt is text, one record per line; .jsonl and .ndjson are JSON objects,
+    /// one per line; .csv and .tsv have a header. All of these may be compressed (.gz, .zst, .bz2, .xz). .parquet is
+    /// Parquet; .arrow, .arrows, .ipc and .feather are Arrow. Any other extension needs --input-format. A folder
+    /// stands for all files with such extensions in it and its subfolders, sorted. Addresses are s3://, gs://, az://
+    /// (an object, a pattern, or a prefix with a slash at the end), https://, and hf://datasets/ORG/NAME/FILE.
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
@@ -63,10 +62,10 @@ pub struct EmbedArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Object stores")]
 pub struct StoreArgs {
-    /// Setting for what is on object stores, such as aws_region=eu-west-1; may be repeated
+    /// Setting of the object stores, such as aws_region=eu-west-1; may be repeated
     ///
-    /// Names are those of the stores' own variables (AWS_…, AZURE_…, GOOGLE_…), in small letters or large,
-    /// which count where no option is given. For s3://, gs:// and az://.
+    /// Names are those of the stores' environment variables (AWS_…, AZURE_…, GOOGLE_…), in upper or lower case. An
+    /// option overrides the variable. For s3://, gs:// and az://.
     #[arg(long = "storage-option", value_name = "KEY=VALUE")]
     pub options: Vec<StorageOption>,
 }
@@ -75,7 +74,7 @@ pub struct StoreArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// File or object (s3://, gs://, az://) to write, or folder/ for parts; '-': standard output
+    /// Output file or object (s3://, gs://, az://), or folder/ for parts; '-': standard output
     #[arg(
         short,
         long,
@@ -85,14 +84,14 @@ pub struct OutputArgs {
     )]
     pub output: Option<PathBuf>,
 
-    /// Format [default: by the ending of OUT; jsonl for '-']
+    /// Output format [default: by the extension of OUT; jsonl for '-']
     #[arg(short = 'f', long, value_name = "FORMAT", value_parser = output_format(), visible_alias = "format")]
     pub output_format: Option<OutputFormat>,
 
-    /// Type of a vector's components [default: f32; what -f says for i8bin and u8bin]
+    /// Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]
     ///
-    /// f32, f16, int8, uint8, binary or ubinary (a bit for each component, eight to a byte), as
-    /// sentence-transformers quantizes them. int8 and uint8 need --calibration.
+    /// f32, f16, int8, uint8, binary or ubinary (one bit per component, packed into bytes), quantized as in
+    /// sentence-transformers. int8 and uint8 need --calibration.
     #[arg(
         long,
         value_name = "TYPE",
@@ -101,18 +100,18 @@ pub struct OutputArgs {
     )]
     pub dtype: Option<Dtype>,
 
-    /// File that says which range of each component int8 and uint8 divide into 256 steps
+    /// File with the range of each component, for quantization to int8 and uint8
     ///
-    /// Vectors of the same model in any format that is written here, in float32 or float16; or JSON with
-    /// the lists min and max, such as the provenance of an earlier output. An address is read, too.
+    /// Vectors of the same model in any output format, in float32 or float16; or JSON with the lists min and max,
+    /// such as the provenance of an earlier output. May be an address.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calibration: Option<PathBuf>,
 
-    /// Kind of list that a vector is in Parquet and Arrow [default: fixed]
+    /// List type of the vectors in Parquet and Arrow [default: fixed]
     #[arg(long, value_name = "KIND", value_parser = vector_type())]
     pub vector_type: Option<VectorType>,
 
-    /// Name of the vectors' column [default: embedding]
+    /// Name of the vector column [default: embedding]
     #[arg(long, value_name = "NAME", visible_alias = "embedding-column")]
     pub embedding_field: Option<String>,
 
@@ -120,39 +119,40 @@ pub struct OutputArgs {
     #[arg(long, visible_alias = "overwrite")]
     pub force: bool,
 
-    /// Records of a part, where OUT is a folder [default: as many as make 128 MiB]
+    /// Records per part, if OUT is a folder [default: as many as fit in 128 MiB]
     ///
-    /// A folder (OUT ends in / or is one) holds parts, each complete as soon as it is there; readers take the
-    /// folder for one table.
+    /// If OUT ends in / or is a folder, the output is written in parts. Each part appears when it is complete;
+    /// readers see the folder as one table.
     #[arg(long, value_name = "RECORDS", value_parser = positive)]
     pub part_rows: Option<usize>,
 
-    /// Do one share of the input, such as 3/8: eight runs with 1/8 to 8/8 write one folder together
+    /// Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together
     ///
-    /// Inputs are divided by the listing alone, so the runs need not know of each other: whole files, and large ones
-    /// of text and JSONL between two lines. The last one to end says that the output is complete.
+    /// Shares are computed from the list of inputs alone, so the runs need no communication: whole files, and large
+    /// text and JSONL files split between two lines. The last run to finish marks the output as complete.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
 
-    /// Go on where an earlier run of the same command was stopped
+    /// Resume an earlier run of the same command
     ///
-    /// For a folder, or for a file that was begun with this option: its parts lie in OUT.parts/ while it is
-    /// made. Nothing is embedded twice; another model, option or input than the earlier run's is refused. If OUT
-    /// is complete there is nothing to do.
+    /// For a folder, or for a file whose first run had this option: its parts are in OUT.parts/ until it is complete.
+    /// Finished parts are not embedded again; a different model, option or input is refused. If OUT is complete,
+    /// there is nothing to do.
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
 
-    /// Take the vectors of texts that an earlier output holds, and embed the others
+    /// Copy the vectors of texts found in an earlier output, and embed only the others
     ///
-    /// OLD is a folder of parts, or a file or object with its texts (--keep text). Model, prompt, type of numbers and
-    /// whatever else decides a vector must be the same; inputs, ids, kept fields and format need not.
+    /// OLD is a folder of parts, or a file or object that holds its texts (--keep text). The model, the prompt,
+    /// --dtype and all other settings that change vectors must be the same; inputs, ids, kept fields and format may
+    /// differ.
     #[arg(long, value_name = "OLD", value_hint = ValueHint::AnyPath)]
     pub reuse: Option<PathBuf>,
 
-    /// Read the first 1,000 records (or --limit), say what the run would do, and write nothing
+    /// Read the first 1,000 records (or --limit), describe the run, and write nothing
     ///
-    /// Names the columns, counts rows, tokens, truncated and repeated texts, and estimates the time and the size
-    /// of the output from a short measurement. It goes to standard output, with --log-format json as one object.
+    /// Lists the columns, counts rows, tokens, truncated and repeated texts, and estimates the time and the size of
+    /// the output from a short measurement. Prints to standard output, with --log-format json as one object.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -160,11 +160,11 @@ pub struct OutputArgs {
 /// How records are read.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// Format of every input [default: by its ending; text for standard input]
+    /// Format of all inputs [default: by extension; text for standard input]
     #[arg(short, long, value_name = "FORMAT", value_parser = input_format())]
     pub input_format: Option<InputFormat>,
 
-    /// Character that parts the fields of CSV, such as ';' or '|' [default: a comma; in TSV a tab]
+    /// Character that separates CSV fields, such as ';' or '|' [default: a comma; in TSV a tab]
     #[arg(long, value_name = "CHAR")]
     pub csv_delimiter: Option<Delimiter>,
 
@@ -179,7 +179,7 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// What they say of how records are read.
+    /// The input options of these arguments.
     pub fn options(&self) -> InputOptions {
         InputOptions {
             format: self.input_format,
@@ -197,10 +197,10 @@ pub struct InputArgs {
     #[command(flatten)]
     pub records: RecordArgs,
 
-    /// Put the text together from several fields: '{title}\n{body}'
+    /// Build the text from several fields: '{title}\n{body}'
     ///
-    /// '{{' and '}}' are braces, '\n', '\t' and '\\' a line break, a tab and a backslash. A field that is
-    /// null or missing stays empty; a record without any of them is a bad one.
+    /// '{{' and '}}' are braces, '\n', '\t' and '\\' a line break, a tab and a backslash. A null or missing field is
+    /// empty; a record without any of the fields is a bad record.
     #[arg(long, value_name = "TEMPLATE")]
     pub text_template: Option<Template>,
 
@@ -212,35 +212,35 @@ pub struct InputArgs {
     #[arg(long, value_name = "TYPE", default_value = "string", value_parser = id_type())]
     pub id_type: IdType,
 
-    /// Answer Arrow stream after stream, each with a schema of its own, until standard input closes
+    /// Answer one Arrow stream after another, each with its own schema, until standard input closes
     ///
-    /// For -i arrow -f arrow -o - alone: one process, one model, many streams.
+    /// Only with -i arrow -f arrow -o -: one process, one model, many streams.
     #[arg(long)]
     pub streams: bool,
 
-    /// Input fields to carry through: NAME or NAME:TYPE, with commas between; may be repeated
+    /// Input fields to copy to the output: NAME or NAME:TYPE, separated by commas; may be repeated
     ///
-    /// TYPE is string, int, float, bool or json. Without it tables keep their types, fields of CSV are
-    /// strings, and in JSONL the first window of records decides, and a later value of another type is a
-    /// bad record. '*' is all fields.
+    /// TYPE is string, int, float, bool or json. Without TYPE, table columns keep their types, CSV fields are
+    /// strings, and the first window of records decides in JSONL; a later value of another type is then a bad record.
+    /// '*' means all fields.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub keep: Vec<Keep>,
 
-    /// Add the columns file and line, which say where each record stood
+    /// Add the columns file and line with the place of each record in the input
     #[arg(long)]
     pub source_columns: bool,
 
-    /// Read the first N records only; 0: all [default: all, with --dry-run 1,000]
+    /// Read only the first N records; 0: all [default: all; 1,000 with --dry-run]
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
 
-    /// Draw N records at random, in the input's order
+    /// Embed a random sample of N records, in input order
     ///
-    /// The same of the same input: see --seed. All of the input (or of --limit) is read.
+    /// The same input and --seed give the same sample. The whole input (or --limit) is read.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub sample: Option<u64>,
 
-    /// What --sample draws by
+    /// Seed of --sample
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "sample")]
     pub seed: u64,
 }
@@ -249,24 +249,24 @@ pub struct InputArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Chunks")]
 pub struct ChunkArgs {
-    /// Cut texts that are too long for the model into chunks, each a row of its own
+    /// Split texts that are too long for the model into chunks, one row each
     ///
-    /// The output gets the columns chunk (from 0), chunk_start and chunk_end (code points of the text). A chunk's
-    /// vector is the one that this part of the text has by itself.
+    /// Adds the columns chunk (from 0), chunk_start and chunk_end (code points of the text). Each chunk is embedded
+    /// on its own, without the rest of the text.
     #[arg(long, value_name = "WHERE", value_parser = chunk_by())]
     pub chunk: Option<ChunkBy>,
 
-    /// Tokens of a chunk at most [default: as many as the model takes]
+    /// Most tokens per chunk [default: the model's limit]
     ///
-    /// Special tokens and the prompt's are not counted.
+    /// Special tokens and tokens of the prompt are not counted.
     #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "chunk")]
     pub chunk_tokens: Option<usize>,
 
-    /// Tokens of a chunk that may repeat the end of the one before [default: 0]
+    /// Tokens that a chunk repeats from the end of the previous one [default: 0]
     #[arg(long, value_name = "TOKENS", requires = "chunk")]
     pub chunk_overlap: Option<usize>,
 
-    /// Write each chunk's text, too, as the column chunk_text
+    /// Add the column chunk_text with the text of each chunk
     #[arg(long, requires = "chunk")]
     pub chunk_text: bool,
 }
@@ -275,26 +275,26 @@ pub struct ChunkArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scheduling and limits")]
 pub struct LimitArgs {
-    /// Padded tokens in a batch at most [default: what suits the engine]
+    /// Most tokens per batch, with padding [default: depends on the engine]
     #[arg(long, value_name = "TOKENS", value_parser = positive)]
     pub batch_tokens: Option<usize>,
 
     #[command(flatten)]
     pub batches: BatchArgs,
 
-    /// Threads that run the model [default: one for each usable core, two for each device]
+    /// Threads that run the model [default: one per usable core, two per device]
     ///
-    /// Usable are those that affinity, control groups and OMP_NUM_THREADS leave to this process.
+    /// CPU affinity, control groups and OMP_NUM_THREADS limit the usable cores.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
 
-    /// Ignore the settings that `bench --tune` has found for this model here
+    /// Ignore the settings that `bench --tune` saved for this model on this machine
     ///
-    /// Options that are given go before a profile in any case.
+    /// Options on the command line override the saved settings in any case.
     #[arg(long)]
     pub no_profile: bool,
 
-    /// Size of a record above which it is rejected, such as 512KiB [default: 4MiB]
+    /// Largest record size, such as 512KiB; larger records are rejected [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse)]
     pub max_record_bytes: Option<usize>,
 }
@@ -302,52 +302,53 @@ pub struct LimitArgs {
 /// How many records travel together.
 #[derive(Debug, Args)]
 pub struct BatchArgs {
-    /// Records in a batch at most [default: what suits the engine]
+    /// Most records per batch [default: depends on the engine]
     #[arg(long, value_name = "RECORDS", value_parser = positive)]
     pub batch_size: Option<usize>,
 
-    /// Records read ahead and sorted by length; 16 MiB of text at most [default: 8192]
+    /// Records read ahead and sorted by length, up to 16 MiB of text [default: 8192]
     #[arg(long, value_name = "RECORDS", value_parser = positive)]
     pub window: Option<usize>,
 }
 
-/// What a bad record does.
+/// Handling of bad records.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Bad records")]
 pub struct BadRecordArgs {
-    /// What a record does that cannot be embedded
+    /// How to handle a record that cannot be embedded
     #[arg(long, value_name = "ACTION", default_value = "fail", value_parser = on_error())]
     pub on_error: OnError,
 
-    /// File for skipped records, JSONL: each record whole, with file, line and reason
+    /// JSONL file for skipped records: the whole record with file, line and reason
     ///
-    /// Id, text and kept fields stand under their names in the input: mended, the list is an input like any other.
+    /// Id, text and kept fields have the same names as in the input, so the corrected list can be embedded like any
+    /// other input.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub rejects: Option<PathBuf>,
 
-    /// Fail, and write nothing, if there is no record to embed
+    /// Fail and write nothing if there is no record to embed
     #[arg(long)]
     pub fail_on_empty: bool,
 }
 
-/// What other programs are told.
+/// Files for other programs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Numbers for machines")]
 pub struct NumberArgs {
-    /// File for the summary as one JSON object, written while the run lasts and at its end
+    /// JSON file for the summary, written during the run and at its end
     ///
-    /// It is replaced whole each time, also by a run that fails. docs/numbers.md lists its members.
+    /// The file is replaced as a whole each time, also if the run fails. docs/numbers.md describes its keys.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub stats: Option<PathBuf>,
 
-    /// File for Prometheus' text format, such as node_exporter's textfile collector reads (FILE.prom)
+    /// File in Prometheus' text format, as node_exporter's textfile collector reads it (FILE.prom)
     ///
-    /// Rows, tokens, truncated and rejected rows, seconds by stage, and whether the run has finished, with
-    /// model, engine, provider and output as labels. Written as --stats is.
+    /// Rows, tokens, truncated and rejected rows, seconds per stage, and whether the run has finished, with model,
+    /// engine, provider and output as labels. Written when --stats is.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub metrics: Option<PathBuf>,
 
-    /// Seconds between two states of --stats and --metrics
+    /// Seconds between two updates of --stats and --metrics
     #[arg(long, value_name = "SECONDS", value_parser = positive, default_value = "10")]
     pub stats_interval: usize,
 }
@@ -361,27 +362,27 @@ fn after_help() -> String {
 
 const EXAMPLES: &str = "\
 Examples:
-  A line a record, vectors to Parquet:
+  One record per line, vectors to Parquet:
     embedctl embed texts.txt -o vectors.parquet
 
-  Several compressed JSONL files, the text in the field body, two more fields carried through:
+  Several compressed JSONL files, the text in the field body, two fields copied to the output:
     embedctl embed part-*.jsonl.gz --text-field body --keep title,year:int -o vectors.parquet
 
-  From a pipe into a pipe:
+  From a pipe to a pipe:
     zcat texts.gz | embedctl embed -o - | head -1
 
   A model in a folder, a query prompt, half the dimensions, a NumPy matrix:
     embedctl embed -m ./my-model --prompt-name query --dimensions 512 queries.txt -o queries.npy
 
-  Go on past bad records, and list them:
+  Skip bad records, and list them:
     embedctl embed dump.jsonl --on-error skip --rejects rejects.jsonl -o out.parquet
 
-  Two to three times as fast, at cosines of 0.999 to fp32 as a rule:
+  Two to three times as fast, usually with a cosine of 0.999 to fp32:
     embedctl embed texts.txt --precision int8 --min-cosine 0.998 -o vectors.parquet
 
 Exit codes:
   0    done
   1    failed
-  2    the options were wrong, an input is not there, or an output is there already
+  2    wrong options, a missing input, or an output that exists already
   3    done, but some records were rejected
   130  interrupted";

@@ -14,10 +14,10 @@ pub struct EngineArgs {
     #[command(flatten)]
     pub providers: ProviderArgs,
 
-    /// Least cosine to fp32 that the native engine's int16 or int8 may have [default: 0.999 or 0.99]
+    /// Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]
     ///
-    /// It is measured on texts of the program's own when the model is opened, and on some of the first
-    /// records. Below it, nothing is written.
+    /// Measured on built-in texts when the model is opened, and on some of the first records. If the cosine is lower,
+    /// the run fails and writes nothing.
     #[arg(long, value_name = "COSINE", value_parser = cosine)]
     pub min_cosine: Option<f64>,
 
@@ -30,13 +30,12 @@ pub struct EngineArgs {
 pub struct ProviderArgs {
     /// Execution providers in order of preference, or auto
     ///
-    /// auto takes the GPU provider that works here (cuda, migraphx or webgpu; on Windows cuda or
-    /// directml), else native, the engine inside this program, where it knows the model's architecture
-    /// and its safetensors are there, else cpu where an ONNX Runtime library is found, else rten, which
-    /// runs ONNX files inside this program; -v says why others were passed over. A provider that is
-    /// named and cannot be had is an error; a list such as cuda,cpu allows the fallback. Names: native,
-    /// cpu, cuda (gpu), tensorrt (trt), tensorrt-rtx, directml (dml), coreml, openvino, webgpu, xnnpack, migraphx
-    /// (rocm), rten.
+    /// auto takes the first of these that works: a GPU provider (cuda, migraphx or webgpu; on Windows cuda or
+    /// directml); native, the native engine, if it supports the model's architecture and the model has safetensors;
+    /// cpu, if an ONNX Runtime library is found; rten, the built-in engine for ONNX files. -v shows why others were
+    /// skipped. A named provider that is unavailable is an error; a list such as cuda,cpu allows the fallback. Names:
+    /// native, cpu, cuda (gpu), tensorrt (trt), tensorrt-rtx, directml (dml), coreml, openvino, webgpu, xnnpack,
+    /// migraphx (rocm), rten.
     #[arg(
         short,
         long,
@@ -50,10 +49,10 @@ pub struct ProviderArgs {
     pub provider: ProviderChoice,
 }
 
-/// On which devices a provider runs, with which options, out of which library.
+/// Devices, options and library of a provider.
 #[derive(Debug, Args)]
 pub struct RuntimeArgs {
-    /// Device numbers of the provider, with commas between, or all
+    /// Device numbers of the provider, separated by commas, or all
     #[arg(
         long,
         value_name = "DEVICES",
@@ -65,8 +64,7 @@ pub struct RuntimeArgs {
 
     /// Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated
     ///
-    /// `embedctl embed --help` ends with a list of them. `embedctl bench` measures each of several values
-    /// of one option.
+    /// `embedctl embed --help` lists them at its end. `embedctl bench` measures several values of one option.
     #[arg(long = "provider-option", value_name = "OPTION")]
     pub provider_options: Vec<ProviderOption>,
 
@@ -89,10 +87,10 @@ impl RuntimeArgs {
 /// Which ONNX Runtime.
 #[derive(Debug, Args)]
 pub struct LibraryArgs {
-    /// ONNX Runtime library, or the folder that holds it; no other is looked at
+    /// ONNX Runtime library, or its folder; no other library is tried
     ///
-    /// Without it: ORT_DYLIB_PATH, else those that are beside this program, in the active Python environment,
-    /// in the packages of python3 and of npm, in system folders.
+    /// Default: ORT_DYLIB_PATH, else libraries beside this program, in the active Python environment, in the packages
+    /// of python3 and npm, and in system folders.
     #[arg(
         long,
         value_name = "PATH",

@@ -6,11 +6,11 @@ use embedctl::model::ModelName;
 use super::engine::LibraryArgs;
 use super::model::OnnxArgs;
 
-/// Show what a model is, and what would run it here
+/// Describe a model, and the providers that run it on this machine
 ///
-/// Its architecture, dimensions, length, pooling, prompts, tokenizer and files, as embed would understand them,
-/// and for every provider whether it runs the model here, or why not. No weights are loaded, and nothing is
-/// fetched: the model must be here.
+/// Shows the architecture, dimensions, maximum length, pooling, prompts, tokenizer and files as embed would read
+/// them, and for every provider whether it runs the model on this machine, or why not. Loads no weights and downloads
+/// nothing: the model must be in the cache or a folder.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct InfoArgs {

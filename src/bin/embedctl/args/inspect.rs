@@ -8,11 +8,10 @@ use super::embed::{RecordArgs, StoreArgs};
 use super::engine::ProviderArgs;
 use super::values::positive;
 
-/// Show what made files of vectors, how their vectors are, and why two don't mix
+/// Check files of vectors: their origin, their health, and whether they can be mixed
 ///
-/// Reads every vector: norms, NaN, zeros, repeats; compares what was written together with the hashes in the
-/// provenance; for several files names the keys of the provenance that differ. Exits with 1 where something is
-/// wrong with a file.
+/// Reads every vector and reports norms, NaN, zeros and repeats; compares the files of an output with the hashes in
+/// its provenance; for several files lists the provenance keys that differ. Exits with 1 if a file has a problem.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = EXAMPLES,
@@ -21,11 +20,11 @@ use super::values::positive;
     mut_arg("csv_delimiter", |arg| arg.requires("input"))
 )]
 pub struct InspectArgs {
-    /// Files that embed has written, or folders of parts; addresses (s3://, gs://, az://, https://, hf://) too
+    /// Outputs of embed: files, folders of parts, or addresses (s3://, gs://, az://, https://, hf://)
     #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Exit with 1 unless the vectors of all files mix
+    /// Exit with 1 unless the vectors of all files can be mixed
     #[arg(long)]
     pub same: bool,
 
@@ -33,25 +32,25 @@ pub struct InspectArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// The file of rejected records that was written with FILE, to be compared with its hash
+    /// File of rejected records written with FILE, to check its hash
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub rejects: Option<PathBuf>,
 
-    /// Embed so many rows of FILE again and compare; exit with 1 if they differ
+    /// Embed N rows of FILE again and compare; exit with 1 if they differ
     ///
-    /// With the model that the provenance names, whose files must be the same. Texts are taken from the field
-    /// --text-field of FILE, where it was kept (beside NPY: of FILE.rows.jsonl), or of --input.
+    /// Uses the model named in the provenance; its files must be unchanged. Texts come from the field --text-field of
+    /// FILE, if it was kept (for NPY: of FILE.rows.jsonl), or of --input.
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Embedding again")]
     pub verify: Option<usize>,
 
-    /// What was embedded, where FILE does not hold the texts
+    /// The embedded input, if FILE does not hold the texts
     #[arg(long, value_name = "INPUT", value_hint = ValueHint::FilePath, requires = "verify", help_heading = "Embedding again")]
     pub input: Option<PathBuf>,
 
     #[command(flatten, next_help_heading = "Embedding again")]
     pub records: RecordArgs,
 
-    /// Where the model is, if not where the provenance says
+    /// The model, if it is not at the place in the provenance
     #[arg(short, long, value_name = "MODEL", value_hint = ValueHint::DirPath, requires = "verify", help_heading = "Embedding again")]
     pub model: Option<String>,
 

@@ -1,5 +1,5 @@
-//! What can be typed: clap types only. Parsing opens no file and asks the machine nothing; the second
-//! stage, which builds the library's options, lives with each command.
+//! The command line as clap types. Parsing opens no file and does not query the machine; the second stage, which
+//! builds the library's options, is in each command.
 
 mod bench;
 mod config;
@@ -38,7 +38,7 @@ pub use verify::VerifyModelArgs;
 
 use crate::config::Completed;
 
-/// Turns text into vectors in bulk: records in, Parquet or NPY vectors out, in the same order
+/// Embeds texts in bulk: records in, Parquet or NPY vectors out, in the same order
 ///
 /// Standard output is for data alone; messages go to standard error.
 #[derive(Debug, Parser)]
@@ -59,11 +59,11 @@ pub struct Args {
     #[command(flatten)]
     pub messages: MessageArgs,
 
-    /// Environment variables that took the place of options.
+    /// Environment variables that set options.
     #[arg(skip)]
     pub variables: Vec<OsString>,
 
-    /// Files with settings that took the place of options.
+    /// Settings files that set options.
     #[arg(skip)]
     pub files: Vec<PathBuf>,
 }
@@ -99,21 +99,21 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// What is told to people and programs, and how.
+/// Messages: how many, and in which format.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Messages")]
 pub struct MessageArgs {
-    /// Say nothing but errors and rejected records
+    /// Show only errors and rejected records
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
-    /// Say more: load time, libraries that were passed over and why
+    /// Show more: load time, skipped libraries and why
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 
     /// Show progress: on a terminal, always, or never
     ///
-    /// 'always' prints a line every few seconds where standard error is no terminal.
+    /// 'always' prints a line every few seconds if standard error is not a terminal.
     #[arg(
         long,
         global = true,
@@ -123,22 +123,22 @@ pub struct MessageArgs {
     )]
     pub progress: When,
 
-    /// Form of everything on standard error; json prints one object a line
+    /// Format of messages on standard error; json prints one object per line
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 
-    /// Colour messages; 'auto' heeds NO_COLOR
+    /// Colour messages; 'auto' respects NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
 
-    /// Never use the network: models must be here
+    /// Never use the network: models must be in the cache
     // Behind a subcommand's own options, however many these are.
     #[arg(long, global = true, help_heading = "Model", display_order = 900)]
     pub offline: bool,
 
-    /// Folder of the Hub's cache, where models are kept
+    /// Folder of the Hub's model cache
     ///
-    /// Without it: HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub.
+    /// Default: HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub.
     #[arg(
         long,
         global = true,
@@ -149,9 +149,9 @@ pub struct MessageArgs {
     )]
     pub cache_dir: Option<PathBuf>,
 
-    /// File with settings; no other is read
+    /// Settings file; no other file is read
     ///
-    /// Without it: embedctl.toml in the working folder or the nearest above it, and the user's own config.toml.
+    /// Default: embedctl.toml in the working folder or the nearest parent folder, and the user's config.toml.
     /// `embedctl config` shows both.
     #[arg(
         long,
@@ -164,7 +164,7 @@ pub struct MessageArgs {
     )]
     pub config: Option<PathBuf>,
 
-    /// Read no file with settings
+    /// Read no settings files
     #[arg(
         long,
         global = true,
@@ -176,7 +176,7 @@ pub struct MessageArgs {
     pub no_config: bool,
 }
 
-/// When something is done that suits terminals.
+/// When to use terminal features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum When {
     Auto,
@@ -214,7 +214,7 @@ pub struct CompletionsArgs {
     override_usage = "embedctl man [OPTIONS] [COMMAND]\n       embedctl man [OPTIONS] --dir <DIR>"
 )]
 pub struct ManArgs {
-    /// The command whose page is wanted; without it, embedctl's own
+    /// Command of the page [default: the page of embedctl]
     #[arg(value_name = "COMMAND", value_parser = COMMANDS)]
     pub command: Option<String>,
 
@@ -256,7 +256,7 @@ pub fn parse(completed: &Completed<'_>) -> Result<Args, clap::Error> {
     Ok(args)
 }
 
-/// What clap makes of it.
+/// The matches of clap.
 pub fn matches(completed: &Completed<'_>) -> Result<ArgMatches, clap::Error> {
     let mut command = without_empty_variables(command());
     for default in &completed.defaults {
@@ -331,7 +331,7 @@ Examples:
 Exit codes:
   0    done
   1    failed
-  2    the options were wrong, an input is not there, or an output is there already
+  2    wrong options, a missing input, or an output that exists already
   3    done, but some records were rejected
   130  interrupted";
 

@@ -11,7 +11,7 @@ use super::values::{NamedValueParser, positive, precision};
 pub struct ModelArgs {
     /// Hub id (org/name or org/name@revision) or a folder
     ///
-    /// A Hub id is looked up in the Hub's cache on this machine, and fetched where it is not there.
+    /// A model that is not in the Hub's cache on this machine is downloaded.
     #[arg(
         short,
         long,
@@ -36,26 +36,25 @@ pub struct OverrideArgs {
     #[command(flatten)]
     pub tokens: TokenArgs,
 
-    /// Scale vectors to length 1, or don't, whatever the model's files say
+    /// Whether to scale vectors to length 1; overrides the model's files
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     pub normalize: Option<bool>,
 
-    /// Text put before every record
+    /// Text to put before every record
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_name")]
     pub prompt: Option<String>,
 
-    /// Prompt of the model's own, by its name (such as query)
+    /// Name of one of the model's prompts, such as query
     ///
-    /// 'query' and 'document' are known to every model, as to sentence-transformers; where its files say
-    /// nothing, they put nothing before the texts, and a note says so.
+    /// Every model accepts 'query' and 'document', as in sentence-transformers; if its files do not define them, they
+    /// are empty, and a note says so.
     #[arg(long, value_name = "NAME")]
     pub prompt_name: Option<String>,
 
     /// Components of a vector to keep (Matryoshka models)
     ///
-    /// What is left is scaled to length 1 again with --normalize true, and else is not, as in
-    /// sentence-transformers. Several, with commas between, make a column each: 64,256 gives embedding_64
-    /// and embedding_256.
+    /// The shortened vector is scaled to length 1 again only with --normalize true, as in sentence-transformers.
+    /// Several numbers, separated by commas, give one column each: 64,256 gives embedding_64 and embedding_256.
     #[arg(
         long,
         value_name = "N",
@@ -66,14 +65,13 @@ pub struct OverrideArgs {
     pub dimensions: Vec<usize>,
 }
 
-/// What becomes of a text's tokens.
+/// Pooling and token limits.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct TokenArgs {
-    /// How token states become a vector; several, with commas between, are concatenated
+    /// Pooling mode; several, separated by commas, are concatenated
     ///
-    /// Modes: cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken. By default the model's files
-    /// decide.
+    /// Modes: cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken. Default: as in the model's files.
     #[arg(
         long,
         value_name = "MODES",
@@ -83,7 +81,7 @@ pub struct TokenArgs {
     )]
     pub pooling: Option<Vec<PoolingMode>>,
 
-    /// Tokens of a record at most; longer ones are cut and counted
+    /// Most tokens per record; longer records are truncated and counted
     #[arg(long, value_name = "TOKENS", value_parser = positive)]
     pub max_length: Option<usize>,
 }
@@ -91,16 +89,16 @@ pub struct TokenArgs {
 /// Which of a model's ONNX files.
 #[derive(Debug, Args)]
 pub struct OnnxArgs {
-    /// ONNX file inside the model, such as onnx/model_fp16.onnx
+    /// ONNX file of the model, such as onnx/model_fp16.onnx
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub model_file: Option<String>,
 
-    /// Precision of the arithmetic, or the kind of ONNX file inside the model [default: fp32]
+    /// Precision of the arithmetic, or of the model's ONNX file [default: fp32]
     ///
-    /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosines of 0.9999 and
-    /// more to fp32, about 1.5 times as fast) or int8 (0.999 as a rule, two to three times as fast). The
-    /// other providers take the model's ONNX file of that kind, but bf16 is arithmetic on the usual file
-    /// where the named providers have it (openvino, tensorrt).
+    /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosine to fp32 of 0.9999 or more,
+    /// about 1.5 times as fast) or int8 (usually 0.999, two to three times as fast). The other providers take the
+    /// model's ONNX file of that precision. bf16 is arithmetic on the usual file, for providers that have it
+    /// (openvino, tensorrt).
     #[arg(
         long,
         value_name = "KIND",

@@ -6,7 +6,7 @@ use clap::Command;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-/// What clap says about `arguments`, made better.
+/// Improves clap's error about `arguments`.
 pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
     match error.kind() {
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
@@ -16,7 +16,7 @@ pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
         }
         ErrorKind::UnknownArgument => {
             let given = text(&error, ContextKind::InvalidArg).unwrap_or_default();
-            // To take it for a file is what nobody meant who wrote an option.
+            // An unknown option is not a file name, so `-- OPTION` is no help.
             if given.starts_with("--") {
                 error.remove(ContextKind::Suggested);
             }
@@ -36,7 +36,7 @@ fn variable(error: &Error, arguments: &[OsString]) -> Option<String> {
     let option = text(error, ContextKind::InvalidArg)?;
     let without = super::command().mut_args(|arg| arg.env(Resettable::Reset));
     let without = without.mut_subcommands(|one| one.mut_args(|arg| arg.env(Resettable::Reset)));
-    // What is wrong without any variable is wrong on the command line.
+    // An error without any variables comes from the command line.
     let same = |other: &Error| text(other, ContextKind::InvalidArg).as_ref() == Some(&option);
     if without
         .try_get_matches_from(arguments)

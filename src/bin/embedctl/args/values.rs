@@ -90,10 +90,10 @@ pub fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
 /// `--vector-type`.
 pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
     let choices = [
-        ("fixed", "Lists of fixed size, which is what vectors are"),
+        ("fixed", "Fixed-size lists"),
         (
             "list",
-            "Lists of variable length, for readers that know no others (Spark)",
+            "Variable-size lists, for readers without fixed-size lists (Spark)",
         ),
     ];
     choice(choices, VectorType::of_name)
@@ -112,10 +112,10 @@ pub fn id_type() -> impl TypedValueParser<Value = IdType> {
 pub fn on_error() -> impl TypedValueParser<Value = OnError> {
     let choices = [
         ("fail", "Stop the run"),
-        ("skip", "Leave the record out, count it, and go on"),
+        ("skip", "Leave the record out, count it, and continue"),
         (
             "null",
-            "Write a row without a vector, with the reason in the column embedding_error, count it, and go on",
+            "Write a row with a null vector and the reason in the column embedding_error, count it, and continue",
         ),
     ];
     choice(choices, OnError::of_name)
@@ -126,11 +126,11 @@ pub fn chunk_by() -> impl TypedValueParser<Value = ChunkBy> {
     let choices = [
         (
             "tokens",
-            "At starts of words: as many tokens in a chunk as fit",
+            "Split between words: as many tokens per chunk as fit",
         ),
         (
             "sentences",
-            "At starts of sentences: as many whole sentences in a chunk as fit",
+            "Split between sentences: as many whole sentences per chunk as fit",
         ),
     ];
     choice(choices, ChunkBy::of_name)
@@ -159,7 +159,7 @@ pub fn devices(text: &str) -> Result<Devices, String> {
     for part in text.split(',').map(str::trim) {
         let number = part.parse().map_err(|_| {
             format!(
-                "'{part}' is no device number; give numbers from 0, with commas between, or 'all'"
+                "'{part}' is not a device number; give numbers from 0, separated by commas, or 'all'; for a GPU: `--provider cuda`"
             )
         })?;
         if numbers.contains(&number) {
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_name_stands_for_a_value_and_every_value_has_a_name() {
-        /// The names that a parser lists, each of which it takes.
+        /// The names that a parser lists; the parser accepts each of them.
         fn names(parser: impl TypedValueParser) -> Vec<String> {
             let command = Command::new("embedctl");
             let names = parser.possible_values().expect("names");

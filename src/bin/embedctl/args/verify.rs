@@ -8,10 +8,10 @@ use super::embed::{RecordArgs, StoreArgs};
 use super::engine::EngineArgs;
 use super::model::OverrideArgs;
 
-/// Compare a model's vectors with those that sentence-transformers made of the same texts
+/// Compare a model's vectors with reference vectors from sentence-transformers
 ///
-/// Embeds the texts and compares each with its row of the vectors: prints the least and the mean cosine, and the
-/// text with the least one, with its token ids. Fails if the least cosine is below --min-cosine.
+/// Embeds the texts and compares each with its reference vector. Prints the least and the mean cosine, and the text
+/// with the least cosine and its token ids. Fails if the least cosine is below --min-cosine.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct VerifyModelArgs {
@@ -19,11 +19,13 @@ pub struct VerifyModelArgs {
     #[arg(value_name = "MODEL", value_hint = ValueHint::DirPath)]
     pub model: String,
 
-    /// The vectors: a row for each text (.npy, or what embed writes); an address (s3://, gs://, az://, https://, hf://) too
+    /// Reference vectors, one row per text: .npy, an output of embed, or an address (s3://, gs://, az://, https://,
+    /// hf://)
     #[arg(long, value_name = "VECTORS", value_hint = ValueHint::FilePath)]
     pub against: PathBuf,
 
-    /// The texts that they were made of, as embed reads them [default: VECTORS with .jsonl or .txt in place of its ending]
+    /// Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or
+    /// .txt]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub texts: Option<PathBuf>,
 
@@ -42,7 +44,7 @@ pub struct VerifyModelArgs {
 }
 
 const EXAMPLES: &str = "\
-The files to compare with, made in Python:
+Reference files, made in Python:
   import json, numpy
   from sentence_transformers import SentenceTransformer
   texts = [\"A cat sits on a mat.\", \"Interest rates rose.\"]
@@ -55,6 +57,6 @@ Examples:
   embedctl verify-model org/name --against s3://models/reference.npy
 
 Exit codes:
-  0    the least cosine is --min-cosine or more (fp32: 0.9999, int16: 0.999, int8: 0.99)
-  1    it is below, or the comparison failed
-  2    the options were wrong";
+  0    the least cosine is at least --min-cosine (fp32: 0.9999, int16: 0.999, int8: 0.99)
+  1    the least cosine is lower, or the comparison failed
+  2    wrong options";

@@ -1,4 +1,4 @@
-//! `embedctl devices`: what is here, what works, and what is missing for the rest.
+//! `embedctl devices`: hardware, working providers, and remedies for the others.
 
 use anyhow::{Context, anyhow};
 use embedctl::availability::{self, AvailabilityState, DeviceReport};
@@ -11,11 +11,12 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, devices_table};
 
-/// Finds it out and prints it; then the providers that are required must work.
+/// Prints the report, then checks the required providers.
 pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     let cancel = interrupt::watch(RunFiles::new())?;
-    let command = super::probe_command()
-        .context("cannot find this program's own file, which probes libraries as a child")?;
+    let command = super::probe_command().context(
+        "cannot find the path of this program, which tests libraries in a child process",
+    )?;
     let report = availability::report(&command, args.library.ort_lib.as_deref(), &cancel)?;
     for status in &report.providers {
         if let Some(detail) = &status.detail {
@@ -25,21 +26,16 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFai
     printer.found(args.json, &report, devices_table)?;
     if let Some(path) = &args.library.ort_lib {
         let unusable = report.libraries.iter().all(|one| one.unusable.is_some());
-        let words = format!(
-            "--ort-lib: there is no ONNX Runtime library in {}",
-            path.display()
-        );
-        // One that is broken is a finding; a path that leads nowhere is a mistake.
+        let words = format!("--ort-lib: no ONNX Runtime library in {}", path.display());
+        // A broken library is part of the report; a missing path is an error.
         if unusable && !path.exists() {
             return Err(anyhow!(
-                "{words}: nothing is there; name its file, or the folder that holds it"
+                "{words}: the path does not exist; name the library file or its folder"
             )
             .into());
         }
         if report.libraries.is_empty() {
-            printer.warning(format!(
-                "{words}; name its file, or the folder that holds it"
-            ));
+            printer.warning(format!("{words}; name the library file or its folder"));
         }
     }
     match unmet(&report, &args.require) {

@@ -1,4 +1,4 @@
-//! `embedctl download`: which models, and what is said about them.
+//! `embedctl download`: its models and messages.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, bytes};
 
-/// Fetches, lists or checks what was asked for. A model that fails does not keep the others from coming.
+/// Downloads, lists or checks models. A model that fails does not stop the others.
 pub fn run(
     args: &DownloadArgs,
     messages: &MessageArgs,
@@ -42,7 +42,7 @@ pub fn run(
     let models = download.wanted()?;
     if args.local_dir.is_some() && models.len() > 1 {
         return Err(CommandFailure::usage(
-            "--local-dir takes one model: its folder holds one model's files",
+            "--local-dir takes one model: a folder holds the files of one model",
         ));
     }
     let mut locked = Vec::new();
@@ -130,7 +130,7 @@ impl DownloadRun<'_> {
                 lock.models.iter().find(is_it).map(of).ok_or_else(|| {
                     let reason = format!("is not in the lock file {}", path.display());
                     let error = Error::model(name, reason);
-                    CommandFailure::from(error.with_remedy("write it anew with --lock"))
+                    CommandFailure::from(error.with_remedy("write the lock file again with --lock"))
                 })
             })
             .collect()
@@ -150,9 +150,9 @@ impl DownloadRun<'_> {
         let size: u64 = downloaded.files.iter().map(|file| file.size).sum();
         let fetched = downloaded.files.iter().filter(|file| file.fetched).count();
         let how = match (fetched, downloaded.files.len() - fetched) {
-            (0, _) => "all were here".to_owned(),
+            (0, _) => "all present".to_owned(),
             (_, 0) => "all fetched".to_owned(),
-            (fetched, here) => format!("{fetched} fetched, {here} were here"),
+            (fetched, here) => format!("{fetched} fetched, {here} present"),
         };
         self.printer.info(format!(
             "{} at {}: {}, {}, verified ({how}); in {}",
@@ -198,7 +198,7 @@ impl DownloadRun<'_> {
         self.printer.text(&format!("{title}{}", table(&listed)))
     }
 
-    /// Says what is wrong with a model that is here, and mends it if it may.
+    /// Reports problems of a downloaded model, and repairs it unless offline.
     fn check(&self, name: &str) -> Result<(), CommandFailure> {
         let mut checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
         let mut wrong = Vec::new();
@@ -209,7 +209,7 @@ impl DownloadRun<'_> {
                 FileVerdict::Missing => "is missing".to_owned(),
                 FileVerdict::Foreign { read: true } => {
                     foreign.push(file.path.as_str());
-                    "is not one of the model's files, and would change its vectors".to_owned()
+                    "is not one of the model's files, but would change its vectors".to_owned()
                 }
                 FileVerdict::Foreign { read: false } => {
                     self.printer.note(format!(
@@ -236,7 +236,7 @@ impl DownloadRun<'_> {
             .count();
         if unknown > 0 {
             self.printer.note(format!(
-                "{name}: nothing here says what {} should be; `embedctl download {name}` asks the Hub",
+                "{name}: no hash is known for {}; `embedctl download {name}` gets the hashes from the Hub",
                 files(unknown)
             ));
         }
@@ -248,8 +248,8 @@ impl DownloadRun<'_> {
         if !foreign.is_empty() {
             self.checked(&checked, false)?;
             let (folder, foreign) = (checked.folder.display(), foreign.join(", "));
-            let reason = format!("{folder} holds what does not belong to it: {foreign}");
-            let remedy = "take it away, or fetch the model into an empty folder (--local-dir)";
+            let reason = format!("{folder} holds files that are not the model's: {foreign}");
+            let remedy = "remove them, or download the model into an empty folder (--local-dir)";
             return Err(Error::model(name, reason).with_remedy(remedy).into());
         }
         let mut repaired = false;
@@ -257,12 +257,14 @@ impl DownloadRun<'_> {
             if matches!(ModelName::of(name), Ok(ModelName::Folder(_))) {
                 self.checked(&checked, false)?;
                 return Err(failed(
-                    "fetch them again with `embedctl download MODEL --local-dir` and this folder",
+                    "download them again with `embedctl download MODEL --local-dir` and this folder",
                 ));
             }
             if self.settings.offline.is_some() {
                 self.checked(&checked, false)?;
-                return Err(failed("run the same without --offline to fetch them again"));
+                return Err(failed(
+                    "run the same command without --offline to download them again",
+                ));
             }
             let wanted = Wanted {
                 model: parse(name)?.at(&checked.revision),
@@ -282,14 +284,14 @@ impl DownloadRun<'_> {
             self.bring(&wanted)?;
             repaired = true;
             self.printer
-                .info(format!("{name}: mended {}", files(wrong.len())));
+                .info(format!("{name}: repaired {}", files(wrong.len())));
             checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
         }
         let still: Vec<&str> = checked.wrong().map(|file| file.path.as_str()).collect();
         if !still.is_empty() {
             let still = still.join(", ");
             self.checked(&checked, repaired)?;
-            return Err(Error::model(name, format!("could not be mended: {still}")).into());
+            return Err(Error::model(name, format!("could not be repaired: {still}")).into());
         }
         let is_own = |file: &&CheckedFile| !matches!(file.state, FileVerdict::Foreign { .. });
         let own = checked.files.iter().filter(is_own);
@@ -351,7 +353,7 @@ fn table(listed: &ListedWeights) -> String {
             .map(|precision| format!("--precision {precision}"))
             .collect();
         if file.kind == ListedKind::Safetensors {
-            notes.push("--provider native, where it knows the architecture".to_owned());
+            notes.push("--provider native, if it supports the architecture".to_owned());
         }
         if !file.data.is_empty() {
             notes.push(format!("with {}", file.data.join(", ")));

@@ -29,7 +29,7 @@ use crate::numbers::Numbers;
 use crate::printer::{Printer, RunReport, destination as destination_name};
 use crate::stdout;
 
-/// Embeds what was asked for and reports it.
+/// Embeds the inputs and reports the result.
 pub fn run(
     args: &EmbedArgs,
     messages: &MessageArgs,
@@ -56,7 +56,7 @@ fn embed(
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     if options.output.destination == Destination::Stdout {
-        stdout::check().context("-o -: vectors cannot be written")?;
+        stdout::check().context("-o -: cannot write the vectors")?;
     }
     let cancel = interrupt::watch(options.files.clone())?;
     let calibration = args.output.calibration.as_deref();
@@ -123,14 +123,15 @@ fn embed(
         && summary.engine.provider == Provider::Rten;
     if fell_back {
         printer.note(
-            "no usable ONNX Runtime was found, so rten, inside this program, ran the model's ONNX file; \
-             `pip install onnxruntime` makes it faster, -v says why other engines were passed over",
+            "no usable ONNX Runtime was found, so the built-in engine rten ran the model's ONNX \
+             file; `pip install onnxruntime` makes it faster, -v shows why other engines were \
+             skipped",
         );
     }
     if let Some(profile) = profile.filter(|used| used.provider != summary.engine.provider.name()) {
         printer.note(format!(
-            "the tuned profile was made with {}, and {} ran the model; `embedctl bench --tune` makes one \
-             for it",
+            "the tuned profile is for {}, but {} ran the model; `embedctl bench --tune` makes a \
+             profile for it",
             profile.provider, summary.engine.provider
         ));
     }
@@ -157,7 +158,7 @@ fn embed(
 /// Records that `--dry-run` reads, unless `--limit` says otherwise.
 const SAMPLE: u64 = 1000;
 
-/// Says what the run would do.
+/// Prints the report of a dry run.
 fn dry_run(
     plan: &RunPlan,
     most: Option<u64>,
@@ -171,7 +172,7 @@ fn dry_run(
     Ok(resume::code(survey.sample.rejected))
 }
 
-/// Says what was done about files of earlier runs.
+/// Prints notes about files of earlier runs.
 fn tell(options: &EmbedOptions, printer: &Printer) {
     for note in options.files.take_notes() {
         printer.note(note);
@@ -183,13 +184,13 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(CommandFailure::usage(
-            "--rejects lists records that are skipped, and none are: add --on-error skip (or null)",
+            "--rejects lists skipped records, but none are skipped: add --on-error skip (or null)",
         ));
     }
     if args.records.rejects.as_deref() == Some(Path::new("-")) {
         return Err(CommandFailure::usage(
-            "--rejects takes a file, and '-' stands for standard output, which is for vectors; name a file \
-             (/dev/stderr is one, and so is ./-)",
+            "--rejects takes a file, but '-' means standard output, which is for vectors; name a \
+             file (such as /dev/stderr or ./-)",
         ));
     }
     Ok(EmbedOptions {
@@ -238,7 +239,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Com
     })
 }
 
-/// The model of this name, with what overrides its files.
+/// The model of this name, with the options that override its files.
 pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> ModelOptions {
     ModelOptions {
         model: name.to_owned(),
@@ -255,7 +256,7 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
     }
 }
 
-/// What runs the model, as far as options say; limits are the caller's.
+/// The engine options of the command line; the caller adds limits.
 pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, CommandFailure> {
     let runtime = &engine.runtime;
     if let ProviderChoice::List(list) = &engine.providers.provider
@@ -288,16 +289,16 @@ pub(super) fn devices(
         None | Some(Devices::All) => Ok(Vec::new()),
         Some(Devices::Numbers(numbers)) if processor_only && numbers != &[0] => {
             Err(CommandFailure::usage(
-                "--device: the processor is device 0 and the only one that the providers native, cpu \
-                 and rten have; leave --device out (and unset EMBEDCTL_DEVICE)",
+                "--device: the providers native, cpu and rten have only device 0, the processor; \
+                 leave --device out (and unset EMBEDCTL_DEVICE)",
             ))
         }
         Some(Devices::Numbers(numbers)) => Ok(numbers.clone()),
     }
 }
 
-/// The inputs, without what lies in the output that a folder or a pattern among them reaches: the next run
-/// would read what this one writes.
+/// The inputs, without files of the output that a folder or pattern matches: otherwise the next run would read the
+/// output of this run.
 fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
     let mut sources = input::expand(&args.inputs, args.input.records.input_format)?;
     if let Some(output) = &args.output.output {
@@ -310,7 +311,7 @@ fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
     }
     if sources.is_empty() {
         return Err(CommandFailure::usage(
-            "the inputs hold nothing but what -o names; name other files, or write elsewhere",
+            "all inputs are part of the output (-o); name other files, or write elsewhere",
         ));
     }
     Ok(sources)
@@ -335,18 +336,18 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, CommandFailure> {
     let answers = from_stdin && from_arrow && to_arrow && output.is_stream()?;
     if args.input.streams && !answers {
         return Err(CommandFailure::usage(
-            "--streams answers Arrow streams from standard input with Arrow streams: `-i arrow -f arrow -o -`",
+            "--streams needs Arrow streams on standard input and output: `-i arrow -f arrow -o -`",
         ));
     }
     if args.input.streams && !args.input.keep.is_empty() {
         return Err(CommandFailure::usage(
-            "--streams: all columns come back, so --keep has nothing to choose; leave it out",
+            "--streams returns all columns; leave --keep out",
         ));
     }
     if args.input.streams && args.input.sample.is_some() {
         return Err(CommandFailure::usage(
-            "--streams: each stream is answered before the next one is read, so --sample cannot draw from all of \
-             them; leave it out",
+            "--streams answers each stream before it reads the next, so --sample cannot draw from \
+             all streams; leave it out",
         ));
     }
     Ok(answers && args.input.keep.is_empty())

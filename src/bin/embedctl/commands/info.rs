@@ -1,4 +1,4 @@
-//! `embedctl info`: what a model is, and what would run it here.
+//! `embedctl info`: describes a model and the providers that run it on this machine.
 
 use anyhow::Context;
 use embedctl::info;
@@ -11,7 +11,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, info_table};
 
-/// Finds it out and prints it.
+/// Collects and prints the information.
 pub fn run(
     args: &InfoArgs,
     messages: &MessageArgs,
@@ -25,8 +25,9 @@ pub fn run(
         cache_dir: messages.cache_dir.clone(),
         ..ModelOptions::default()
     };
-    let command = super::probe_command()
-        .context("cannot find this program's own file, which probes libraries as a child")?;
+    let command = super::probe_command().context(
+        "cannot find the path of this program, which tests libraries in a child process",
+    )?;
     let info = info::info(&options, &command, args.library.ort_lib.as_deref(), &cancel)?;
     printer.found(args.json, &info, info_table)?;
     Ok(ExitCode::Done)

@@ -1,4 +1,4 @@
-//! `embedctl inspect`: what made files of vectors, how their vectors are, and why two don't mix.
+//! `embedctl inspect`: the origin of files of vectors, their health, and whether they can be mixed.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::Printer;
 
-/// Looks at the files and prints what was found.
+/// Inspects the files and prints the result.
 pub fn run(
     args: &InspectArgs,
     messages: &MessageArgs,
@@ -26,7 +26,7 @@ pub fn run(
 ) -> Result<ExitCode, CommandFailure> {
     if args.files.len() > 1 && (args.verify.is_some() || args.rejects.is_some()) {
         return Err(CommandFailure::usage(
-            "--verify and --rejects are about one file; name one",
+            "--verify and --rejects take one file; name one",
         ));
     }
     let cancel = interrupt::watch(RunFiles::new())?;
@@ -50,7 +50,7 @@ pub fn run(
         (Some(count), [file]) => Some(verify(args, messages, file, count, storage, &cancel)?),
         (Some(_), _) => {
             return Err(CommandFailure::usage(
-                "--verify is about one file, and this is a folder of several; name one of them",
+                "--verify takes one file, but this folder has several; name one of them",
             ));
         }
     };
@@ -123,7 +123,7 @@ fn texts(
     let rows = match is_matrix {
         true => file.bytes.beside(".rows.jsonl")?.ok_or_else(|| {
             CommandFailure::usage(format!(
-                "--verify: there is no {}.rows.jsonl, which would hold the texts; name what was embedded with --input",
+                "--verify: {}.rows.jsonl, which holds the texts, does not exist; name the embedded input with --input",
                 file.name
             ))
         })?,

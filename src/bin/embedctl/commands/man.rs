@@ -60,7 +60,7 @@ fn synopsis(command: &Command) -> Roff {
     section
 }
 
-/// What stands at the end of `--help`: a line such as `Examples:` becomes a heading, and the lines below
+/// The end of `--help`: a line such as `Examples:` becomes a heading, and the lines below
 /// it keep their form.
 fn closing_sections(command: &Command) -> Roff {
     let mut sections = Roff::new();

@@ -1,5 +1,5 @@
-//! One file for each subcommand: arguments become the library's options, the library does the work, the
-//! printer says what came of it.
+//! One file for each subcommand: arguments become the library's options, the library runs them, the printer shows the
+//! result.
 
 mod bench;
 mod completions;
@@ -57,19 +57,18 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
 /// A provider's option that could have no effect.
 fn idle_option(option: &ProviderOption) -> CommandFailure {
     CommandFailure::usage(format!(
-        "--provider-option {option}: the provider {0} is not among those of --provider; add it there or leave \
-         the option out",
+        "--provider-option {option}: the provider {0} is not in --provider; add it there or leave the option out",
         option.provider
     ))
 }
 
-/// An interrupt of a download says what is left of it.
+/// Adds to an interrupted download that its data is kept.
 fn stopped(error: Error) -> anyhow::Error {
     let interrupted = error.is_interrupted();
     let error = anyhow::Error::new(error);
     if interrupted {
         return error.context(
-            "interrupted; what was fetched is kept, and the same command goes on from there",
+            "interrupted; downloaded data is kept, and the same command resumes the download",
         );
     }
     error
@@ -83,10 +82,10 @@ fn runtime(library: Option<PathBuf>) -> RuntimeOptions {
     }
 }
 
-/// Says what is waited for where somebody sits before standard input, if that is read.
+/// Prints a note if standard input is read and is a terminal.
 fn tell_of_terminal(reads: bool, printer: &Printer) {
     if reads && io::stdin().is_terminal() {
-        printer.note("reading records from standard input, one a line, until Ctrl-D");
+        printer.note("reading records from standard input, one per line, until Ctrl-D");
     }
 }
 
@@ -122,7 +121,7 @@ fn fetch(
     Ok(ensured.map_err(stopped)?)
 }
 
-/// What the command line says about the Hub.
+/// The Hub options of the command line.
 fn hub_options(messages: &MessageArgs) -> HubOptions {
     HubOptions {
         cache_dir: messages.cache_dir.clone(),

@@ -79,7 +79,7 @@ fn standard_input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
 }
 
-/// Standard output for our lines alone; what libraries write there goes to standard error.
+/// Standard output for our lines only; output of libraries goes to standard error.
 #[cfg(unix)]
 fn take_standard_output() -> io::Result<File> {
     use std::os::fd::AsFd;

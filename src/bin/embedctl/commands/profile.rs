@@ -15,7 +15,7 @@ use crate::args::EmbedArgs;
 use crate::failure::CommandFailure;
 use crate::printer::Printer;
 
-/// Fills in what a profile says and no option does; the profile, if anything was taken from it.
+/// Applies the settings of a profile that no option sets; returns the profile if any setting was used.
 pub fn apply(
     args: &EmbedArgs,
     options: &mut EmbedOptions,
@@ -41,7 +41,7 @@ pub fn apply(
     )?;
     let Some(profile) = profile else {
         printer.detail(format!(
-            "no tuned profile for this model, machine and provider ({}); `embedctl bench --tune` makes one",
+            "no tuned profile for this model, machine and provider ({}); `embedctl bench --tune` makes a profile",
             path.display()
         ));
         return Ok(None);
@@ -49,7 +49,7 @@ pub fn apply(
     let settings = &profile.settings;
     let onnx = &args.model.overrides.onnx;
     let named = onnx.precision.is_some() || onnx.model_file.is_some();
-    // What was tuned for another library, other weights or other options says little about these.
+    // Settings tuned for another library, other weights or other options do not apply here.
     let otherwise = [
         (settings.provider.is_some() && runtime.library.ort_lib.is_some()).then_some("--ort-lib"),
         (settings.precision.is_some() && named).then_some("--precision or --model-file"),
@@ -58,7 +58,7 @@ pub fn apply(
     ];
     if let Some(option) = otherwise.into_iter().flatten().next() {
         printer.detail(format!(
-            "{option} goes before the tuned profile {}, which is not used",
+            "{option} overrides the tuned profile {}, which is not used",
             path.display()
         ));
         return Ok(None);
@@ -90,7 +90,7 @@ pub fn apply(
         };
         if let Err(error) = main_file(&model, &options.engine) {
             printer.note(format!(
-                "the tuned profile {} wants the model in {precision}, and is not used: {error}; `embedctl bench --tune` makes another",
+                "the tuned profile {} needs the model in {precision} and is not used: {error}; `embedctl bench --tune` makes a new profile",
                 path.display()
             ));
             return Ok(None);

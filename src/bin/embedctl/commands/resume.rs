@@ -1,4 +1,4 @@
-//! Jobs on the command line: what is done already, what is safe after a failure, and the command that goes on.
+//! Jobs on the command line: complete outputs, the parts kept after a failure, and the command that resumes.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use crate::failure::CommandFailure;
 use crate::printer::{Printer, count, number};
 use crate::secrets;
 
-/// Under `--resume`, says that there is nothing left to do, if there is not.
+/// With `--resume`, reports an output that is already complete.
 pub fn finished(plan: &RunPlan, printer: &Printer) -> Result<Option<ExitCode>, CommandFailure> {
     let Some(Complete {
         state,
@@ -35,7 +35,7 @@ pub fn finished(plan: &RunPlan, printer: &Printer) -> Result<Option<ExitCode>, C
     printer.info(match all {
         true => format!("nothing to do: the output is complete{what}"),
         false => format!(
-            "nothing to do: this shard is complete{what}; the output is, when all others are, too"
+            "nothing to do: this shard is complete{what}; the output is complete when all other shards are"
         ),
     });
     Ok(Some(code(rejected)))
@@ -50,7 +50,7 @@ pub fn code(rejected: u64) -> ExitCode {
     }
 }
 
-/// Adds to a failed run's message what is safe of it, and how to go on.
+/// Adds a hint to a failed run: the parts kept, and the command that resumes.
 pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailure {
     // A command that was refused would be refused again.
     if failure.exit_code() == ExitCode::Usage && options.job.resume {
@@ -66,10 +66,10 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
     let command = command(std::env::args_os());
     let state = match job.look() {
         Ok(state) if state.job.is_some() && !state.success => state,
-        // Nobody asks an object store anything more.
+        // After an interrupt, no more requests go to an object store.
         Err(error) if error.is_interrupted() => {
             return failure.with_hint(format!(
-                "what it has published is safe; go on with{input}: {command}"
+                "published parts are safe; resume with{input}: {command}"
             ));
         }
         _ => return failure,
@@ -78,13 +78,18 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
     if parts == 0 && failure.exit_code() == ExitCode::Usage {
         return failure;
     }
+    if parts == 0 {
+        return failure.with_hint(format!(
+            "no part was finished yet; start over with{input}: {command}"
+        ));
+    }
     failure.with_hint(format!(
-        "{rows} rows in {} are safe; go on with{input}: {command}",
+        "{rows} rows in {} are safe; resume with{input}: {command}",
         number(parts as u64, "part")
     ))
 }
 
-/// The same job, as the command that goes on would see it.
+/// The same job with `--resume`, as in the suggested command.
 fn embed_options(options: &EmbedOptions) -> EmbedOptions {
     let mut options = options.clone();
     options.job.resume = true;
@@ -109,7 +114,7 @@ fn command(arguments: impl IntoIterator<Item = OsString>) -> String {
     }
     let mut command = words.join(" ");
     if shown.iter().any(|word| word.contains(REDACTED)) {
-        command.push_str(&format!(" ({REDACTED} stands for what no message shows)"));
+        command.push_str(&format!(" (replace {REDACTED} with the secret)"));
     }
     command
 }

@@ -38,8 +38,8 @@ pub fn open(
     Ok(storage)
 }
 
-/// Reads the ranges by which the vectors of a plan with these options are quantized, where they are of any use: they may be
-/// all of a large output.
+/// Reads the ranges for quantizing the vectors of a plan with these options, unless the type needs none: the file
+/// may be a large output.
 pub fn calibration(
     path: &Path,
     options: &EmbedOptions,
@@ -75,7 +75,7 @@ pub fn storage<'a>(
         return match settings.first() {
             None => Ok(None),
             Some(idle) => Err(CommandFailure::usage(format!(
-                "--storage-option {}: nothing that this command reads or writes is an address (such as s3://BUCKET/PATH); leave it out",
+                "--storage-option {}: no input or output of this command is an address (such as s3://BUCKET/PATH); leave it out",
                 idle.key
             ))),
         };

@@ -1,4 +1,4 @@
-//! `embedctl verify-model`: whether vectors are those that another program made.
+//! `embedctl verify-model`: compares vectors with those of another program.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::Printer;
 
-/// The least cosine that is accepted in fp32 where none is named: what differs more is no rounding.
+/// The default least cosine of fp32: larger differences are not rounding.
 const LEAST: f64 = 0.9999;
 
-/// Compares and says how close the vectors are.
+/// Compares the vectors and prints the result.
 pub fn run(
     args: &VerifyModelArgs,
     messages: &MessageArgs,
@@ -36,7 +36,7 @@ pub fn run(
         None => beside(&args.against, storage.as_ref())?,
     };
     let input = args.records.options();
-    // What is not there is found before the model is opened.
+    // Missing inputs are found before the model is opened.
     let texts = stores::sources(&[texts], input.format, storage.as_ref())?;
     let records = RecordReader::open(&texts, input)?;
     let against = Readable::open(&args.against, storage.as_ref())?;
@@ -70,8 +70,9 @@ pub fn run(
         return Ok(ExitCode::Done);
     }
     Err(anyhow::anyhow!(
-        "the least cosine, {:.6}, is below {least}; compare the token ids above with those of the tokenizer in Python, \
-         and see that both read the same files, prompt and length (--min-cosine accepts less)",
+        "the least cosine, {:.6}, is below {least}; compare the token ids above with the Python \
+         tokenizer's, and check that both use the same files, prompt and length (--min-cosine lowers \
+         the limit)",
         compared.cosine.least
     )
     .into())
@@ -86,7 +87,7 @@ fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, CommandF
         }
     }
     Err(CommandFailure::usage(
-        "the texts of --against stand neither in a .jsonl nor in a .txt of its name; name them with --texts",
+        "there is no .jsonl or .txt file beside --against with its name; name the texts with --texts",
     ))
 }
 
@@ -101,7 +102,7 @@ fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> String {
     format!(
         "{model} on {}: {} texts, {dimensions} dimensions\n\
          least cosine {:.7}, mean {:.7}, largest difference {apart:.2e}\n\
-         least alike: text {}, {text:?}\n\
+         least similar: text {}, {text:?}\n\
          its token ids: {:?}\n",
         info.provider, cosine.texts, cosine.least, cosine.mean, worst.row, worst.ids
     )

@@ -1,4 +1,4 @@
-//! One file with settings: read, and checked against what commands know.
+//! One settings file: read, and checked against the options of the commands.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::limits::{forbids, is_path};
 use super::places::FileKind;
 use super::{is_relative, is_switch, key, option};
 
-/// A file of settings is no larger.
+/// The largest settings file.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// A file that was read.
@@ -22,20 +22,20 @@ pub struct ConfigFile {
     pub path: PathBuf,
     /// Whose it is.
     pub kind: FileKind,
-    /// What it says, in its order.
+    /// Its settings, in file order.
     pub entries: Vec<ConfigEntry>,
 }
 
 /// A setting.
 #[derive(Debug)]
 pub struct ConfigEntry {
-    /// The command whose table it stands in; `None`: for all.
+    /// The command of its table; `None`: all commands.
     pub table: Option<String>,
     /// The option's long name.
     pub key: String,
     /// Its values, as they would be typed.
     pub values: Vec<String>,
-    /// Where it stands.
+    /// Its file and line.
     pub place: ConfigLine,
 }
 
@@ -68,7 +68,7 @@ impl ConfigFile {
         };
         if !found.is_file() || found.len() > MOST_BYTES {
             return Err(refuse(
-                &"it is no file of settings: no regular file of at most 1 MiB",
+                &"this is not a settings file: it must be a regular file of at most 1 MiB",
             ));
         }
         let text = fs::read_to_string(path).map_err(|error| refuse(&error))?;
@@ -82,7 +82,7 @@ impl ConfigFile {
         };
         let document = DeTable::parse(&text).map_err(|error| {
             let at = line(error.span().map_or(0, |span| span.start));
-            format!("{at}: this is no TOML: {}", error.message())
+            format!("{at}: this is not TOML: {}", error.message())
         })?;
         let mut file = Self {
             path: path.to_path_buf(),
@@ -152,7 +152,9 @@ impl ConfigFile {
             DeValue::Datetime(_) | DeValue::Table(_) => None,
         }
         .ok_or_else(|| {
-            format!("{place}: {written} takes a string, a number, true or false, or a list of such")
+            format!(
+                "{place}: {written} takes a string, a number, true or false, or a list of these"
+            )
         })?;
         let is_bool = matches!(value.get_ref(), DeValue::Boolean(_));
         if is_switch(arg) && !is_bool {
@@ -191,7 +193,7 @@ impl ConfigFile {
         let same = |one: &&ConfigEntry| one.table == entry.table && one.key == entry.key;
         if let Some(first) = self.entries.iter().find(same) {
             return Err(format!(
-                "{}: {} stands on line {} already",
+                "{}: {} is already set on line {}",
                 entry.place, entry.key, first.place.line
             ));
         }
@@ -213,7 +215,7 @@ fn word(value: &DeValue<'_>) -> Option<String> {
     })
 }
 
-/// What is wrong with a key that nobody knows, and which one may be meant.
+/// The message about an unknown key, with a similar key if there is one.
 fn unknown(written: &str, wanted: &str, command: Option<&Command>, program: &Command) -> String {
     let (what, commands) = match command {
         Some(command) => (
@@ -249,7 +251,7 @@ mod tests {
     use super::*;
     use crate::{args, mutation};
 
-    /// A damaged file is refused at a line of it, or says what options know.
+    /// A damaged file is refused with a line number, or holds only known options.
     #[test]
     fn damaged_settings_are_read_or_refused() {
         const GOOD: &[u8] = br#"# settings

@@ -1,9 +1,9 @@
-//! What a file with settings may say.
+//! The options that settings files may not set.
 //!
-//! A project's file is its author's: somebody who only looks at the project, or works in a shared folder,
-//! must not run a library or a program that it names, send data or secrets to where it says, or write
-//! outside. Such keys are for the user's own file, the environment and the command line. The user's own file
-//! may name them as long as nobody else can write to it.
+//! A project's file is its author's: a user who reads the project, or works in a shared folder, must not run a
+//! library or a program that the file names, send data or secrets to an address in it, or write outside of the
+//! folder. Such keys are for the user's own file, the environment and the command line. The user's own file may name
+//! them as long as nobody else can write to it.
 
 use clap::{Arg, ValueHint};
 use embedctl::runtime;
@@ -29,23 +29,23 @@ pub(super) fn forbids(
     match kind {
         FileKind::Project => {
             let what = if grave {
-                "could run code of its author or tell them secrets"
+                "could run its author's code or disclose secrets to them"
             } else if REPLACES.contains(&key) || (is_path(arg) && key != "model") {
-                "could write where its author wants"
+                "could write to places chosen by its author"
             } else {
                 return None;
             };
             Some(format!(
-                "a project's file may not set {key}, which {what}; put it into your own file \
-                 (`embedctl config` says where that is), or give it as an option"
+                "a project's file may not set {key}, which {what}; put it into your own settings file (`embedctl config` shows its path), or pass it \
+                 as an option"
             ))
         }
         FileKind::User | FileKind::Named if grave => {
             let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
             let doubt = runtime::doubt(&absolute)?;
             Some(format!(
-                "{key} leads to code or secrets, and others could have written it: {doubt}; take their \
-                 permission to write away, or give it as an option"
+                "{key} can run code or disclose secrets, and other users can change the file: \
+                 {doubt}; remove their write permission, or pass it as an option"
             ))
         }
         FileKind::User | FileKind::Named => None,

@@ -1,13 +1,14 @@
 //! Options that stand in files: `embedctl.toml` of a project, and the user's own `config.toml`.
 //!
-//! A file's keys are the long names of options, for all commands or in a table of one. They are put among
-//! the arguments where neither the command line nor the environment says anything, so that they are checked
-//! as what is typed. Nearer files go before farther ones, a command's table before what is for all.
+//! A file's keys are the long names of options, for all commands or in a table of one. They are put among the
+//! arguments where neither the command line nor the environment says anything, so that they are checked like typed
+//! options. Nearer files override farther ones; a command's table overrides the keys for all commands.
 //!
-//! A value from a file is never a word of its own for the parser: it stands in its option's word, behind the first `=`,
-//! or is the default of an argument without a name. So no value can become another option, whatever it begins with.
+//! A value from a file is never a word of its own for the parser: it is part of its option's word, after the first
+//! `=`, or the default of a positional argument. So no value can become another option, whatever its first characters
+//! are.
 //!
-//! Who looks at a project should not run what its author wants: see [`limits`].
+//! A project's settings file must not run code: see [`limits`].
 
 mod file;
 mod limits;
@@ -29,11 +30,11 @@ pub use places::FileKind;
 /// The files in force, the nearest first.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// Those that are there.
+    /// The files found.
     pub files: Vec<ConfigFile>,
-    /// Where files are looked for that are not there.
+    /// Paths of settings files that do not exist.
     pub absent: Vec<PathBuf>,
-    /// Projects' files that others could have written, and why.
+    /// Project files that other users can change, and why.
     pub passed_over: Vec<(PathBuf, String)>,
 }
 
@@ -57,7 +58,7 @@ impl Config {
             match ConfigFile::read(&path, kind, &command).map_err(refusal)? {
                 Some(file) => config.files.push(file),
                 None if kind == FileKind::Named => {
-                    let reason = "--config (or EMBEDCTL_CONFIG): there is no such file";
+                    let reason = "--config (or EMBEDCTL_CONFIG): the file does not exist";
                     return Err(refusal(format!("{}: {reason}", path.display())));
                 }
                 None if kind == FileKind::User => config.absent.push(path),
@@ -67,7 +68,7 @@ impl Config {
         Ok(config)
     }
 
-    /// `arguments` with what the files say beside them, and what was taken.
+    /// `arguments` completed with the settings of the files, and the settings used.
     pub fn complete(&self, arguments: Vec<OsString>) -> Result<Completed<'_>, clap::Error> {
         let mut completed = Completed {
             arguments,
@@ -103,7 +104,7 @@ impl Config {
         Ok(completed)
     }
 
-    /// What is in force for `command`, the nearest first, where nothing is `typed`.
+    /// The settings in effect for `command` that are not `typed`, nearest first.
     fn taken<'e, 'c>(
         &'e self,
         command: &'c Command,
@@ -138,7 +139,7 @@ impl Config {
             if taken.iter().any(|(one, _)| one.get_id() == arg.get_id()) {
                 continue;
             }
-            // What is false is a word too: it goes before a farther file's true.
+            // A false value counts too: it overrides true in a farther file.
             if let Some((_, other)) = taken
                 .iter()
                 .find(|(one, other)| excludes(arg, one) && !is_off(one, other))
@@ -157,7 +158,7 @@ impl Config {
         Ok(taken)
     }
 
-    /// What the files say to a command, the nearest first, with each file's index.
+    /// The settings of the files for a command, nearest first, with the index of each file.
     fn in_order(&self, command: &str) -> Vec<(usize, &ConfigEntry)> {
         let mut found = Vec::new();
         for (index, file) in self.files.iter().enumerate() {
@@ -211,14 +212,14 @@ impl Config {
     }
 }
 
-/// A command line with what files say beside it.
+/// A command line completed with the settings of files.
 #[derive(Debug)]
 pub struct Completed<'a> {
     /// Program name, options and inputs.
     pub arguments: Vec<OsString>,
     /// For arguments without a name.
     pub defaults: Vec<PositionalDefault>,
-    /// What was taken of the files.
+    /// The settings taken from files.
     pub taken: Vec<&'a ConfigEntry>,
 }
 
@@ -238,7 +239,7 @@ pub struct PositionalDefault {
 pub struct CommandSetting<'a> {
     /// The option's long name.
     pub key: &'a str,
-    /// What it is; none where nothing says and there is no fixed default.
+    /// Its values; none if nothing sets it and there is no fixed default.
     pub values: Vec<String>,
     /// Where that comes from.
     pub source: SettingOrigin<'a>,
@@ -255,9 +256,9 @@ pub enum SettingOrigin<'a> {
     Default,
 }
 
-/// What can be understood of a command line before all of it is checked.
+/// The result of parsing a command line before it is checked.
 ///
-/// `None` where help or the version is asked for, which no file should keep from being shown.
+/// `None` if help or the version is requested: a settings file must not prevent these.
 fn lenient(arguments: &[OsString]) -> Option<ArgMatches> {
     let command = args::without_empty_variables(args::command());
     command
@@ -266,7 +267,7 @@ fn lenient(arguments: &[OsString]) -> Option<ArgMatches> {
         .ok()
 }
 
-/// The name by which files know an option; `None` for what stands in no file.
+/// The key of an option in settings files; `None` for options that files cannot set.
 fn key(arg: &Arg) -> Option<&str> {
     let name = match arg.get_long() {
         Some(long) => long,
@@ -312,12 +313,12 @@ fn option_words(arg: &Arg, long: &str, entry: &ConfigEntry) -> Vec<String> {
     }
 }
 
-/// clap's own kind of error, for what it would print and the exit code that goes with it.
+/// An error of clap's type, for its format and exit code.
 fn refusal(reason: String) -> clap::Error {
     clap::Error::raw(ErrorKind::ValueValidation, format!("{reason}\n"))
 }
 
-/// What clap says about an option, with the place where it stands.
+/// clap's message about an option, with the file and line of the setting.
 pub fn located(mut error: clap::Error, taken: &[&ConfigEntry]) -> clap::Error {
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg).cloned() else {
         return error;
@@ -343,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    /// What is typed to each command so that nothing is missing.
+    /// The arguments that each command requires.
     const TYPED: [&str; 10] = [
         "embed -o out.npy",
         "download org/name",

@@ -8,7 +8,7 @@ const PROJECT: &str = "embedctl.toml";
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// Found in the working folder or above it: of whoever wrote the project.
+    /// Found in the working folder or a parent folder; written by the author of the project.
     Project,
     /// The user's own.
     User,
@@ -46,6 +46,6 @@ pub(super) fn all(named: Option<&PathBuf>) -> Vec<(PathBuf, FileKind)> {
 /// The nearest project's file in `folder` or above it.
 fn project(folder: &Path) -> Option<PathBuf> {
     let mut files = folder.ancestors().map(|folder| folder.join(PROJECT));
-    // Whatever stands there, reading it will say what is wrong with it.
+    // Reading the file reports any problem with it.
     files.find(|file| file.symlink_metadata().is_ok())
 }

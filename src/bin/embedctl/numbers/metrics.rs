@@ -37,7 +37,7 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     let stages = state.stages.as_ref().map(StageWatch::times);
     let run = stages.as_ref();
     file.counter("records_read", "Records read.", counts.read);
-    file.counter("rows_embedded", "Rows that have their vectors.", rows);
+    file.counter("rows_embedded", "Rows embedded.", rows);
     file.counter("rows_rejected", "Records rejected.", counts.rejected);
     file.counter(
         "rows_truncated",
@@ -46,12 +46,12 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     );
     file.counter(
         "rows_repeated",
-        "Rows that took the vector of an equal text and did not run.",
+        "Duplicate rows: each took the vector of an equal text.",
         run.map_or(0, |run| run.duplicates),
     );
     file.counter(
         "rows_reused",
-        "Rows whose vector was taken from an earlier output.",
+        "Rows with a vector copied from an earlier output.",
         counts.reused,
     );
     file.counter(
@@ -61,12 +61,12 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     );
     file.counter(
         "padding_tokens",
-        "Tokens of padding that were laid out with them.",
+        "Padding tokens in the batches.",
         run.map_or(0, |run| run.padded_tokens.saturating_sub(run.real_tokens)),
     );
     file.counter(
         "input_read_bytes",
-        "Bytes of the input consumed, compressed where it is.",
+        "Bytes of the input read (compressed bytes of compressed files).",
         counts.consumed,
     );
     if let Some(bytes) = state.total_bytes {
@@ -78,7 +78,7 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
         file.family(
             "stage_seconds_total",
             "counter",
-            "Time spent in a stage, over all its threads; wait is the workers' rest.",
+            "Time spent in a stage, summed over its threads; wait: workers without a batch.",
             busy.into_iter().chain(wait).map(|(stage, time)| {
                 let label = format!(",stage=\"{stage}\"");
                 (label, time.as_secs_f64())
@@ -100,7 +100,7 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     );
     file.gauge(
         "run_finished",
-        "Whether the run has ended, well or not.",
+        "Whether the run has ended, with or without an error.",
         f64::from(u8::from(end.is_some())),
     );
     if let Some(end) = end {

@@ -2,7 +2,7 @@
 //! ([`stats`], `--stats`) and Prometheus' text format ([`metrics`], `--metrics`).
 //!
 //! Both are written before any work, every few seconds, and at the end, whatever it is. Each time they are
-//! written beside their name and renamed, so that whoever looks finds the last state or the one before it.
+//! written beside their name and renamed, so that readers find the last state or the one before it.
 
 mod metrics;
 mod stats;
@@ -50,7 +50,7 @@ pub struct Numbers {
     stop: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
-/// What is known so far.
+/// The state of the run so far.
 #[derive(Default)]
 struct NumbersState {
     meter: Meter,
@@ -91,7 +91,7 @@ impl NumbersState {
 }
 
 impl Numbers {
-    /// Writes the files for the first time and goes on doing so; `None` where nobody asked for any.
+    /// Writes the files for the first time and starts to update them; `None` if no file is requested.
     pub fn begin(
         args: &NumberArgs,
         options: &EmbedOptions,
@@ -109,7 +109,7 @@ impl Numbers {
         }
         if let Some((path, _)) = files.iter().find(|(path, _)| path == Path::new("-")) {
             return Err(CommandFailure::usage(format!(
-                "--stats and --metrics take a file, which is replaced whole, and '{}' stands for standard output",
+                "--stats and --metrics take a file to replace, but '{}' means standard output",
                 path.display()
             )));
         }
@@ -129,7 +129,7 @@ impl Numbers {
             let text = form(&numbers, &locked(&numbers.state));
             replace(path, text.as_bytes()).map_err(|error| {
                 Error::io("write", path, error)
-                    .with_remedy("--stats and --metrics take a file in a folder that is there")
+                    .with_remedy("--stats and --metrics take a file in an existing folder")
             })?;
         }
         numbers.keep_writing(Duration::from_secs(args.stats_interval as u64))?;
@@ -158,7 +158,7 @@ impl Numbers {
                 Ok(code) => *code,
                 Err(failure) => failure.exit_code(),
             },
-            // A closed pipe is nobody's mistake.
+            // A closed pipe is not an error.
             error: (result.as_ref().err())
                 .filter(|failure| failure.exit_code().is_worth_a_message())
                 .map(ToString::to_string),
@@ -197,7 +197,7 @@ impl Numbers {
             };
             if !std::mem::replace(&mut locked(&self.state).failed, true) {
                 self.printer.warning(format!(
-                    "cannot write {}: {error}; the run goes on without its numbers there",
+                    "cannot write {}: {error}; the run continues without this file",
                     path.display()
                 ));
             }
@@ -246,7 +246,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     // A link leads to the file that is meant.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("it is there and is no regular file"));
+        return Err(io::Error::other("it exists and is not a regular file"));
     }
     // Not waited for: the disk may be slow, and the next numbers come soon. Its hidden name is none that a collector of
     // metrics looks for.

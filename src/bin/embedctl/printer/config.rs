@@ -6,12 +6,12 @@ use crate::config::{CommandSetting, Config, SettingOrigin};
 /// The table.
 pub fn table(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> String {
     let mut table = TextTable::default();
-    table.line("Files, the nearest first");
+    table.line("Files, nearest first");
     for file in &config.files {
         table.line(&format!("  {}", file.path.display()));
     }
     for path in &config.absent {
-        table.line(&format!("  {} (not there)", path.display()));
+        table.line(&format!("  {} (does not exist)", path.display()));
     }
     if config.files.is_empty() && config.absent.is_empty() {
         table.line("  none is read");
@@ -34,7 +34,7 @@ pub fn table(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> String
         ));
     }
     if settings.is_empty() {
-        table.line("\nNo file and no variable sets anything; --all shows the defaults.");
+        table.line("\nNo file or variable sets an option; --all shows the defaults.");
     }
     table.text
 }

@@ -25,7 +25,7 @@ pub fn table(report: &DeviceReport) -> String {
     for provider in [Provider::Native, Provider::Rten] {
         let status = report.status(provider);
         if let Some(version) = status.and_then(|status| status.version.as_deref()) {
-            table.entry(provider.name(), &format!("{version}, inside this program"));
+            table.entry(provider.name(), &format!("{version}, built in"));
         }
     }
     table.line("");
@@ -139,11 +139,11 @@ fn vulkan(vulkan: &Vulkan, gpus: &[Gpu]) -> &'static str {
     if !vulkan.loader {
         "not installed (no libvulkan.so.1)"
     } else if vulkan.serves(gpus) {
-        "installed, with a driver for a GPU that is here"
+        "installed, with a driver for a GPU of this machine"
     } else if vulkan.has_software() {
-        "installed, with a driver that computes on the processor alone"
+        "installed, with a driver that runs on the processor only"
     } else {
-        "installed, without a driver for a GPU that is here"
+        "installed, without a driver for a GPU of this machine"
     }
 }
 
@@ -234,7 +234,7 @@ fn provider(status: &ProviderStatus, table: &mut TextTable) {
     );
 }
 
-/// What runs it, on what.
+/// The engine and the device of a provider.
 fn works(status: &ProviderStatus) -> String {
     let version = status.version.as_deref().unwrap_or("of unknown version");
     let engine = match status.provider {
@@ -246,8 +246,8 @@ fn works(status: &ProviderStatus) -> String {
         None => "a plug-in".to_owned(),
     });
     let device = match (&status.device, status.software) {
-        (Some(device), true) => Some(format!("slow: on {device}, which is the processor")),
-        (None, true) => Some("slow: the processor plays the graphics card".to_owned()),
+        (Some(device), true) => Some(format!("slow: on {device}, the processor")),
+        (None, true) => Some("slow: the processor emulates the graphics card".to_owned()),
         (Some(device), false) => Some(format!("on {device}")),
         (None, false) => None,
     };

@@ -62,7 +62,7 @@ fn model(model: &Card, table: &mut TextTable) {
         modes => modes,
     };
     if !model.include_prompt {
-        pooling += ", without the prompt's tokens";
+        pooling += ", without the tokens of the prompt";
     }
     for module in &model.modules {
         pooling += &format!(", then {module}");
@@ -70,12 +70,12 @@ fn model(model: &Card, table: &mut TextTable) {
     table.entry("pooling", &pooling);
     let normalized = match model.normalized {
         true => "vectors have length 1",
-        false => "vectors keep their length (--normalize true scales them to 1)",
+        false => "vectors are not scaled (--normalize true scales them to length 1)",
     };
     table.entry("normalized", normalized);
     for (index, (name, text)) in model.prompts.iter().enumerate() {
         let default = match model.default_prompt.as_ref() == Some(name) {
-            true => " (used when none is asked for)",
+            true => " (default)",
             false => "",
         };
         let label = if index == 0 { "prompts" } else { "" };

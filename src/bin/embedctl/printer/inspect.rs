@@ -44,11 +44,11 @@ fn folder(folder: &Folder, table: &mut TextTable) {
     table.line(&folder.path);
     let whole = match folder.complete {
         true => "complete",
-        false => "NOT complete (problems are told with the first part)",
+        false => "NOT complete (problems are listed with the first part)",
     };
     let shards = match folder.shards {
         1 => String::new(),
-        shards => format!(", {} of {shards} shards at their ends", folder.ended),
+        shards => format!(", {} of {shards} shards finished", folder.ended),
     };
     table.entry(
         "output",
@@ -58,7 +58,7 @@ fn folder(folder: &Folder, table: &mut TextTable) {
         table.entry(
             "hashes",
             &format!(
-                "none of {}, which an older version wrote",
+                "none for {}, written by an older version",
                 number(folder.older as u64, "part")
             ),
         );
@@ -89,17 +89,14 @@ fn file(file: &Inspection, table: &mut TextTable) {
     }
     match &file.provenance {
         Some(made) => provenance(made, table),
-        None => table.entry(
-            "made by",
-            "unknown: nothing says so in the file or beside it",
-        ),
+        None => table.entry("made by", "unknown: no provenance in the file or beside it"),
     }
     for one in &file.belongs {
         let path = one.path.as_ref().map(|path| path.display().to_string());
         let text = match (one.same, path) {
             (Some(true), Some(path)) => format!("as written ({path})"),
             (Some(false), Some(path)) => format!("NOT as written ({path})"),
-            _ => "not looked at: nobody says where they are (--rejects PATH)".to_owned(),
+            _ => "not checked: the path is unknown (--rejects PATH)".to_owned(),
         };
         table.entry(&one.name, &text);
     }
@@ -120,7 +117,7 @@ fn health(health: &Health) -> String {
     let about = if health.repeated.exact { "" } else { "about " };
     format!(
         "{} of {width}, {}; norms {:.4} to {:.4}, mean {:.4}; {} with NaN or infinity, {} of zeros, {about}{} \
-         that repeat another",
+         that are duplicates",
         number(health.vectors, "vector"),
         health.dtype,
         health.least_norm,
@@ -219,15 +216,15 @@ fn differences(differences: &[Difference], table: &mut TextTable) {
         }
     };
     match (&grave[..], &harmless[..]) {
-        ([], []) => table.line("These vectors mix: nothing in their provenance differs."),
+        ([], []) => table.line("These vectors can be mixed: their provenance is the same."),
         ([], harmless) => list(
-            "These vectors mix; what differs does not decide them:",
+            "These vectors can be mixed; these differences do not change vectors:",
             harmless,
         ),
-        (grave, []) => list("These vectors don't mix:", grave),
+        (grave, []) => list("These vectors cannot be mixed:", grave),
         (grave, harmless) => {
-            list("These vectors don't mix:", grave);
-            list("Also different, which does not decide vectors:", harmless);
+            list("These vectors cannot be mixed:", grave);
+            list("Other differences, which do not change vectors:", harmless);
         }
     }
 }

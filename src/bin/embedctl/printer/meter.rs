@@ -1,14 +1,14 @@
-//! Arithmetic behind a progress display: rates, share and time left, from what the run has told so far.
+//! Computes the rates, share and remaining time of a progress display.
 
 use std::time::Duration;
 
 use embedctl::progress::{BatchDone, Counts};
 use embedctl::size::per;
 
-/// What a run has told so far.
+/// The progress events of a run so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meter {
-    /// Batches together; runs ahead of what is written by a window.
+    /// Sum over batches; up to one window ahead of the written rows.
     done: BatchDone,
     /// The state at the last written window.
     written: Counts,
@@ -37,7 +37,7 @@ pub struct MeterReading {
     pub written: u64,
     /// Records rejected.
     pub rejected: u64,
-    /// Rows run per second: repeated texts, which run once, are no speed.
+    /// Computed rows per second, without duplicate texts.
     pub rows_per_second: f64,
     /// Tokens run per second.
     pub tokens_per_second: f64,

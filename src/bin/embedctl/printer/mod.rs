@@ -53,7 +53,7 @@ enum Verbosity {
     Verbose,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageLevel {
     Error,
@@ -83,7 +83,7 @@ impl MessageLevel {
         }
     }
 
-    /// What stands before a message in text, and its colour.
+    /// The label before a message in text, and its colour.
     fn label(self) -> Option<(&'static str, AnsiColor)> {
         match self {
             Self::Error => Some(("error", AnsiColor::Red)),
@@ -101,12 +101,12 @@ pub struct Printer {
     json: bool,
     colour: bool,
     progress: When,
-    /// What no message may show.
+    /// Secrets that no message may show.
     secrets: Arc<Secrets>,
 }
 
 impl Printer {
-    /// A printer as the options and the terminal want it, which shows none of `secrets`.
+    /// A printer for these options and the terminal, which shows none of `secrets`.
     pub fn new(args: &MessageArgs, secrets: Secrets) -> Self {
         let verbosity = match (args.quiet, args.verbose) {
             (true, _) => Verbosity::Quiet,
@@ -165,7 +165,7 @@ impl Printer {
         self.message(MessageLevel::Note, message);
     }
 
-    /// What happened; hidden by `-q`.
+    /// Information about the run; hidden by `-q`.
     pub fn info(&self, message: impl fmt::Display) {
         self.message(MessageLevel::Info, message);
     }
@@ -185,7 +185,7 @@ impl Printer {
         self.data(printable_json(&self.secrets.redact(text)).as_bytes())
     }
 
-    /// What a command has found out, to standard output: as JSON where that is wanted, else as a table.
+    /// Prints the result of a command to standard output, as JSON or as a table.
     pub fn found<T: Serialize>(
         &self,
         json: bool,
@@ -204,7 +204,7 @@ impl Printer {
         self.json(&format!("{json}\n"))
     }
 
-    /// What comes from this program alone, to standard output.
+    /// Prints data of this program (no text of users or servers) to standard output.
     pub fn data(&self, bytes: &[u8]) -> Result<(), CommandFailure> {
         let mut stdout = io::stdout().lock();
         let written = stdout::check()
@@ -213,8 +213,7 @@ impl Printer {
         Ok(written.context("cannot write to standard output")?)
     }
 
-    /// What shows a run's progress. `data_on_terminal`: rows go to a terminal, where a bar would be
-    /// drawn across them.
+    /// The progress display of a run. `data_on_terminal`: rows go to a terminal, where a bar would overwrite them.
     pub fn progress(&self, data_on_terminal: bool, hooks: Hooks) -> Arc<Live> {
         let terminal = self.draws();
         let display = match self.progress {
@@ -229,7 +228,7 @@ impl Printer {
         Arc::new(Live::new(self.clone(), display, hooks))
     }
 
-    /// What shows a download.
+    /// The progress display of downloads.
     pub fn downloads(&self) -> Arc<Downloads> {
         let terminal = self.draws();
         let display = match self.progress {
@@ -243,7 +242,7 @@ impl Printer {
         Arc::new(Downloads::new(self.clone(), display))
     }
 
-    /// Whether what moves can be drawn.
+    /// Whether bars can be drawn.
     fn draws(&self) -> bool {
         io::stderr().is_terminal() && !is_dumb() && !self.json
     }
@@ -355,7 +354,7 @@ impl Printer {
     }
 
     /// One write a line, so that lines of several processes on one terminal don't run into each other.
-    /// Where standard error cannot be written to, there is nobody left to tell.
+    /// A failure to write to standard error cannot be reported.
     fn line(&self, text: &str) {
         let _ = io::stderr()
             .lock()

@@ -27,7 +27,7 @@ pub fn print_parser_answer(answer: &clap::Error, secrets: &Secrets) -> ExitCode 
             _ => ExitCode::Done,
         };
     }
-    // As in `Printer::line`: where this fails, there is nobody left to tell.
+    // As in `Printer::line`: a failure here cannot be reported.
     let said = answer.render().to_string();
     let text = secrets.redact(&said).into_owned();
     // The parser's own, coloured text is shown where nothing has to be taken out of it.

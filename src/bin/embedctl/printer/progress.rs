@@ -48,14 +48,14 @@ impl Display {
     }
 }
 
-/// What the command does beside showing it.
+/// Actions of the command besides showing progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Hooks {
     /// Once the model is open; is given [`Hooks::output`].
     pub started: fn(&Printer, &EngineInfo, &'static str),
-    /// Once the output stands under its name.
+    /// Called when the output is published.
     pub published: fn(&Printer),
-    /// What becomes of the output if the run is taken down, as a sentence.
+    /// The state of the output after a crash, as a sentence.
     pub output: &'static str,
 }
 
@@ -120,7 +120,7 @@ impl Live {
         }
     }
 
-    /// How far a run was that was stopped, and what is left of it.
+    /// The message of an interrupted run: its progress, and the state of the output.
     pub fn interrupted(&self, destination: &Destination) -> String {
         let reading = locked(&self.state).read();
         let place = reading
@@ -128,19 +128,19 @@ impl Live {
             .map_or_else(String::new, |share| format!(" at {:.0} %", share * 100.0));
         let rows = number(reading.rows, "row");
         let left = match destination {
-            Destination::Path(path) if is_folder(path) => "its finished parts stay".to_owned(),
+            Destination::Path(path) if is_folder(path) => "finished parts are kept".to_owned(),
             Destination::Path(path) if path.is_file() || Address::is_url_path(path) => {
-                format!("{} is as it was before", path.display())
+                format!("{} is unchanged", path.display())
             }
             Destination::Path(path) if parts_of(path).exists() => {
-                "its finished parts stay".to_owned()
+                "finished parts are kept".to_owned()
             }
             Destination::Path(path) if !path.exists() => {
-                format!("nothing is left of it, and there is no {}", path.display())
+                "nothing was written. To keep partial work, use `-o FOLDER/` or --resume".to_owned()
             }
-            _ => format!("of these {} written", count(reading.written)),
+            _ => format!("rows written: {}", count(reading.written)),
         };
-        format!("interrupted{place} with {rows} embedded; {left}")
+        format!("interrupted{place} ({rows}); {left}")
     }
 
     /// Whether the run has already told this.
@@ -213,7 +213,7 @@ impl Progress for Live {
         self.beside(|| {
             for one in info.passed_over.iter().filter(|one| !one.named) {
                 self.printer
-                    .detail(format!("passed over {}: {}", one.candidate, one.reason));
+                    .detail(format!("skipped {}: {}", one.candidate, one.reason));
             }
             if let Some(fallback) = fallback(info) {
                 self.printer.note(fallback);
@@ -275,11 +275,10 @@ fn fallback(info: &EngineInfo) -> Option<String> {
     let reasons: Vec<String> = named
         .map(|one| format!("not {}: {}", one.candidate, one.reason))
         .collect();
-    (!reasons.is_empty())
-        .then(|| format!("{} does the work, {}", info.provider, reasons.join("; ")))
+    (!reasons.is_empty()).then(|| format!("{} is used, {}", info.provider, reasons.join("; ")))
 }
 
-/// What matters most comes first: a narrow terminal shows the beginning.
+/// The most important part comes first: a narrow terminal shows only the beginning.
 fn text(reading: &MeterReading) -> String {
     let mut text = String::new();
     if let Some(left) = reading.left {

@@ -1,4 +1,4 @@
-//! What a finished run did, in words and as fields.
+//! The summary of a finished run, as text and as JSON fields.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use super::{MessageLevel, Printer};
 /// A finished run and what the command line knows about it.
 #[derive(Debug)]
 pub struct RunReport<'a> {
-    /// What the library did.
+    /// The library's summary.
     pub summary: &'a Summary,
     /// The tuned profile that was used.
     pub profile: Option<&'a ProfileUsed>,
@@ -34,14 +34,14 @@ impl RunReport<'_> {
         per(amount as f64, self.summary.run.as_secs_f64())
     }
 
-    /// Rows a second of those that ran: repeated and reused texts are no speed.
+    /// Computed rows per second, without duplicate and reused texts.
     fn rows_per_second(&self) -> f64 {
         let not_run = self.summary.stages.duplicates + self.summary.counts.reused;
         self.rate(self.summary.counts.rows.saturating_sub(not_run))
     }
 
     /// `embedded 200 rows (12,345 tokens, 3 truncated to 256) in 1.2 s: 170 rows/s, 10,288 tokens/s`, and
-    /// how many of the rows did not run, as they repeat others. Of chunks: `embedded 900 chunks of 200 records`.
+    /// the number of duplicate and reused texts. With chunks: `embedded 900 chunks of 200 records`.
     fn headline(&self) -> String {
         let summary = self.summary;
         let counts = &summary.counts;
@@ -53,15 +53,15 @@ impl RunReport<'_> {
         let repeated = match summary.stages.duplicates {
             0 => String::new(),
             rows => format!(
-                ", {} not counted that repeat a text and were not run again",
-                number(rows, "row")
+                ", {} computed once (not in the rate)",
+                number(rows, "duplicate text")
             ),
         };
         let reused = match counts.reused {
             0 => String::new(),
             rows => format!(
-                ", {} not counted whose vectors an earlier output had",
-                number(rows, "row")
+                ", {} copied from an earlier output (not in the rate)",
+                number(rows, "vector")
             ),
         };
         let rows = match summary.chunks {
@@ -203,8 +203,8 @@ pub fn destination(destination: &Destination) -> String {
 }
 
 impl Printer {
-    /// What a finished run did. Records that were rejected are named even with `-q`, unless they stand
-    /// in a file.
+    /// Prints the summary of a finished run. Rejected records are printed even with `-q`, unless they are in a
+    /// file.
     pub fn report(&self, report: &RunReport<'_>) {
         if self.json {
             self.event(
@@ -247,15 +247,15 @@ impl Printer {
         self.print(MessageLevel::Warning, message);
         match report.destination {
             Destination::Path(path) if is_folder(path) => self.hint(&format!(
-                "all of them are listed in _embedctl/rejects of {}; {}",
+                "all rejected records are in _embedctl/rejects of {}; {}",
                 path.display(),
                 match report.nulls {
-                    true => "mend the input and write the output anew, which fills their rows",
+                    true => "correct the input and write the output again to fill their rows",
                     false =>
-                        "mend a copy of the lists and embed it like any input, into another output",
+                        "correct a copy of the lists and embed it into another output, like any input",
                 }
             )),
-            _ => self.hint("--rejects PATH writes all of them, whole and with the reason"),
+            _ => self.hint("--rejects PATH writes all rejected records, complete and with the reason"),
         }
     }
 }
@@ -285,7 +285,7 @@ pub fn engine(info: &EngineInfo) -> String {
     format!("{} {} ({place})", info.engine, info.version)
 }
 
-/// What was found out about an engine by running it: where its nodes are, how much it takes at a time.
+/// Measurements of an engine: placement of its nodes, agreement with the CPU, token budget.
 pub fn measured(info: &EngineInfo) -> Vec<String> {
     let mut lines = Vec::new();
     if !info.placement.is_empty() {

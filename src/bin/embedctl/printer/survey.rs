@@ -1,4 +1,4 @@
-//! What `embed --dry-run` has found out.
+//! The report of `embed --dry-run`.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn table(survey: &Survey, output: &str) -> String {
     let sample = &survey.sample;
     let records = number(sample.records, "record");
     let what = match sample.whole {
-        true => "all of the input".to_owned(),
+        true => "the whole input".to_owned(),
         false => format!("the first {records}"),
     };
     table.line(&format!("Counted in {what}"));
@@ -40,18 +40,18 @@ fn table(survey: &Survey, output: &str) -> String {
     table.entry("records", &records);
     if survey.chunked {
         let mean = sample.rows as f64 / (sample.embedded as f64).max(1.0);
-        let text = format!("{}, {mean:.1} a record", count(sample.rows));
+        let text = format!("{}, {mean:.1} per record", count(sample.rows));
         table.entry("chunks", &text);
     }
     table.entry("tokens", &tokens(survey));
     if sample.reused > 0 {
         let rows = number(sample.reused, "row");
-        let text = format!("{rows} whose vectors the earlier output has, not counted above");
+        let text = format!("{rows} with a vector in the earlier output (not counted above)");
         table.entry("reused", &text);
     }
     if sample.repeated > 0 {
         let rows = number(sample.repeated, "row");
-        let text = format!("{rows} with the text of an earlier one; within a window such run once");
+        let text = format!("{rows} with the text of an earlier row; computed once per window");
         table.entry("repeated", &text);
     }
     for (index, (name, kind)) in survey.columns.iter().enumerate() {
@@ -69,7 +69,7 @@ fn table(survey: &Survey, output: &str) -> String {
     table.entry("threads", &count(survey.threads as u64));
     if let Some(memory) = survey.memory {
         let of = survey.memory_left.map_or(String::new(), |left| {
-            format!(", of {} that can be had", bytes(left))
+            format!(", of {} available", bytes(left))
         });
         let text = format!("about {} for the model{of}", bytes(memory));
         table.entry("memory", &text);
@@ -78,9 +78,7 @@ fn table(survey: &Survey, output: &str) -> String {
     table.line("");
     match &survey.estimate {
         Some(all) => estimate(survey, all, output, &mut table),
-        None => table.line(
-            "How much there is cannot be told beforehand (a pipe, or an input whose size is unknown).",
-        ),
+        None => table.line("No estimate: the size of the input is unknown (such as a pipe)."),
     }
     table.line("");
     table.line("Nothing was written.");
@@ -91,7 +89,7 @@ fn tokens(survey: &Survey) -> String {
     let sample = &survey.sample;
     let rows = (sample.rows - sample.reused) as f64;
     let mean = sample.tokens as f64 / rows.max(1.0);
-    let mut text = format!("{}, {mean:.1} a row", count(sample.tokens));
+    let mut text = format!("{}, {mean:.1} per row", count(sample.tokens));
     if let Some(limit) = survey.max_length {
         let share = 100.0 * sample.truncated as f64 / rows.max(1.0);
         text += &match sample.truncated {
@@ -127,7 +125,7 @@ fn estimate(survey: &Survey, all: &Estimate, output: &str, table: &mut TextTable
         // Fractions of a second would be false precision.
         let time = Duration::from_secs_f64(seconds.ceil().max(1.0));
         format!(
-            "about {}, of which {} open the model",
+            "about {}, including {} to open the model",
             duration(time),
             duration(Duration::from_secs_f64(measured.load_seconds))
         )

@@ -19,12 +19,12 @@ impl TextTable {
         self.text.push('\n');
     }
 
-    /// A name and what it stands for.
+    /// A name and its value.
     pub(super) fn entry(&mut self, name: &str, value: &str) {
         self.wrapped(&format!("  {name:<width$} ", width = INDENT - 3), value);
     }
 
-    /// What helps against what stands above, where that `applies`.
+    /// The remedy for the line above, if it `applies`.
     pub(super) fn remedy(&mut self, applies: bool, remedy: Option<&String>) {
         if let Some(remedy) = remedy.filter(|_| applies) {
             self.wrapped("    → ", remedy);

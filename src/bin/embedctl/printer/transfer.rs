@@ -15,7 +15,7 @@ use super::{MessageLevel, Printer};
 
 /// Time between two lines of `--progress always`.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-/// Width of what is here of a file, beside its bar: `123.4 MB of 567.8 MB`.
+/// Width of the size column beside a file's bar: `123.4 MB of 567.8 MB`.
 const SIZE_WIDTH: usize = 20;
 /// Width of a file's name.
 const NAME_WIDTH: usize = 32;
@@ -85,7 +85,7 @@ impl TransferredFile {
 }
 
 impl TransferState {
-    /// Bytes a second of those that came just now.
+    /// Bytes per second received in this run.
     fn rate(&self) -> f64 {
         let time = self.began.map_or(Duration::ZERO, |began| began.elapsed());
         per(self.came as f64, time.as_secs_f64())
@@ -229,7 +229,7 @@ impl Transfer for Downloads {
         state.here = state.here.saturating_sub(lost);
         drop(state);
         self.beside(|| {
-            self.printer.note(format!("{file} begins again: {reason}"));
+            self.printer.note(format!("{file} starts over: {reason}"));
         });
     }
 
@@ -256,7 +256,7 @@ impl Transfer for Downloads {
             }
             FileOutcome::Verified => self.beside(|| {
                 self.printer
-                    .detail(format!("{file} is here ({})", bytes(size)));
+                    .detail(format!("{file} is present ({})", bytes(size)));
             }),
             FileOutcome::Failed => {}
         }

@@ -62,7 +62,7 @@ impl OutputSpec for ArrowFileOutput {
     fn facts(&self) -> OutputFacts {
         OutputFacts {
             endings: &["arrow", "ipc", "feather"],
-            about: "The same columns as Arrow's IPC file (Feather); a stream where OUT is no file",
+            about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
             shape: VectorShape::Lists,
             sidecars: &[],
             hashes: &[FILE],
@@ -95,7 +95,7 @@ impl OutputSpec for ArrowStreamOutput {
     fn facts(&self) -> OutputFacts {
         OutputFacts {
             endings: &["arrows"],
-            about: "The same columns as Arrow's IPC stream",
+            about: "The same columns as an Arrow IPC stream",
             shape: VectorShape::Lists,
             hashes: &["stream", SIDECAR_HASH],
             row_texts: RowTexts::In(InputFormat::Arrow),

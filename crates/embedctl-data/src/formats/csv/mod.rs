@@ -45,8 +45,8 @@ impl InputSpec for CsvInput {
                 _ => &["csv"],
             },
             about: match self.separator {
-                b'\t' => "Fields parted by tabs, with a header",
-                _ => "Fields parted by commas, with a header",
+                b'\t' => "Fields separated by tabs, with a header",
+                _ => "Fields separated by commas, with a header",
             },
             has_header: true,
             ..InputFacts::DEFAULT

@@ -35,7 +35,7 @@ impl OutputSpec for MatrixOutput {
                 Self::U8bin => &["u8bin"],
             },
             about: match self {
-                Self::Npy => "A matrix, with its rows' ids in a file beside it",
+                Self::Npy => "A matrix, with the row ids in a file beside it",
                 Self::Fbin => {
                     "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it"
                 }

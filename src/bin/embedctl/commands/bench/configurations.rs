@@ -1,4 +1,4 @@
-//! Which configurations a command line asks for, and what tuning may choose between.
+//! The configurations of a command line, and the choices of tuning.
 
 use embedctl::bench::{Configuration, TuneOptions};
 use embedctl::engine::{self, EngineOptions, ProviderChoice, ProviderOption};
@@ -9,7 +9,7 @@ use super::super::{embed, idle_option};
 use crate::args::{BenchArgs, Devices, MessageArgs};
 use crate::failure::CommandFailure;
 
-/// What tuning may choose between, and under which model its profile will be found.
+/// The choices of tuning, and the model of its profile.
 pub(super) fn tune_options(
     args: &BenchArgs,
     configurations: &[Configuration],
@@ -23,7 +23,7 @@ pub(super) fn tune_options(
             > 1
     {
         return Err(CommandFailure::usage(
-            "--tune looks for the best settings of one model: name one (and one --model-file), and leave \
+            "--tune finds the best settings of one model: name one model (and one --model-file), and leave \
              --batch-tokens and --threads to it or give one value each; it chooses between providers, \
              precisions and provider options",
         ));
@@ -31,7 +31,7 @@ pub(super) fn tune_options(
     let listed = &args.model.precision;
     if listed.len() > 1 && !listed.contains(&Precision::Fp32) {
         return Err(CommandFailure::usage(
-            "--tune: list fp32 too, which is what embed takes unless it is told otherwise",
+            "--tune: list fp32 too, the default of embed",
         ));
     }
     // A profile is found by what embed takes by itself; a model without that, by what it has.
@@ -95,7 +95,7 @@ pub(super) fn listed(
         && precisions.is_empty()
         && native
     {
-        // Whoever says how far vectors may be off lets the precision be chosen.
+        // With --min-cosine, tuning also chooses the precision.
         let reduced = [Precision::Fp32, Precision::Int16, Precision::Int8];
         precisions.extend(reduced.map(|precision| precision.name().to_owned()));
     }
@@ -121,7 +121,7 @@ pub(super) fn listed(
     });
     let mut all = each_option(&all, args)?;
     if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
-        // What is chosen must be better than what embed would take by itself.
+        // The choice must be faster than the defaults of embed.
         all.insert(0, by_itself);
     }
     each(&mut all, &args.limits.threads, |one, value| {
@@ -133,7 +133,7 @@ pub(super) fn listed(
     for (index, one) in all.iter().enumerate() {
         if all[..index].contains(one) {
             return Err(CommandFailure::usage(format!(
-                "'{}' would be measured twice; list every value once",
+                "'{}' is listed twice; list every value once",
                 one.label(&all)
             )));
         }

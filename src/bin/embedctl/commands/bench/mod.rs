@@ -35,12 +35,12 @@ pub fn worker() -> ExitCode {
     let probe = super::probe_command();
     match bench::serve(BufReader::new(io::stdin()), io::stdout(), probe.as_ref()) {
         Ok(()) => ExitCode::Done,
-        // Nobody is left to tell.
+        // The failure cannot be reported.
         Err(_) => ExitCode::Failed,
     }
 }
 
-/// Measures what was asked for and shows it.
+/// Runs the measurements and prints the report.
 pub fn run(
     args: &BenchArgs,
     messages: &MessageArgs,
@@ -76,7 +76,7 @@ pub fn run(
     }
     for row in report.rows.iter().filter(|row| row.is_noisy()) {
         printer.warning(format!(
-            "{}: samples are far apart (± in the table); something else uses this machine, or --duration is too \
+            "{}: samples vary much (± in the table); other programs use this machine, or --duration is too \
              short: compare nothing with these figures",
             row.name
         ));
@@ -87,15 +87,15 @@ pub fn run(
     outcome(&report)
 }
 
-/// What the report means for whoever waits for the exit code.
+/// The exit code of a report.
 fn outcome(report: &BenchReport) -> Result<ExitCode, CommandFailure> {
     if let Some(comparison) = report.comparison.as_ref().filter(|one| one.has_regressed()) {
         return Err(anyhow!(regressions(comparison)).into());
     }
     if report.rows.iter().all(|row| row.measured.is_none()) {
         let reason = report.rows.iter().find_map(|row| row.failed.as_deref());
-        let reason = reason.unwrap_or("there was nothing to measure");
-        return Err(anyhow!("nothing could be measured: {reason}").into());
+        let reason = reason.unwrap_or("there was no configuration to measure");
+        return Err(anyhow!("no configuration could be measured: {reason}").into());
     }
     Ok(ExitCode::Done)
 }
@@ -108,7 +108,7 @@ fn regressions(comparison: &BaselineComparison) -> String {
         .iter()
         .filter(|row| row.verdict.is_regression())
         .map(|row| match (row.verdict, row.change, row.interval) {
-            (Verdict::Failed, ..) => format!("{} failed, and ran in the baseline", row.name),
+            (Verdict::Failed, ..) => format!("{} failed, but ran in the baseline", row.name),
             (_, Some(change), Some((worst, best))) => format!(
                 "{} is {} slower (between {} and {})",
                 row.name,
@@ -120,7 +120,7 @@ fn regressions(comparison: &BaselineComparison) -> String {
         })
         .collect();
     format!(
-        "slower than the baseline of {} by more than the {:.1} % that --max-regression allows: {}",
+        "slower than the baseline of {} by more than {:.1} % (--max-regression): {}",
         comparison
             .baseline_date
             .split('T')
@@ -142,7 +142,7 @@ fn options(
     } else {
         None
     };
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     Ok(BenchOptions {
         configurations,
         workload: workload(args, storage)?,
@@ -217,13 +217,13 @@ fn fetch(
 fn baseline(path: &Path) -> Result<BenchReport, CommandFailure> {
     let text = fs::read(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            CommandFailure::usage(format!("--baseline: there is no {}", path.display()))
+            CommandFailure::usage(format!("--baseline: {} does not exist", path.display()))
         }
         _ => embedctl::Error::io("read", path, error).into(),
     })?;
     serde_json::from_slice(&text).map_err(|error| {
         CommandFailure::usage(format!(
-            "--baseline: {} is no report of bench ({error}); make one with `embedctl bench --json`",
+            "--baseline: {} is not a report of bench ({error}); make a report with `embedctl bench --json`",
             path.display()
         ))
     })
@@ -233,14 +233,14 @@ fn baseline(path: &Path) -> Result<BenchReport, CommandFailure> {
 struct Picture<'a>(&'a Path);
 
 impl<'a> Picture<'a> {
-    /// Refuses what could not be written after all the measuring.
+    /// Refuses a path that cannot be written, before anything is measured.
     fn of(path: &'a Path) -> Result<Self, CommandFailure> {
         if !path
             .extension()
             .is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
         {
             return Err(CommandFailure::usage(format!(
-                "--plot: {} does not end in .svg, which is the one format of pictures",
+                "--plot: {} does not end in .svg; SVG is the only plot format",
                 path.display()
             )));
         }
@@ -249,7 +249,7 @@ impl<'a> Picture<'a> {
             .filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             return Err(CommandFailure::usage(format!(
-                "--plot: the folder {} is not here",
+                "--plot: the folder {} does not exist",
                 folder.display()
             )));
         }

@@ -1,4 +1,4 @@
-//! What a benchmark found, as tables of 80 columns.
+//! The report of a benchmark, as tables of 80 columns.
 
 mod status;
 mod verdicts;
@@ -100,7 +100,7 @@ fn options(opened: &OpenedAs) -> String {
     parts.map(|part| format!(" · {part}")).collect()
 }
 
-/// What ran, and with which token budgets.
+/// The engine and its token budgets.
 fn engines(report: &BenchReport) -> Vec<(String, Vec<usize>)> {
     let mut engines: Vec<(String, Vec<usize>)> = Vec::new();
     for (_, measured) in report.measured() {

@@ -1,4 +1,4 @@
-//! What a benchmark is doing meanwhile.
+//! The progress display of a benchmark.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::super::{Printer, Verbosity, When};
 use super::amount;
 
-/// Shows what a benchmark is doing: a line that changes on a terminal, lines elsewhere if they are wanted.
+/// Shows the progress of a benchmark: a changing line on a terminal, otherwise lines if requested.
 pub struct BenchStatus {
     printer: Printer,
     bar: Option<ProgressBar>,
@@ -46,7 +46,7 @@ impl Watcher for BenchStatus {
 }
 
 impl Printer {
-    /// What shows a benchmark's progress.
+    /// The progress display of a benchmark.
     pub fn bench_status(&self) -> BenchStatus {
         let wanted = match self.progress {
             When::Always => true,

@@ -1,4 +1,4 @@
-//! What tuning tried, and how a report compares with an earlier one.
+//! The steps of tuning, and the comparison of a report with an earlier one.
 
 use std::fmt;
 
@@ -92,10 +92,10 @@ pub(super) fn compared(f: &mut fmt::Formatter<'_>, comparison: &BaselineComparis
         let words = match row.verdict {
             Verdict::Kept => "ok",
             Verdict::Regressed => "SLOWER",
-            Verdict::Inconclusive => "unclear: noise could do this; measure longer",
+            Verdict::Inconclusive => "unclear: within noise; measure longer",
             Verdict::Failed => "FAILED now",
             Verdict::New => "not in the baseline",
-            Verdict::NotMeasured => "in the baseline alone",
+            Verdict::NotMeasured => "only in the baseline",
         };
         match (row.before, row.after, row.change, row.interval) {
             (Some(before), Some(after), Some(change), Some((low, high))) => writeln!(
