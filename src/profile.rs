@@ -103,8 +103,11 @@ impl Profile {
             Err(error) => return Err(Error::io("read", &path, error)),
         };
         let damaged = |reason: String| {
-            Error::usage(format!("{} is no tuned profile ({reason})", path.display()))
-                .with_remedy(format!("remove it, or use {NO_PROFILE}"))
+            Error::usage(format!(
+                "{} is not a tuned profile ({reason})",
+                path.display()
+            ))
+            .with_remedy(format!("remove it, or use {NO_PROFILE}"))
         };
         #[derive(Deserialize)]
         struct ProfileVersion {

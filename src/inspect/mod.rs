@@ -154,7 +154,7 @@ fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Resu
             Place::file(folder),
             format!("it holds no part: {}", faults.join("; ")),
         )
-        .with_remedy(format!("go on with the run that began it, with {RESUME}")));
+        .with_remedy(format!("continue the run that began it, with {RESUME}")));
     };
     let rows = state.rows();
     let rejected = state.rejected();
@@ -258,7 +258,7 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
         .unwrap_or(0);
     if let Some(written) = written.filter(|&written| written != vectors) {
         problems.push(format!(
-            "{written} rows were embedded, and {vectors} vectors are there"
+            "{written} rows were embedded, but the file holds {vectors} vectors"
         ));
     }
     let not = belongs.iter().filter(|one| one.same == Some(false));

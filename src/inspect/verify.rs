@@ -63,7 +63,7 @@ pub fn verify(
     let path = file.path.display();
     let refuse = |reason: &str| Error::usage(format!("{VERIFY}: {path} {reason}"));
     let made = (file.provenance.as_ref())
-        .ok_or_else(|| refuse("does not say what made it, in it or beside it"))?;
+        .ok_or_else(|| refuse("has no provenance, in it or beside it"))?;
     if made
         .get("chunking")
         .is_some_and(|chunking| !chunking.is_null())
@@ -187,7 +187,7 @@ fn texts(
         names.join(", ")
     ))
     .with_remedy(format!(
-        "name what was embedded with {INPUT}, and the field of its texts with {TEXT_FIELD}"
+        "name the run's input with {INPUT}, and the field of its texts with {TEXT_FIELD}"
     )))
 }
 

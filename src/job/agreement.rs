@@ -174,7 +174,7 @@ pub(super) fn gaps(ends: &BTreeMap<u32, ShardEnd>, inputs: Option<u32>) -> Vec<S
         if next != (source, start) || !last.as_ref().is_none_or(has_same) {
             let begins = read.at("begins", start);
             gaps.push(match &last {
-                None => format!("{begins}, and no shard reads what comes before it"),
+                None => format!("{begins}, and no shard reads the input before it"),
                 Some(last) => format!("{begins}, and {}", last.at("ends", last.stretch.end)),
             });
         }
@@ -186,7 +186,7 @@ pub(super) fn gaps(ends: &BTreeMap<u32, ShardEnd>, inputs: Option<u32>) -> Vec<S
     let (source, at) = last.stretch.next();
     if at != 0 || inputs.is_some_and(|inputs| inputs != source) {
         let ends = last.at("ends", last.stretch.end);
-        gaps.push(format!("{ends}, and no shard reads what comes behind it"));
+        gaps.push(format!("{ends}, and no shard reads the input after it"));
     }
     gaps
 }

@@ -111,7 +111,7 @@ impl Job {
                     self.shown,
                     state.counted()
                 ))
-                .with_remedy(format!("go on with {RESUME}, or {}", self.anew())),
+                .with_remedy(format!("continue with {RESUME}, or {}", self.anew())),
             });
         }
         Ok(state)
@@ -127,7 +127,7 @@ impl Job {
         match other {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
-                "-o {}: the folder holds {name}, which is no part of an output, and readers of the folder would \
+                "-o {}: the folder holds {name}, which is not part of an output, and readers of the folder would \
                  take it for one",
                 self.shown
             ))
@@ -170,7 +170,7 @@ impl Begun {
 /// Somebody else holds the lock.
 pub(super) fn busy(shown: &str) -> Error {
     Error::usage(format!("{shown}: another run is writing it"))
-        .with_remedy("let it end, or stop it first")
+        .with_remedy("wait until it ends, or stop it first")
 }
 
 /// Records of a window: at most `most`, and such that whole windows make a part.

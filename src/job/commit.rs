@@ -199,7 +199,7 @@ pub(super) fn said(
     let part = made.as_ref().and_then(|made| made.get("part").cloned());
     let info = part.and_then(opened::<PartInfo>);
     let Some((made, info)) = made.as_ref().zip(info) else {
-        let why = "does not say which part of an output it is: it is damaged, or none of the job's";
+        let why = "does not say which part of an output it is: it is damaged, or from another job";
         return Err(Error::input(storage.place(name), why).with_remedy(format!(
             "put it back as it was, or remove it and give the command that wrote the output again, with {RESUME}, \
              which makes a missing part anew"
@@ -300,7 +300,7 @@ impl Part {
         let made = provenance(path, format)?.unwrap_or_default();
         let info = made.get("part").cloned().and_then(opened::<PartInfo>);
         if info.as_ref() != Some(&self.info) || hashes(&made) != self.sha256 {
-            return Err(self.damaged(storage, &self.file, "was replaced while it was looked at"));
+            return Err(self.damaged(storage, &self.file, "was replaced during its check"));
         }
         // Rows on their way to a single file lie in Arrow's format.
         let like = format.unwrap_or(OutputFormat::Arrow);
@@ -347,18 +347,13 @@ impl Part {
     pub(crate) fn check(&self, storage: &dyn SharedFolder, made: Option<&Value>) -> Result<()> {
         let said = made.map(hashes).unwrap_or_default();
         if !self.sha256.is_empty() && said != self.sha256 {
-            let why =
-                "is another part than the one that was written under this name, as its commit says";
+            let why = "is not the part that was written under this name, according to its commit";
             return Err(self.damaged(storage, &self.file, why));
         }
         let texts = self.texts(storage)?;
         if texts.is_none() && self.info.texts_sha256.is_some() {
             let name = self.info.texts();
-            return Err(self.damaged(
-                storage,
-                &name,
-                "is not there, and was written with its part",
-            ));
+            return Err(self.damaged(storage, &name, "is missing; it was written with its part"));
         }
         Ok(())
     }

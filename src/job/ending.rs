@@ -29,7 +29,7 @@ impl Job {
             let why = "it was removed or renamed while it was written";
             return Err(
                 Error::input(Place::file(&self.shown), why).with_remedy(format!(
-                    "put it back and go on with {RESUME}, or write it anew"
+                    "put it back and continue with {RESUME}, or write it anew"
                 )),
             );
         };

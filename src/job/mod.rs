@@ -137,7 +137,7 @@ impl Job {
                     left.display()
                 ))
                 .with_remedy(format!(
-                    "go on with {RESUME}, or pass {FORCE} to start anew"
+                    "continue with {RESUME}, or pass {FORCE} to start anew"
                 )));
             }
             return Ok(None);
@@ -300,7 +300,7 @@ impl Job {
             identity::listed(&differences)
         ))
         .with_remedy(format!(
-            "give the same as then to go on, or write elsewhere, or {}",
+            "give the same settings as then to resume, write elsewhere, or {}",
             self.anew()
         )))
     }

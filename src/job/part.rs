@@ -243,7 +243,7 @@ impl Part {
         let why = match storage.read(&name)? {
             Some(lines) if hash::of(&lines) == *sum => return Ok(lines),
             Some(_) => "is not what was written with its part",
-            None => "is not there, and was written with its part",
+            None => "is missing; it was written with its part",
         };
         Err(self.damaged(storage, &name, why))
     }

@@ -351,7 +351,7 @@ impl Parts {
 /// Another run was faster.
 pub(super) fn taken(shown: &str, name: &str) -> Error {
     Error::usage(format!(
-        "{shown}: another run has written {name} meanwhile, so this one stops, since two runs cannot write one output"
+        "{shown}: another run has written {name}; this run stops, since two runs cannot write one output"
     ))
-    .with_remedy(format!("let the other one end, and go on with {RESUME} if it does not finish"))
+    .with_remedy(format!("wait for the other run, and continue with {RESUME} if it does not finish"))
 }

@@ -73,7 +73,7 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     if Address::is_url_path(path) && options.resume {
         return refuse(
             format!("-o {shown}: one object is written by one run"),
-            format!("write parts to {shown}/, which can be gone on with"),
+            format!("write parts to {shown}/, which can be resumed"),
         );
     }
     Ok(())

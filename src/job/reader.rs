@@ -124,7 +124,7 @@ impl JobReader {
             self.job.shown()
         ))
         .with_remedy(format!(
-            "give the same input to go on, or write elsewhere, or {}",
+            "give the same input to resume, write elsewhere, or {}",
             self.job.anew()
         ))
     }

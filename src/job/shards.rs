@@ -122,7 +122,7 @@ pub fn plan(
     };
     if shard.count > 1 && inputs.iter().any(|input| input.bytes.is_none()) {
         return refuse(
-            "a pipe cannot be divided, since nobody can say how much it will hold",
+            "a pipe cannot be divided, because its length is unknown",
             "name files",
         );
     }

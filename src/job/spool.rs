@@ -230,7 +230,7 @@ impl SpoolReader {
         rows(&batch).map(Some).ok_or_else(|| {
             Error::input(
                 Place::file(self.path.display().to_string()),
-                "is no part of an output",
+                "is not part of an output",
             )
         })
     }
@@ -277,7 +277,7 @@ fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T, ArrowError>) -> Re
             format!("is damaged ({error})"),
         )
         .with_remedy(format!(
-            "remove it and go on with {RESUME}, which makes it again"
+            "remove it and continue with {RESUME}, which writes it again"
         ))
     };
     let decoded = caught(decode).map_err(|panic| damaged(&panic))?;

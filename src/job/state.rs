@@ -144,7 +144,7 @@ impl State {
                             (&commit.part.info, &commit.part.sha256) != (&part.info, &part.sha256)
                         };
                         if has_hashes.is_some_and(is_other) {
-                            let why = "is another part than the one that was written under this name, as its commit says";
+                            let why = "is not the part that was written under this name, according to its commit";
                             return Err(part.damaged(storage, &entry.name, why));
                         }
                         part
@@ -297,11 +297,11 @@ impl State {
             let there = self.parts.get(&(named.info.shard, named.info.number));
             match there {
                 None => Some(format!(
-                    "{} is named by the manifest, and is not there",
+                    "{} is named by the manifest but missing",
                     named.file
                 )),
                 Some(part) if !part.is(named) => Some(format!(
-                    "{} is another part than the manifest says",
+                    "{} is not the part that the manifest names",
                     named.file
                 )),
                 Some(_) => None,
@@ -332,7 +332,7 @@ impl State {
             let info = &part.info;
             if info.start.records != at {
                 faults.push(format!(
-                    "{} begins at record {}, and what comes before it ends at {at}",
+                    "{} begins at record {}, but the records before it end at {at}",
                     part.file, info.start.records
                 ));
             }
@@ -427,7 +427,7 @@ fn read<T: DeserializeOwned>(storage: &dyn SharedFolder, name: &str) -> Result<O
 }
 
 fn damaged(storage: &dyn SharedFolder, name: &str) -> Error {
-    Error::input(storage.place(name), "is not what a job writes there").with_remedy(format!(
-        "remove it if it is none of the job's, or write elsewhere, or start anew with {FORCE}"
+    Error::input(storage.place(name), "is not a file of a job").with_remedy(format!(
+        "remove it if it is not the job's, write elsewhere, or start anew with {FORCE}"
     ))
 }

@@ -74,7 +74,7 @@ impl JobSink {
         }
         let Some(begun) = job.begin(options.input.window_rows)? else {
             return Err(Error::usage(format!(
-                "{}: the output is complete; there is nothing to go on with",
+                "{}: the output is complete; there is nothing to resume",
                 job.shown()
             ))
             .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));

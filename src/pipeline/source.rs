@@ -186,7 +186,7 @@ pub(super) fn shares(
     }
     if let Some(keep) = untyped(options, input) {
         return Err(Error::usage(format!(
-            "{KEEP} {keep}: without a type each shard would decide on one by its own records"
+            "{KEEP} {keep}: without a type, each shard would infer one from its own records"
         ))
         .with_remedy(format!("say which, such as `{KEEP} {keep}:string`")));
     }

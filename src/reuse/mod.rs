@@ -129,10 +129,10 @@ impl Old {
             None => None,
         };
         let (Some(format), Some(made)) = (format, made) else {
-            return Err(Error::usage(format!(
-                "{asked}: it does not say what made its vectors, in it or beside it"
-            ))
-            .with_remedy("name a file that embedctl has written, or a folder of its parts"));
+            return Err(
+                Error::usage(format!("{asked}: it has no provenance, in it or beside it"))
+                    .with_remedy("name a file that embedctl has written, or a folder of its parts"),
+            );
         };
         let text = made["text"].as_str().unwrap_or("text").to_owned();
         let text = match &made["chunking"] {

@@ -210,7 +210,7 @@ fn vectors_of_another_kind_are_refused() {
     }
     for (line, said) in [
         ("--reuse none.parquet", "there is no such output"),
-        ("--reuse old.jsonl", "does not say what made its vectors"),
+        ("--reuse old.jsonl", "has no provenance"),
         ("--reuse .", "holds no output in parts"),
         ("--reuse half.parquet", "dtype (\"f16\" then, \"f32\" now)"),
     ] {

@@ -249,8 +249,8 @@ fn every_malformed_table_says_where_and_what_helps() {
         (
             "none.parquet",
             [
-                "none.parquet: is no Parquet file",
-                "say what it is with `-i`",
+                "none.parquet: is not a Parquet file",
+                "name the format with `-i`",
             ],
         ),
         ("cut.arrow", ["cut.arrow: ", "copy or write it again"]),
@@ -292,7 +292,7 @@ fn every_malformed_table_says_where_and_what_helps() {
         (
             "a.parquet --keep nothing",
             [
-                "a.parquet: no column is called `nothing`; there are `doc`, `body`",
+                "a.parquet: no column is called `nothing`; the columns are `doc`, `body`",
                 "with `--keep`",
             ],
         ),

@@ -378,7 +378,10 @@ fn redirects_to_what_is_no_address() {
         let fault = Fault::Redirect(302, location.to_owned());
         world.hub.spoil_all(at_hub(ONNX), fault);
         let error = world.failure(&world.settings());
-        assert!(error.ends_with("redirects to no address"), "{error}");
+        assert!(
+            error.ends_with("redirects to an invalid address"),
+            "{error}"
+        );
         world.assert_nothing_published();
     }
 }

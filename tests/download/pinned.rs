@@ -198,7 +198,8 @@ fn content_that_is_not_what_was_locked() {
     let run = world.run("download org/small --locked models.lock");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
-        run.stderr.contains("config.json: what arrived is not what"),
+        run.stderr
+            .contains("config.json: the downloaded content does not match"),
         "{run}"
     );
     world.assert_nothing_published();

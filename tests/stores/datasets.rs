@@ -140,7 +140,7 @@ fn what_is_not_there_says_so() {
             "hf://datasets/org/texts/*.csv",
             "no object fits the pattern",
         ),
-        ("hf://datasets/org/none/a.jsonl", "is no repository that"),
+        ("hf://datasets/org/none/a.jsonl", "is not a repository that"),
         ("hf://datasets/org/texts@v9/a.jsonl", "has no revision 'v9'"),
         ("hf://datasets/org/te%20xts/a.jsonl", "names no dataset"),
     ] {

@@ -68,7 +68,7 @@ impl Agents {
         let proxy = named
             .map(|(variable, address)| {
                 Proxy::new(address).map_err(|_| {
-                    Error::usage(format!("{variable} holds no address of a proxy"))
+                    Error::usage(format!("{variable} does not hold the address of a proxy"))
                         .with_remedy("write it as http://host:port or socks5://host:port")
                 })
             })
@@ -103,7 +103,7 @@ pub fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
         .get(LOCATION)
         .and_then(|location| location.to_str().ok())
         .and_then(|location| follow(from, location))
-        .ok_or_else(|| format!("{} redirects to no address", host(from)))?;
+        .ok_or_else(|| format!("{} redirects to an invalid address", host(from)))?;
     // What names the content must not come from a connection that anybody can change.
     if from.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
         return Err(format!(

@@ -160,7 +160,7 @@ fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Chec
         return Err(Error::model(
             model,
             format!(
-                "has no {MANIFEST}, which `embedctl download {LOCAL_DIR}` writes: nothing says what its files should be"
+                "has no {MANIFEST}, which `embedctl download {LOCAL_DIR}` writes: the expected files are unknown"
             ),
         ));
     };

@@ -134,7 +134,10 @@ impl<'a> Client<'a> {
             .ok()
             .and_then(|uri| UrlOrigin::of(&uri))
             .ok_or_else(|| {
-                Error::usage(format!("'{}' is no address of a Hub", settings.endpoint))
+                Error::usage(format!(
+                    "'{}' is not the address of a Hub",
+                    settings.endpoint
+                ))
             })?;
         Ok(Self {
             settings,
@@ -166,7 +169,7 @@ impl<'a> Client<'a> {
     ) -> Result<HubAnswer, RequestFault> {
         let mut uri: Uri = url
             .parse()
-            .map_err(|_| Error::model(model, format!("'{url}' is no address")))?;
+            .map_err(|_| Error::model(model, format!("'{url}' is not an address")))?;
         let mut hub = None;
         for _ in 0..=REDIRECTS {
             let to_hub = UrlOrigin::of(&uri).as_ref() == Some(&self.origin);
@@ -251,7 +254,7 @@ impl<'a> Client<'a> {
             furthest = furthest.max(now);
             if failures == RETRIES {
                 let remedy = if now > 0 {
-                    "what has arrived is kept, and the next run goes on from there"
+                    "the downloaded part is kept, and the next run resumes from it"
                 } else {
                     "try again later"
                 };
@@ -261,7 +264,7 @@ impl<'a> Client<'a> {
             let pause = after.unwrap_or(self.settings.pause * 2_u32.pow(failures));
             if pause > LONGEST_PAUSE {
                 let reason = format!(
-                    "{what}: {reason}, and asks to be left alone for {} minutes",
+                    "{what}: {reason}, and asks to wait for {} minutes",
                     pause.as_secs().div_ceil(60)
                 );
                 return Err(Error::model(model, reason).with_remedy("try again then"));
@@ -298,7 +301,7 @@ impl<'a> Client<'a> {
         }
         request
             .body(())
-            .map_err(|_| Error::model(model, format!("'{}' is no address", host(uri))))
+            .map_err(|_| Error::model(model, format!("'{}' is not an address", host(uri))))
     }
 
     fn refused(

@@ -83,7 +83,7 @@ fn ensure_one(
                 Err(error) if error.is_interrupted() => return Err(error),
                 Err(error) => {
                     transfer.note(&format!(
-                        "{} (the Hub could not be asked: {error})",
+                        "{} (the Hub's file list is unavailable: {error})",
                         doubt(&model)
                     ));
                     return Ok(());
@@ -114,7 +114,7 @@ fn ensure_one(
         // Who has no network at all is told what else can be done.
         Err(error) if error.kind() == ErrorKind::Unreachable && instead() => {
             let reason = error.reason();
-            transfer.note(&format!("{reason}; taking the weights that are here"));
+            transfer.note(&format!("{reason}; using the weights on this machine"));
             Ok(())
         }
         Err(error) if error.kind() == ErrorKind::Unreachable => {
@@ -223,7 +223,7 @@ fn confirm(
 
 fn doubt(model: &ModelId) -> String {
     format!(
-        "the cache holds {model} without a {MODULES}, and nothing says whether the repository has one; it is taken for \
-         a plain Transformer (`embedctl download {model}` makes sure)"
+        "the cache holds {model} without a {MODULES}, and it is unknown whether the repository has one; it is treated \
+         as a plain Transformer (`embedctl download {model}` makes sure)"
     )
 }

@@ -80,11 +80,11 @@ pub(super) fn fetch(
         fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
         if chances == 0 {
             let reason = format!(
-                "{}: what arrived is not what the Hub says it is ({wrong}), and nothing of it was kept",
+                "{}: the downloaded content does not match the Hub's record ({wrong}) and was discarded",
                 content.path
             );
             return Err(Error::model(content.model, reason).with_remedy(
-                "try again; if it stays so, the mirror or proxy in between changes files",
+                "try again; if it happens again, a mirror or proxy in between changes files",
             ));
         }
         chances -= 1;
@@ -120,7 +120,10 @@ fn go_on(
     let mut have = file.metadata().map_err(write)?.len();
     let size = content.remote.size;
     if size.is_some_and(|size| have > size) {
-        transfer.restarted(content.path, "more had arrived than the file is long");
+        transfer.restarted(
+            content.path,
+            "the partial download was longer than the file",
+        );
         have = 0;
         file.set_len(0).map_err(write)?;
     }
@@ -137,7 +140,7 @@ fn go_on(
         }
         file.set_len(0).map_err(write)?;
         return Err(RequestFault::Transient {
-            reason: "the server says that what had arrived is longer than the file".into(),
+            reason: "the server says that the partial download is longer than the file".into(),
             after: Some(std::time::Duration::ZERO),
         });
     }
@@ -146,7 +149,7 @@ fn go_on(
         if answer.status == StatusCode::PARTIAL_CONTENT {
             file.set_len(0).map_err(write)?;
             return Err(RequestFault::Transient {
-                reason: "the server sends another part of the file than it was asked for".into(),
+                reason: "the server sends another part of the file than requested".into(),
                 after: Some(std::time::Duration::ZERO),
             });
         }
@@ -209,11 +212,11 @@ fn go_on(
 /// A file that nobody can want, whatever the Hub says.
 pub(super) fn too_long(content: &FetchedContent, limit: u64) -> Error {
     let size = content.remote.size.map_or_else(
-        || "its size, which nobody tells,".to_owned(),
+        || "its size, which the server does not give,".to_owned(),
         |size| format!("its size ({size} bytes)"),
     );
     let reason = format!(
-        "{}: {size} is above {limit} bytes, more than such a file of a model has",
+        "{}: {size} is above {limit} bytes, the limit for such a file of a model",
         content.path
     );
     Error::model(content.model, reason).with_remedy("check HF_ENDPOINT and the name")
@@ -242,8 +245,8 @@ fn written(content: &FetchedContent, incomplete: &Path, error: io::Error) -> Req
             ),
         )
         .with_remedy(format!(
-            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. What has arrived is kept, and the \
-             next run goes on from there"
+            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. The downloaded part is kept, and the \
+             next run resumes from it"
         )),
         _ => Error::io("write", incomplete, error),
     })

@@ -36,7 +36,7 @@ impl ModelId {
             repository.split('/').count() <= 2 && repository.split('/').all(is_name);
         if !is_repository || !is_path(revision) {
             return Err(format!(
-                "'{repository}@{revision}' is no Hub id of the form org/name or org/name@revision"
+                "'{repository}@{revision}' is not a Hub id of the form org/name or org/name@revision"
             ));
         }
         Ok(Self {
@@ -104,8 +104,9 @@ impl FromStr for ModelId {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (repository, revision) = text.split_once('@').unwrap_or((text, DEFAULT_REVISION));
-        Self::new(repository, revision)
-            .map_err(|_| format!("'{text}' is no Hub id of the form org/name or org/name@revision"))
+        Self::new(repository, revision).map_err(|_| {
+            format!("'{text}' is not a Hub id of the form org/name or org/name@revision")
+        })
     }
 }
 

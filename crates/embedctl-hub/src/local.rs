@@ -69,7 +69,7 @@ impl ModelFolder {
         let lock = wait_for(lock, "downloading into the same folder", cancel, transfer)?;
         let partial = path.join(PARTIAL);
         if fs::symlink_metadata(&partial).is_ok_and(|found| !found.is_dir()) {
-            return refuse(format!("{PARTIAL} in it is no folder"), "take it away");
+            return refuse(format!("{PARTIAL} in it is not a folder"), "remove it");
         }
         let before = read(path, MANIFEST)?;
         let plan = read(path, PLAN)?;
@@ -109,12 +109,12 @@ impl ModelFolder {
             String::new()
         };
         Err(Error::usage(format!(
-            "{LOCAL_DIR} {}: it holds {}{more}, which nothing says to be of this model, and which would change its \
+            "{LOCAL_DIR} {}: it holds {}{more}, not known to be part of this model, which would change its \
              vectors",
             self.path.display(),
             strangers.join(", ")
         ))
-        .with_remedy("name another folder, or remove what is not the model's"))
+        .with_remedy("name another folder, or remove the files that are not the model's"))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -133,9 +133,8 @@ impl ModelFolder {
         for (end, _) in path.match_indices('/') {
             let folder = self.path.join(&path[..end]);
             if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
-                return Err(
-                    refuse("lies behind something that is no folder").with_remedy("take that away")
-                );
+                return Err(refuse("lies below a file that should be a folder")
+                    .with_remedy("remove that file"));
             }
         }
         Ok(self.path.join(path))

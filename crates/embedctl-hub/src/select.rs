@@ -278,7 +278,7 @@ mod tests {
             "modules.json",
         ];
         let choice = FileChoice {
-            weights: WeightsPreference::CheckpointFirst(|_| Err("is no JSON object".into())),
+            weights: WeightsPreference::CheckpointFirst(|_| Err("is not a JSON object".into())),
             ..FileChoice::default()
         };
         let selection = select("org/name", &paths, &layout, &choice, &Value::Null).unwrap();

@@ -196,7 +196,7 @@ impl Environment<'_> {
         if !valid {
             let endpoint = self.secrets().redact(endpoint).into_owned();
             return Err(Error::usage(format!(
-                "HF_ENDPOINT is '{endpoint}', which is no address of a Hub"
+                "HF_ENDPOINT is '{endpoint}', which is not the address of a Hub"
             ))
             .with_remedy(format!("write it as {DEFAULT_ENDPOINT}")));
         }

@@ -80,7 +80,7 @@ impl CachedRepository {
         if is_path(path) {
             return Ok(self.base.join(folder).join(path));
         }
-        let reason = format!("'{path}' is no path inside a repository");
+        let reason = format!("'{path}' is not a path inside a repository");
         Err(Error::model(&self.repository, reason))
     }
 

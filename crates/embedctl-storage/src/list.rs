@@ -118,7 +118,7 @@ impl Storage {
                 .literal_separator(true)
                 .build()
                 .map_err(|error| {
-                    Error::usage(format!("'{address}' is no pattern: {}", error.kind()))
+                    Error::usage(format!("'{address}' is not a pattern: {}", error.kind()))
                 })?
                 .compile_matcher();
             objects.retain(|object| pattern.is_match(object.address.key()));

@@ -61,7 +61,7 @@ impl StorageOption {
             self.key
         ))
         .with_remedy(
-            "they are called as the stores' variables are, such as aws_region, azure_storage_account_name, \
+            "settings bear the names of the stores' variables, such as aws_region, azure_storage_account_name, \
              google_service_account",
         ))
     }

@@ -86,10 +86,7 @@ impl Object {
     /// If it is longer than `limit` bytes, has changed or gone, or the store refuses.
     pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
         if self.size() > limit {
-            let reason = format!(
-                "it is {} bytes long, and at most {limit} make sense",
-                self.size()
-            );
+            let reason = format!("it is {} bytes long, and the limit is {limit}", self.size());
             return Err(Error::new(ErrorKind::Storage, self.address(), reason));
         }
         let mut bytes = Vec::new();
@@ -148,7 +145,7 @@ impl Object {
             self.address(),
             "it was replaced by another object while it was read",
         )
-        .with_remedy("let whoever writes it finish, and start again")
+        .with_remedy("wait until its writer has finished, and start again")
     }
 
     /// Whether it makes sense to try again; the failure's error where it does not.

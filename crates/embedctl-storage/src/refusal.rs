@@ -82,7 +82,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
     match code {
         "NoSuchBucket" | "ContainerNotFound" => answer(
             &format!("there is no {} {bucket}", container(scheme)),
-            "check its name and the account; the program makes none",
+            "check its name and the account; embedctl does not create it",
         ),
         "ExpiredToken"
         | "ExpiredTokenException"
@@ -122,7 +122,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             ),
             401 | 403 if scheme.is_web() => answer(
                 "the server does not let it be read",
-                "an address that is open to everybody, or one that is signed, is needed",
+                "use a public or a signed address",
             ),
             401 | 403 => {
                 let (what, permission) = match doing {
@@ -147,7 +147,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             }
             404 if doing == Doing::Read => answer(
                 "there is no such object (any more)",
-                "it was removed, or its name is another; list what is there and start again",
+                "it was removed or renamed; list the objects and start again",
             ),
             404 | 410 => answer("there is no such object", "check its name"),
             412 | 409 => answer(
@@ -156,10 +156,10 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             ),
             416 => answer(
                 "the object has become shorter since it was listed",
-                "let whoever writes it finish, and start again",
+                "wait until its writer has finished, and start again",
             ),
             408 | 429 | 500..=599 => answer(
-                "the store is not able to answer now, and was asked four times",
+                "the store cannot answer now (4 attempts)",
                 "try again later",
             ),
             _ => (said.clone(), None),

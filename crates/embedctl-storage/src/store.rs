@@ -183,7 +183,7 @@ impl Storage {
         match result.recv() {
             _ if self.0.cancel.is_cancelled() => Err(Error::interrupted()),
             Ok(result) => Ok(result),
-            Err(_) => Err(Error::internal("an object store's request got lost")),
+            Err(_) => Err(Error::internal("an object store's request was lost")),
         }
     }
 
@@ -217,7 +217,7 @@ impl Storage {
         }
         let path = Path::parse(address.key()).map_err(|error| {
             Error::usage(format!(
-                "{address} is no name that object stores have in common"
+                "{address} is not a name that all object stores accept"
             ))
             .with_remedy("its folders may not be empty, '.' or '..'")
             .caused_by(error)
@@ -266,7 +266,7 @@ impl Storage {
             .build();
         match built {
             Ok(store) => Ok(Arc::new(store)),
-            Err(_) => Err(Error::usage(format!("'{address}' is no address"))),
+            Err(_) => Err(Error::usage(format!("'{address}' is not an address"))),
         }
     }
 

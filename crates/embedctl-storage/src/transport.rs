@@ -306,7 +306,7 @@ impl Service {
             }
             let request = request
                 .body(body.clone())
-                .map_err(|_| fatal(format!("{} is no address", host(&uri))))?;
+                .map_err(|_| fatal(format!("{} is not an address", host(&uri))))?;
             let response = self.run(request)?;
             let status = response.status();
             let moved = status.is_redirection() && status != StatusCode::NOT_MODIFIED;

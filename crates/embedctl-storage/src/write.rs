@@ -70,7 +70,7 @@ impl Storage {
         };
         if found == Found::Unknown {
             return Err(Error::usage(format!(
-                "{address}: the credentials let objects be written but not looked at, so nobody can tell whether it \
+                "{address}: the credentials allow writing but not reading, so it is unknown whether the object \
                  exists; pass {FORCE} to replace whatever is there"
             )));
         }

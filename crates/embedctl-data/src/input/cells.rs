@@ -96,7 +96,7 @@ pub(crate) fn convert<'a>(
         (KeepType::String, JsonType::String) => {
             json::string(raw).map(Cell::String).map_err(|error| {
                 Cause::of(format!(
-                    "the kept field `{name}` holds an escape that is no character ({error})"
+                    "the kept field `{name}` holds an escape that is not a character ({error})"
                 ))
                 .with(format!("`{KEEP} {name}:json` keeps it as it is written"))
             })

@@ -115,7 +115,7 @@ fn plan(
     check_names(options, dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
-            "{format} needs a regular file, since its header is completed at the end, and {} is none",
+            "{format} needs a regular file, since its header is completed at the end, and {} is not one",
             place.shown().display()
         ))
         .with_remedy("name a file with -o, or choose -f jsonl or -f parquet"));

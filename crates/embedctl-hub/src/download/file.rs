@@ -25,7 +25,7 @@ impl Download<'_> {
     pub(super) fn get(&self, path: &str) -> Result<DownloadedFile> {
         // Whoever named it: a lock file, the Hub, a graph, a caller of the library.
         if !is_path(path) {
-            let reason = format!("'{path}' is no path inside a repository");
+            let reason = format!("'{path}' is not a path inside a repository");
             return Err(Error::model(&self.name, reason));
         }
         let mut remote = locked(&self.listing).get(path).cloned().unwrap_or_default();

@@ -45,8 +45,8 @@ impl InputSpec for CsvInput {
                 _ => &["csv"],
             },
             about: match self.separator {
-                b'\t' => "Fields parted by tabs, with a header",
-                _ => "Fields parted by commas, with a header",
+                b'\t' => "Tab-separated values with a header",
+                _ => "Comma-separated values with a header",
             },
             has_header: true,
             ..InputFacts::DEFAULT
@@ -272,7 +272,7 @@ impl AskedFields {
                 IdType::String => Cell::String(Cow::Borrowed(id)),
                 IdType::Int => id.parse().map(Cell::Int).map_err(|_| {
                     Cause::of(format!(
-                        "the id `{}` is no integer of 64 bits ({})",
+                        "the id `{}` is not a 64-bit integer ({})",
                         self.options.id_field,
                         json::excerpt(id)
                     ))

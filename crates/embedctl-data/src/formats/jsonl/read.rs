@@ -261,7 +261,7 @@ fn another_id() -> String {
 
 fn no_character(what: &str, name: &str, error: &impl std::fmt::Display) -> Cause {
     Cause::of(format!(
-        "the {what} `{name}` holds an escape that is no character ({error})"
+        "the {what} `{name}` holds an escape that is not a character ({error})"
     ))
     .with("mend it")
 }

@@ -173,8 +173,10 @@ impl AskedColumns {
             if is_json(field) && !is_json(&column.field) {
                 for row in not_json(&array)? {
                     let name = field.name();
-                    let cause = Cause::of(format!("the column `{name}` holds no JSON here"))
-                        .with(format!("keep it as a string (`{KEEP} {name}`)"));
+                    let cause = Cause::of(format!(
+                        "the column `{name}` holds a value that is not JSON"
+                    ))
+                    .with(format!("keep it as a string (`{KEEP} {name}`)"));
                     causes.entry(row).or_insert(cause);
                 }
             }
@@ -285,7 +287,7 @@ impl Prepared {
             }
             None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
                 Cause::of(format!(
-                    "the column `{}` is null, not a string",
+                    "the record has no text (the column `{}` is null)",
                     self.options.text_field
                 ))
                 .with(format!(

@@ -142,7 +142,7 @@ fn headers_are_looked_at_before_any_record() {
         (
             "id,text\n1,a\n",
             field("body"),
-            "there are `id`, `text`; name one of them with `text_field`",
+            "the columns are `id`, `text`; name one of them with `text_field`",
         ),
         ("id,text\n", keeping(&["lang"]), "with `keep`"),
         (
