@@ -104,8 +104,8 @@ impl Run {
             workers,
             chunked,
             earlier,
-            // The caller's list of files is not kept here: a detached run would keep it alive. Only the sink, which writes
-            // the files, holds it.
+            // The caller's list of files is not kept here: a detached run would keep it alive. Only the sink, which
+            // writes the files, holds it.
             options: EmbedOptions {
                 files: RunFiles::new(),
                 ..options.clone()

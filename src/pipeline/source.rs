@@ -1,4 +1,4 @@
-//! The sources of records: one interface for all inputs, read on a separate thread; and each shard's share of the input.
+//! The sources of records: one interface for all inputs, read on a separate thread; and a shard's share of the input.
 
 use std::ops::Range;
 use std::sync::Arc;
