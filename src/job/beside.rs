@@ -77,8 +77,8 @@ pub(super) fn put_own(storage: &dyn SharedFolder, name: &str, bytes: &[u8]) -> R
     Ok(())
 }
 
-/// Names and content of the files stored aside for the published part `name`. Empty if there are none, or if they belong
-/// to another part or another `tag`.
+/// Names and content of the files stored aside for the published part `name`. Empty if there are none, or if they
+/// belong to another part or another `tag`.
 pub(super) fn found(
     storage: &dyn SharedFolder,
     name: &str,

@@ -13,8 +13,8 @@
 //!  OUT/_SUCCESS                        last
 //! ```
 //!
-//! Published parts stay, whatever stops a run. The next run with `--resume` checks that model, options and input are the
-//! same, and embeds the missing records.
+//! Published parts stay, whatever stops a run. The next run with `--resume` checks that model, options and input are
+//! the same, and embeds the missing records.
 //!
 //! A single file with `--resume` is a job too: its parts lie in `OUT.parts/` in a format of their own
 //! ([`spool`]) and become the file at the end.

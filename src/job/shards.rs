@@ -105,7 +105,8 @@ impl Stretch {
     }
 }
 
-/// The stretches of the inputs that shard `shard` reads, in order; every record of each input is in one shard. `stretches` gives the
+/// The stretches of the inputs that shard `shard` reads, in order; every record of each input is in one shard.
+/// `stretches` gives the
 /// rows of an input's row groups or record batches, as [`crate::input::RecordReader::stretches`].
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Requests: who may see the token, what is tried again, and what a refusal means.
+//! Requests: the hosts that get the token, retries, and errors for refusals.
 //!
 //! Redirects are followed here and not by the HTTP library, since the token goes to the Hub's own origin
 //! (scheme, host and port) alone, and since what the Hub says about a file stands in the answer that
@@ -47,9 +47,9 @@ pub(super) struct Client<'a> {
 /// An answer, before its body is read.
 pub(super) struct HubAnswer {
     pub(super) status: StatusCode,
-    /// What the Hub itself said, before any redirect to its storage.
+    /// The Hub's own response, before any redirect to its storage.
     pub(super) hub: HeaderMap,
-    /// What the last host said.
+    /// The last host's response.
     pub(super) headers: HeaderMap,
     body: ureq::Body,
     limits: ResponseLimits,
@@ -155,8 +155,8 @@ impl<'a> Client<'a> {
         self.cancel
     }
 
-    /// Makes one request of the Hub and follows where it leads; a `HEAD` only until somebody says the hash, and
-    /// a storage need not answer it: its addresses may be signed for `GET` alone. `model` is for messages.
+    /// Makes one request to the Hub and follows redirects. A `HEAD` follows them only until a response has the hash: a
+    /// storage need not answer it, since its addresses may be signed for `GET` alone. `model` is for messages.
     ///
     /// # Errors
     /// Everything but an answer of the 200s (and 416, which belongs to ranges) is a [`RequestFault`].
@@ -233,7 +233,7 @@ impl<'a> Client<'a> {
         mut work: impl FnMut() -> Result<T, RequestFault>,
     ) -> Result<T> {
         let mut failures = 0;
-        // What comes again after it was given up does not count: a server could have us begin again for ever.
+        // Bytes that arrive again after a restart do not count: a server could cause restarts for ever.
         let mut furthest = arrived();
         loop {
             if self.cancel.is_cancelled() {

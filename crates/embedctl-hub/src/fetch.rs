@@ -1,5 +1,5 @@
-//! One file's content: fetched beside its place, gone on with where an earlier run stopped, verified, and
-//! only then published.
+//! The download of one file: written beside its place, resumed after an earlier run, verified, and only then
+//! published.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -26,9 +26,9 @@ pub(super) struct FetchedContent<'a> {
     pub(super) model: &'a str,
     /// Path inside the repository.
     pub(super) path: &'a str,
-    /// Where it comes from.
+    /// Its address.
     pub(super) url: &'a str,
-    /// What it must be.
+    /// Its expected content.
     pub(super) remote: &'a HubFile,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn fetch(
     create_folder_of(incomplete)?;
     create_folder_of(place)?;
     let length = |path: &Path| fs::symlink_metadata(path).map_or(0, |metadata| metadata.len());
-    // Nothing could tell whether what an earlier run has left is of the same content.
+    // Without a hash, the partial content of an earlier run cannot be verified.
     if content.remote.digest.is_none() && length(incomplete) > 0 {
         fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
     }
@@ -108,7 +108,7 @@ pub(super) fn difference(remote: &HubFile, found: &FileSums) -> Option<String> {
     })
 }
 
-/// One attempt: goes on behind what is there, to the end.
+/// One attempt: continues after the existing bytes, to the end.
 fn go_on(
     client: &Client,
     content: &FetchedContent,
@@ -134,7 +134,7 @@ fn go_on(
     let from = (have > 0).then_some(have);
     let answer = client.send(content.model, &Method::GET, content.url, from)?;
     if answer.status == StatusCode::RANGE_NOT_SATISFIABLE {
-        // What is there is at least as long as the file, whose length nobody has told us.
+        // The existing bytes are at least as long as the file, whose length is unknown.
         if size.is_none() {
             return Ok(());
         }
@@ -209,7 +209,7 @@ fn go_on(
     }
 }
 
-/// A file that nobody can want, whatever the Hub says.
+/// The error for a file above the size limit.
 pub(super) fn too_long(content: &FetchedContent, limit: u64) -> Error {
     let size = content.remote.size.map_or_else(
         || "its size, which the server does not give,".to_owned(),

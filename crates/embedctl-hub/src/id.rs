@@ -16,7 +16,7 @@ pub struct ModelId {
 }
 
 impl ModelId {
-    /// An id of parts that have been parted already, each of which is checked: both become paths and addresses.
+    /// An id of a repository and a revision. Both are checked, since they become paths and addresses.
     ///
     /// # Errors
     /// If there can be no such repository or revision; the reason names it.
@@ -50,7 +50,7 @@ impl ModelId {
         })
     }
 
-    /// Whether the revision is a full commit, so that what it names can never change.
+    /// Whether the revision is a full commit, whose content can never change.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         is_commit(&self.revision)

@@ -1,4 +1,4 @@
-//! What went wrong between us and the Hub, in sentences with a remedy.
+//! Explains failed requests to the Hub, in sentences with a remedy.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub(super) struct RefusedAnswer<'a> {
     /// What was asked for, if it was a file.
     pub(super) file: &'a str,
     pub(super) status: StatusCode,
-    /// Who answered what.
+    /// Host and status.
     pub(super) reason: &'a str,
     /// Whether the Hub itself answered, not the storage it redirects to.
     pub(super) by_hub: bool,
@@ -121,7 +121,7 @@ fn is_about_the_token(message: Option<&str>) -> bool {
     })
 }
 
-/// What it means that no answer came. `address` is what the user may have set wrongly.
+/// Explains a missing answer. `address` names the setting that may be wrong.
 pub fn unreachable(
     model: &str,
     uri: &Uri,
@@ -201,7 +201,7 @@ fn tls(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// What is wrong with a server's certificate, or with encryption itself; and what helps.
+/// A reason and a remedy for a wrong certificate or failed encryption.
 fn untrusted(
     host: &str,
     settings: &HubSettings,

@@ -1,4 +1,4 @@
-//! Which of a repository's files embedding needs.
+//! Selects the files of a repository that embedding needs.
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ impl ModuleFolders {
     }
 }
 
-/// What is wanted of a repository.
+/// The selected files of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FileSelection {
     /// The ONNX file.

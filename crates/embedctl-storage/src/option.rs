@@ -14,7 +14,7 @@ use embedctl_common::setting::STORAGE_OPTION;
 pub struct StorageOption {
     /// Its name in small letters: `aws_region`, `azure_storage_account_name`, `google_service_account`.
     pub key: String,
-    /// What it is set to; may be a secret.
+    /// Its value; may be a secret.
     pub value: String,
 }
 

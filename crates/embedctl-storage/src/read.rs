@@ -27,20 +27,20 @@ use embedctl_common::threads::locked;
 
 /// Bytes that must arrive for a cut connection not to count against the retries.
 const PROGRESS: u64 = 1 << 20;
-/// Chunks that may wait for whoever reads: some hundred KiB.
+/// Chunks in the channel to the reader: some hundred KiB.
 const AHEAD: usize = 4;
 /// Bytes of a part that is fetched for random access, and of all that are kept.
 const BLOCK: u64 = 1 << 20;
 const LARGEST_FETCH: u64 = 8 << 20;
 const KEPT: u64 = 32 << 20;
 
-/// Why a stream ended early.
+/// The cause of an early end of a stream.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // made once a broken stream
 enum Broken {
-    /// It may go on.
+    /// The read may be continued.
     Cut(Failure),
-    /// It is another object by now.
+    /// The object was replaced.
     Changed,
 }
 
@@ -133,7 +133,7 @@ impl Object {
             .map_err(Broken::Cut)?
         {
             if sender.send(Ok(chunk)).await.is_err() {
-                break; // nobody reads any more
+                break; // the reader is gone
             }
         }
         Ok(())
@@ -185,7 +185,7 @@ enum Reader {
     Copied { object: Object, offset: u64 },
 }
 
-/// The cause of an error is one of this library's, which says what helps.
+/// The cause of an error is one of this library's, with a remedy.
 impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
@@ -212,9 +212,9 @@ struct Streamed {
     chunk: Bytes,
     failures: u32,
     furthest: u64,
-    /// Of all bytes so far, where nothing else tells versions apart.
+    /// Hash of all bytes so far, if nothing else identifies the version.
     read: Option<Sha256>,
-    /// What was read already of a body that has begun anew.
+    /// The part already read of a body that has begun anew.
     again: Option<Again>,
 }
 
@@ -280,7 +280,7 @@ impl Streamed {
         }
     }
 
-    /// The bytes of a chunk that were not read before; `None` where those that were have changed.
+    /// The new bytes of a chunk; `None` if the bytes read before have changed.
     fn behind_what_was_read(&mut self, mut chunk: Bytes) -> Option<Bytes> {
         let (Some(again), Some(read)) = (&mut self.again, &self.read) else {
             return Some(chunk);
@@ -360,7 +360,7 @@ pub struct ObjectFile {
     blocks: Mutex<Blocks>,
 }
 
-/// What was fetched, the latest last.
+/// The fetched blocks, the latest last.
 #[derive(Debug, Default)]
 struct Blocks {
     kept: VecDeque<(u64, Bytes)>,
@@ -399,7 +399,7 @@ impl ObjectFile {
         }
         // What is there of it is not fetched again.
         let (start, end) = (offset + begun.len() as u64, offset + length as u64);
-        // Who reads on gets more at a time.
+        // Sequential reads get larger blocks.
         let ahead = if start == blocks.end {
             blocks.length * 2
         } else {
@@ -446,7 +446,7 @@ impl ObjectFile {
 }
 
 impl Blocks {
-    /// What follows `offset`, as far as it is here.
+    /// The cached bytes from `offset` on.
     fn from(&self, offset: u64) -> Bytes {
         let follows = |(start, bytes): &(u64, Bytes)| {
             let from = usize::try_from(offset.checked_sub(*start)?).ok()?;

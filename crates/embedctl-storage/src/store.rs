@@ -71,7 +71,7 @@ pub(super) struct Location {
 }
 
 impl Storage {
-    /// Stores that the environment and `options` give access to. Asks nobody anything yet. What waits ends once
+    /// Stores that the environment and `options` give access to. Makes no request yet. Waiting operations end once
     /// `cancel` is cancelled.
     ///
     /// # Errors
@@ -127,8 +127,8 @@ impl Storage {
         })))
     }
 
-    /// The same stores, for what is still to be written once the run was cancelled. Nothing ends what waits here but
-    /// the process.
+    /// The same stores, for writes after the run was cancelled. Only the end of the process ends operations that wait
+    /// here.
     ///
     /// # Errors
     /// As [`Storage::new`].
@@ -159,7 +159,7 @@ impl Storage {
     /// Waits for an operation on `address`.
     ///
     /// # Errors
-    /// What its refusal means, in a sentence; [`ErrorKind::Interrupted`] where the run was cancelled.
+    /// The explained refusal; [`ErrorKind::Interrupted`] where the run was cancelled.
     pub(super) fn wait<T: Send + 'static>(
         &self,
         address: &Address,
@@ -187,7 +187,7 @@ impl Storage {
         }
     }
 
-    /// Does what cleans up, also after the run was cancelled; for a short time at most.
+    /// Runs a cleanup, also after the run was cancelled; for a short time at most.
     pub(super) fn clean_up(&self, operation: impl Future<Output = ()> + Send + 'static) {
         let (done, result) = bounded::<()>(0);
         self.0.handle.spawn(async move {
@@ -270,7 +270,7 @@ impl Storage {
         }
     }
 
-    /// The store of a bucket: what the environment says, then the options.
+    /// The store of a bucket, with the settings of the environment, then those of the options.
     fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>> {
         // The builders have no trait in common.
         macro_rules! store {

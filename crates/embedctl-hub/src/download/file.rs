@@ -64,7 +64,7 @@ impl Download<'_> {
         path: &str,
         remote: &HubFile,
     ) -> Result<DownloadedFile> {
-        // Content whose hash nobody tells is called by what it is for until it is here.
+        // Content of unknown hash is named by its commit and path until it is here.
         let hash = remote.digest.as_ref().map_or_else(
             || unnamed(&self.commit, path),
             |digest| digest.as_str().to_owned(),
@@ -155,7 +155,7 @@ impl Download<'_> {
         Ok(None)
     }
 
-    /// The sums of what an earlier run has verified and not put in place, if anything tells that it is the same.
+    /// The hashes of content that an earlier run has verified but not moved into place, if it is known to be the same.
     fn staged(&self, staged: &Path, remote: &HubFile) -> Result<Option<FileSums>> {
         if !staged.is_file() {
             return Ok(None);
