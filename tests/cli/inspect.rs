@@ -1,4 +1,4 @@
-//! `embedctl inspect`: what made files, how their vectors are, and why two don't mix.
+//! `embedctl inspect`: provenance and health of vectors, and differences that keep two files from mixing.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Inputs that are tables: Parquet, Arrow, CSV, and what is wrong with them; folders, patterns, a draw.
+//! Inputs that are tables: Parquet, Arrow, CSV, and their errors; folders, patterns, a random sample.
 
 use std::fs;
 use std::process::Command;

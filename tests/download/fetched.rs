@@ -1,4 +1,4 @@
-//! What comes, and to where.
+//! Fetched files and their places.
 
 use std::fs;
 

@@ -54,7 +54,7 @@ fn files_are_listed_and_read_at_one_commit() {
         ]
     );
     assert!(listed.iter().all(|object| object.etag() == Some(&commit)));
-    // Somebody pushes meanwhile.
+    // A new commit is pushed meanwhile.
     hub.publish(DATASET, files().with("data/a.jsonl", "other"));
     for object in &listed {
         let bytes = object.read_whole(1 << 20).unwrap();

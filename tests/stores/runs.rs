@@ -299,7 +299,7 @@ fn parts_are_gone_on_with(store: &Server, scheme: &str) {
         "{}",
         refused.stderr
     );
-    // One object cannot be gone on with.
+    // One object cannot be resumed.
     let refused = world.run(&format!("texts.txt -o {scheme}://parts/one.jsonl --resume"));
     assert!(
         refused.stderr.contains(&format!(

@@ -39,7 +39,7 @@ pub trait Bytes: Send + Sync {
     /// If the system refuses.
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Closes the file that [`Bytes::read_at`] has opened; the next read opens it again. Limits the number of open files.
+    /// Closes the file that [`Bytes::read_at`] has opened; the next read opens it again.
     fn close(&self) {}
 
     /// The file beside them, with `ending` after their name; `None` if there is none.

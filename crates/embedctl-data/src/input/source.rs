@@ -54,7 +54,7 @@ impl std::convert::From<PathBuf> for Source {
     }
 }
 
-/// A source that was looked at.
+/// An inspected source.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
     /// Its place among the sources.
@@ -367,7 +367,7 @@ impl Planned {
             line => Place::file(&self.name).line(line),
         };
         match cause {
-            // A pipe that breaks on the way in is no reader of ours that went away.
+            // A pipe that breaks on the way in is not a closed output.
             None => Error::new(ErrorKind::Io, "", "read").at(place),
             Some(cause) => Error::input(place, cause),
         }

@@ -83,8 +83,8 @@ pub fn create(
     })
 }
 
-/// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
-/// were asked for, if any were. Files made for the check are removed again; pipes and devices are not touched.
+/// Checks whether [`create`] can succeed, without the vectors' width: `dimensions` are the requested ones, if any.
+/// Files made for the check are removed again; pipes and devices are not touched.
 ///
 /// # Errors
 /// As [`create`].

@@ -239,7 +239,7 @@ impl AskedFields {
         }
     }
 
-    /// The asked fields of a record; what a column does not take stands there as it is written.
+    /// The requested fields of a record; a value that its column does not take stays as written.
     fn fields(&self, fields: &[&str], columns: &InputColumns) -> RecordFields {
         let mut own = RecordFields::default();
         if fields.len() != self.header.len() {

@@ -20,7 +20,7 @@ use embedctl_storage::Readable;
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 1024;
 
-/// Numbers that room is made for at a time: a list's width counts for each row, be it null.
+/// Numbers that room is made for at a time: a list's width counts for each row, null rows included.
 const BATCH_NUMBERS: usize = 4 << 20;
 
 /// A width up to this is believed, however little the file holds: its rows may all be null.

@@ -142,7 +142,7 @@ impl AskedColumns {
     /// Takes the asked columns out of a batch.
     ///
     /// # Errors
-    /// Only of a kind that a defect of ours has.
+    /// Only on an internal error.
     pub(crate) fn prepare(&self, batch: &RecordBatch, columns: &InputColumns) -> Result<Prepared> {
         let rows = batch.num_rows();
         let schema = columns.schema();
@@ -157,7 +157,7 @@ impl AskedColumns {
             };
             let found = column.of(batch)?;
             let array = fit(&found, to)?;
-            // Who asks for floats gets them; a file that follows another must not lose digits to it.
+            // Requested floats are given; the type of an earlier file must not cost a later one its digits.
             let asked = self
                 .options
                 .kept()
@@ -240,7 +240,7 @@ impl Prepared {
         self.rows
     }
 
-    /// `count` rows from `first` on, of which `origin` is the first's, as the window's columns.
+    /// `count` rows from `first` on, as the window's columns; `origin` is that of the first row.
     pub(crate) fn columns(
         &self,
         columns: &InputColumns,
