@@ -87,8 +87,8 @@ impl Job {
         Ok(())
     }
 
-    /// Completes an output whose shard has ended, after repairing the state that a kill has left. `lock` is the shard's,
-    /// and `state` was read under it.
+    /// Completes an output whose shard has ended, after repairing the state that a kill has left. `lock` is the
+    /// shard's, and `state` was read under it.
     pub(super) fn complete_ended(&self, lock: &FolderLock, state: &State) -> Result<()> {
         self.commit_again(state)?;
         self.clear_orphans(lock, &state.committed())?;

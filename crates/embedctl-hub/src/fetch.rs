@@ -245,8 +245,8 @@ fn written(content: &FetchedContent, incomplete: &Path, error: io::Error) -> Req
             ),
         )
         .with_remedy(format!(
-            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. The downloaded part is kept, and the \
-             next run resumes from it"
+            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. The downloaded part is kept, and \
+             the next run resumes from it"
         )),
         _ => Error::io("write", incomplete, error),
     })

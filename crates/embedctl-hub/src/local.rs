@@ -109,7 +109,7 @@ impl ModelFolder {
             String::new()
         };
         Err(Error::usage(format!(
-            "{LOCAL_DIR} {}: it holds {}{more}, not known to be part of this model, which would change its \
+            "{LOCAL_DIR} {}: it holds {}{more}, which is not known to be part of this model and would change its \
              vectors",
             self.path.display(),
             strangers.join(", ")

@@ -218,8 +218,8 @@ fn untrusted(
     };
     let remedy = match &settings.certificates {
         Some((variable, path)) => format!(
-            "{variable} names {}: add to it the certificate (PEM) of the authority that signed for {host}, or unset the \
-             variable to use the system's certificates",
+            "{variable} names {}: add to it the certificate (PEM) of the authority that signed for {host}, or unset \
+             the variable to use the system's certificates",
             path.display()
         ),
         None => "if a firewall inspects encrypted connections, name its certificate (PEM) with SSL_CERT_FILE; \

@@ -208,8 +208,8 @@ impl RecordReader {
         }
     }
 
-    /// Begins with small windows, each next one up to twice as large, so that the first rows of a streamed output arrive
-    /// early.
+    /// Begins with small windows, each next one up to twice as large, so that the first rows of a streamed output
+    /// arrive early.
     pub fn begin_small(&mut self) {
         self.filling.begin_small();
         self.pace.is_awaited = true;
