@@ -115,7 +115,7 @@ pub fn inspect(
     })
 }
 
-/// The problem of a complete output without a valid manifest: a missing part would not be noticed.
+/// The problem of a complete output without a valid manifest: missing parts cannot be detected.
 fn no_manifest() -> String {
     format!("_embedctl/manifest.json is missing or not as it was written; {RESUME} makes it again")
 }

@@ -76,7 +76,7 @@ impl Lock {
     /// Reads a lock file.
     ///
     /// # Errors
-    /// If it cannot be read, or is no lock file that this version understands.
+    /// If it cannot be read, or is not a lock file that this version understands.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;

@@ -161,7 +161,7 @@ impl Storage {
 enum Found {
     Nothing,
     Object,
-    /// Unknown: the credentials do not allow the question.
+    /// Unknown: the credentials do not allow reading or listing.
     Unknown,
 }
 

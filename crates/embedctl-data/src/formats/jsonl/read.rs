@@ -24,7 +24,7 @@ const LISTED_FIELDS: usize = 5;
 pub(crate) struct Jsonl {
     paths: Paths,
     options: Arc<InputOptions>,
-    /// Number of fields that make up the text: the index of the first kept field.
+    /// Number of fields that make up the text, and index of the first kept field.
     texts: usize,
     kept: usize,
     /// Fields that `--keep '*'` has met.

@@ -37,7 +37,7 @@ fn quoted_fields_hold_line_breaks_quotes_and_separators() {
     }
 }
 
-/// Fields parted by something else.
+/// Fields separated by another character.
 fn parted(by: &str) -> InputOptions {
     InputOptions {
         csv_delimiter: Some(by.parse().unwrap()),
