@@ -172,7 +172,7 @@ pub(super) fn busy(shown: &str) -> Error {
         .with_remedy("wait until it ends, or stop it first")
 }
 
-/// Records of a window: at most `most`, and a divisor of a part's records.
+/// Records of a window: at most `most`, and a divisor of a part's records if one of suitable size exists.
 pub(super) fn window_of(part_rows: Option<u64>, most: usize) -> usize {
     let Some(rows) = part_rows.and_then(|rows| usize::try_from(rows).ok()) else {
         return most;
