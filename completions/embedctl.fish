@@ -78,8 +78,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l shard -d 'Pr
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields separated by commas, with a header'
-tsv\t'Fields separated by tabs, with a header'
+csv\t'Comma-separated values with a header'
+tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
@@ -265,8 +265,8 @@ rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields separated by commas, with a header'
-tsv\t'Fields separated by tabs, with a header'
+csv\t'Comma-separated values with a header'
+tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
@@ -291,8 +291,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l again
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields separated by commas, with a header'
-tsv\t'Fields separated by tabs, with a header'
+csv\t'Comma-separated values with a header'
+tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
@@ -390,8 +390,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimite
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'
-csv\t'Fields separated by commas, with a header'
-tsv\t'Fields separated by tabs, with a header'
+csv\t'Comma-separated values with a header'
+tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r

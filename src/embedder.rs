@@ -96,7 +96,7 @@ impl Embedder {
         self.pooler.width()
     }
 
-    /// What runs the model.
+    /// The engine that runs the model.
     #[must_use]
     pub fn engine(&self) -> &EngineInfo {
         &self.info
@@ -113,7 +113,7 @@ impl Embedder {
         self.memory
     }
 
-    /// What cuts texts into tokens.
+    /// The tokenizer.
     pub(crate) fn tokenizer(&self) -> &TextTokenizer {
         &self.tokenizer
     }

@@ -27,7 +27,7 @@ pub struct Profile {
     pub model: String,
     /// [`fingerprint`] of the ONNX file that is taken where none is named.
     pub fingerprint: String,
-    /// What identifies the machine, as far as speed goes: processor and usable cores.
+    /// The machine's identity as far as speed goes: processor and usable cores.
     pub machine: String,
     /// The processor's name, for people.
     pub cpu: String,
@@ -45,7 +45,7 @@ pub struct Profile {
     pub settings: Tuned,
 }
 
-/// Settings of a run; those that are absent are as good as the defaults.
+/// Settings of a run; for an absent setting the default is as fast.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuned {
     /// The provider that `auto` should try first, where tuning had several to choose from.
@@ -103,8 +103,11 @@ impl Profile {
             Err(error) => return Err(Error::io("read", &path, error)),
         };
         let damaged = |reason: String| {
-            Error::usage(format!("{} is no tuned profile ({reason})", path.display()))
-                .with_remedy(format!("remove it, or use {NO_PROFILE}"))
+            Error::usage(format!(
+                "{} is not a tuned profile ({reason})",
+                path.display()
+            ))
+            .with_remedy(format!("remove it, or use {NO_PROFILE}"))
         };
         #[derive(Deserialize)]
         struct ProfileVersion {
@@ -143,7 +146,7 @@ pub fn default_folder() -> Option<PathBuf> {
     config_folder().map(|folder| folder.join("profiles"))
 }
 
-/// Where what a user has set is kept: `$XDG_CONFIG_HOME/embedctl`, or `~/.config/embedctl`; on Windows
+/// The folder of a user's settings: `$XDG_CONFIG_HOME/embedctl`, or `~/.config/embedctl`; on Windows
 /// `%APPDATA%\embedctl`. `None` where no home is known. Two variables and a home: no matter for the crate `etcetera`.
 #[must_use]
 pub fn config_folder() -> Option<PathBuf> {

@@ -1,11 +1,11 @@
-//! How the library tells what it is doing. It prints nothing itself: the caller decides.
+//! Progress events of the library. It prints nothing itself: the caller decides.
 
 use std::sync::Arc;
 
 use crate::engine::EngineInfo;
 use crate::stage::StageWatch;
 
-/// What has been done so far.
+/// Counts of a run so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records read.
@@ -57,7 +57,7 @@ pub struct BatchDone {
 /// Receives events of a run. Calls come from the pipeline's threads, one at a time.
 #[allow(unused_variables)] // nothing is heard by default
 pub trait Progress: Send + Sync {
-    /// The clocks of the run that is about to begin, to be read whenever somebody wants to know.
+    /// The clocks of the run that is about to begin; they may be read at any time.
     fn stages(&self, watch: &StageWatch) {}
 
     /// The engine is open and work begins; `total_bytes` is the sources' size where it is known.

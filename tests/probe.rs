@@ -1,4 +1,4 @@
-//! Libraries that are broken in every way, beside one that works: what a probe says about each.
+//! Probes of broken libraries of every kind, and of one that works.
 //!
 //! The broken ones are made here with the C compiler; where there is none, those tests say so.
 

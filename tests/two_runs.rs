@@ -1,4 +1,4 @@
-//! Two runs in one process: what ends one leaves the other alone.
+//! Two runs in one process: the end of one does not affect the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};

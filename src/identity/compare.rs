@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Fields by their paths, with dots: `model.files.model.safetensors`. A field that is null is left out.
 pub type Fields = BTreeMap<String, Value>;
 
-/// What a difference in a field of a provenance means.
+/// The weight of a difference in a field of a provenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     /// Vectors of the two do not mix.
@@ -44,7 +44,7 @@ const WEIGHTS: [(&str, Weight); 18] = [
 ];
 
 impl Weight {
-    /// What the field at `path` means.
+    /// The weight of the field at `path`.
     #[must_use]
     pub fn of(path: &str) -> Self {
         Self::in_table(path).unwrap_or(Self::Decides)

@@ -150,7 +150,7 @@ impl VectorIdentity {
         }
     }
 
-    /// The identity that a provenance tells. What cannot be read is absent, and so differs from what a run says.
+    /// The identity in a provenance. Unreadable fields are absent, and so differ from those of a run.
     #[must_use]
     pub fn of_provenance(made: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);

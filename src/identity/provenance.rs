@@ -1,4 +1,4 @@
-//! What made an output file, as one JSON object that goes into it or beside it.
+//! The provenance of an output file: one JSON object in the file or beside it.
 //!
 //! No time stamps. The same input, model, settings, engine and machine give the same object, but for what an
 //! engine measures while it is opened: the token budget of a device, and the cosine to the CPU.
@@ -20,7 +20,7 @@ pub const SCHEMA: u32 = 1;
 pub struct Provenance<'a> {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// What wrote the file.
+    /// The program that wrote the file.
     pub tool: Tool,
     /// The model's id, revision, and files with their hashes.
     pub model: &'a ModelProvenance,
@@ -44,7 +44,7 @@ pub struct Provenance<'a> {
     pub tokens: TokenCounts,
 }
 
-/// A tuned profile, and what was taken from it.
+/// A tuned profile, and the settings taken from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProfileUsed {
     /// Name of its file, without the folder.
@@ -54,7 +54,7 @@ pub struct ProfileUsed {
     pub settings: Tuned,
 }
 
-/// What wrote a file.
+/// The program that wrote a file.
 #[derive(Debug, Serialize)]
 pub struct Tool {
     /// `embedctl`.

@@ -13,11 +13,11 @@ use crate::storage::{Address, Readable};
 /// Something that was written with a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Belongs {
-    /// What the provenance calls it: `file`, `header`, `values`, `rows`, `lines`, `stream`, `provenance`, `rejects`.
+    /// Its name in the provenance: `file`, `header`, `values`, `rows`, `lines`, `stream`, `provenance`, `rejects`.
     pub name: String,
-    /// Where it was looked for; `None`: nobody has said where it is.
+    /// Its path; `None` if the path is unknown.
     pub path: Option<PathBuf>,
-    /// Whether it is what was written; `None`: it was not looked at.
+    /// Whether its hash is the recorded one; `None` if it was not compared.
     pub same: Option<bool>,
 }
 

@@ -42,7 +42,7 @@ pub struct Health {
 pub struct Repeated {
     /// How many.
     pub vectors: u64,
-    /// Whether all were looked at; else it is an estimate from a part of them.
+    /// Whether all were counted; else it is an estimate from a sample.
     pub exact: bool,
 }
 

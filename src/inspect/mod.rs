@@ -1,6 +1,6 @@
-//! What made a file of vectors, and how its vectors are: all that `embedctl inspect` tells.
+//! The provenance and health of a file of vectors, as `embedctl inspect` shows them.
 //!
-//! A file is read row by row and never held: what is remembered of it is of bounded size ([`health`]).
+//! A file is read row by row in bounded memory ([`health`]).
 
 mod belongs;
 mod differences;
@@ -28,7 +28,7 @@ use crate::setting::RESUME;
 use crate::storage::{Location, Readable, SharedFolder, Storage};
 use health::ColumnWatch;
 
-/// What was found out about a file.
+/// The findings about a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
     /// The file, or its address without what may be secret.
@@ -42,15 +42,15 @@ pub struct Inspection {
     pub bytes: u64,
     /// Its columns of vectors, by name; a matrix has one without a name.
     pub columns: Vec<Health>,
-    /// What made it, as it stands in the file or beside it; `None` where nothing does.
+    /// Its provenance, from the file or beside it; `None` if it has none.
     pub provenance: Option<Value>,
-    /// Whether what was written together is still what was written.
+    /// The comparison with the recorded hashes of the files that were written together.
     pub belongs: Vec<Belongs>,
-    /// What is wrong with it, in sentences; nothing where all is well.
+    /// Problems, in sentences; empty if there are none.
     pub problems: Vec<String>,
 }
 
-/// What was found at a path.
+/// The findings at a path.
 #[derive(Debug, Clone, Default)]
 pub struct Inspected {
     /// Its files: one, or the parts of a folder, in order.
@@ -78,7 +78,7 @@ pub struct Folder {
     pub rows: u64,
     /// Records that were rejected.
     pub rejected: u64,
-    /// Parts of which an older version kept no hashes.
+    /// Parts for which an older version kept no hashes.
     #[serde(skip_serializing_if = "is_none")]
     pub older: usize,
 }
@@ -115,12 +115,12 @@ pub fn inspect(
     })
 }
 
-/// A complete output whose manifest says nothing, so nobody knows whether a part is missing.
+/// The problem of a complete output without a valid manifest: missing parts cannot be detected.
 fn no_manifest() -> String {
     format!("_embedctl/manifest.json is missing or not as it was written; {RESUME} makes it again")
 }
 
-/// The parts of a job's folder, and what is wrong with the whole.
+/// The parts of a job's folder, and the problems of the whole.
 fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Result<Inspected> {
     let state = State::read(storage, None)?;
     if state.job.is_none() {
@@ -154,7 +154,7 @@ fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Resu
             Place::file(folder),
             format!("it holds no part: {}", faults.join("; ")),
         )
-        .with_remedy(format!("go on with the run that began it, with {RESUME}")));
+        .with_remedy(format!("continue the run that began it, with {RESUME}")));
     };
     let rows = state.rows();
     let rejected = state.rejected();
@@ -258,7 +258,7 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
         .unwrap_or(0);
     if let Some(written) = written.filter(|&written| written != vectors) {
         problems.push(format!(
-            "{written} rows were embedded, and {vectors} vectors are there"
+            "{written} rows were embedded, but the file holds {vectors} vectors"
         ));
     }
     let not = belongs.iter().filter(|one| one.same == Some(false));

@@ -64,7 +64,7 @@ pub fn against(
     })?;
     let mut theirs = vectors.chunks_exact(width);
     let mut apart = 0.0_f32;
-    // What all come to, and of the least the text and its row.
+    // The totals, and the text and row of the least cosine.
     let mut found: Option<(Cosine, usize, String)> = None;
     let names = records.names();
     while let Some(window) = records.next_window()? {

@@ -22,13 +22,13 @@ const LEAST_INT8: f64 = 0.99;
 /// Where the rows' texts are.
 #[derive(Debug, Clone)]
 pub struct Texts {
-    /// What holds them, a record a row, in the rows' order.
+    /// Their input, one record per row, in the rows' order.
     pub sources: Vec<Source>,
     /// How to read it.
     pub input: InputOptions,
 }
 
-/// What came of embedding rows again.
+/// The result of embedding rows again.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verified {
     /// Rows that were embedded again.
@@ -41,7 +41,7 @@ pub struct Verified {
     pub worst_row: u64,
     /// Whether that is as near as it should be.
     pub same: bool,
-    /// What ran the model.
+    /// The engine that ran the model.
     pub engine: EngineInfo,
 }
 
@@ -50,7 +50,7 @@ pub struct Verified {
 /// unless `model` names another place where it is.
 ///
 /// # Errors
-/// If the file does not say what made it, the model here is another one, or the texts are not to be had.
+/// If the file has no provenance, the model differs from the recorded one, or the texts are unavailable.
 pub fn verify(
     file: &Inspection,
     count: usize,
@@ -63,7 +63,7 @@ pub fn verify(
     let path = file.path.display();
     let refuse = |reason: &str| Error::usage(format!("{VERIFY}: {path} {reason}"));
     let made = (file.provenance.as_ref())
-        .ok_or_else(|| refuse("does not say what made it, in it or beside it"))?;
+        .ok_or_else(|| refuse("has no provenance, in it or beside it"))?;
     if made
         .get("chunking")
         .is_some_and(|chunking| !chunking.is_null())
@@ -187,7 +187,7 @@ fn texts(
         names.join(", ")
     ))
     .with_remedy(format!(
-        "name what was embedded with {INPUT}, and the field of its texts with {TEXT_FIELD}"
+        "name the run's input with {INPUT}, and the field of its texts with {TEXT_FIELD}"
     )))
 }
 
@@ -237,7 +237,7 @@ fn model_options(
     Ok(options)
 }
 
-/// Refuses a model whose files are not those that made the vectors.
+/// Refuses a model whose files differ from those in the provenance.
 fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
     let weights = embedder.engine().provider.weights();
     let here = embedder.model().provenance(weights)?;

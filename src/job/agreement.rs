@@ -1,5 +1,5 @@
-//! Whether all shards have read one version of the input: proven by the run that completes the output, before it says
-//! so.
+//! Checks that all shards have read the same version of the input. The run that completes the output does this before
+//! it marks the output as complete.
 //!
 //! Each shard's end names its stretches and the versions of their sources. The stretches must join without a gap. Where a
 //! source has another version now than a shard read, its records may still be the same: the shard's stretches are read
@@ -21,11 +21,11 @@ pub trait Inputs: fmt::Debug + Send + Sync {
     /// Every source, as it is now.
     ///
     /// # Errors
-    /// If one is not there.
+    /// If one does not exist.
     fn sources(&self) -> Result<Vec<SourceState>>;
 
-    /// Reads what shard number `shard` of `job` reads of it, in windows of at most `window` records, from `start` where
-    /// its first stretch can be entered there. Where that ends.
+    /// Reads the share of shard number `shard` of `job`, in windows of at most `window` records, from `start` if its
+    /// first stretch can be entered there. Returns the end.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -60,8 +60,7 @@ impl ShardEnd {
 }
 
 impl Job {
-    /// Proves that the shards, all of which are at their ends, have read one version of the input: the one that is there
-    /// now.
+    /// Proves that the shards, which are all finished, have read the current version of the input.
     ///
     /// # Errors
     /// If they have not; the message names source and shards. Or if the input cannot be read.
@@ -100,11 +99,11 @@ impl Job {
         Ok(())
     }
 
-    /// Refuses an input that has changed since another shard has read its share of it, before anything is embedded. One
-    /// shard is asked at most: [`Job::prove`] asks all.
+    /// Refuses an input that has changed since another shard has read its share, before anything is embedded. Compares
+    /// one shard at most: [`Job::prove`] compares all.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Job::prove`].
     pub fn agree(&self, state: &State, now: &[SourceState]) -> Result<()> {
         let own = self.options.shard.index;
         let mut others = state.ends.values().filter(|end| end.shard != own);
@@ -114,7 +113,7 @@ impl Job {
         }
     }
 
-    /// Reads again what a shard has read of sources that have changed since.
+    /// Reads a shard's stretches of changed sources again.
     fn compare_again(&self, change: &Change<'_>, start: Option<Position>) -> Result<()> {
         let Some(inputs) = &self.inputs else {
             return Ok(());
@@ -174,7 +173,7 @@ pub(super) fn gaps(ends: &BTreeMap<u32, ShardEnd>, inputs: Option<u32>) -> Vec<S
         if next != (source, start) || !last.as_ref().is_none_or(has_same) {
             let begins = read.at("begins", start);
             gaps.push(match &last {
-                None => format!("{begins}, and no shard reads what comes before it"),
+                None => format!("{begins}, and no shard reads the input before it"),
                 Some(last) => format!("{begins}, and {}", last.at("ends", last.stretch.end)),
             });
         }
@@ -186,7 +185,7 @@ pub(super) fn gaps(ends: &BTreeMap<u32, ShardEnd>, inputs: Option<u32>) -> Vec<S
     let (source, at) = last.stretch.next();
     if at != 0 || inputs.is_some_and(|inputs| inputs != source) {
         let ends = last.at("ends", last.stretch.end);
-        gaps.push(format!("{ends}, and no shard reads what comes behind it"));
+        gaps.push(format!("{ends}, and no shard reads the input after it"));
     }
     gaps
 }
@@ -198,7 +197,7 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// What must be the same of an input that several shards have read.
+    /// The facts of an input on which all of its shards must agree.
     fn input(&self) -> (Unit, u64, Option<(&str, Option<u64>)>) {
         let Stretch { unit, of, .. } = *self.stretch;
         let source = self.end.source(self.stretch);
@@ -282,7 +281,7 @@ mod tests {
             prop_assert!(!gaps(&ends, Some(sources + 1)).is_empty());
         }
 
-        /// Be it a stretch that is missing or moved, or another input of that name.
+        /// A missing or moved stretch, or another input of that name.
         #[test]
         fn any_gap_is_found(
             inputs in inputs(),

@@ -1,4 +1,4 @@
-//! A job's begin: what its folder holds already, who else is at work on it, and what is left to do.
+//! The start of a job: the state of its folder, other runs that work on it, and the remaining work.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::remedies;
 use crate::setting::{FORCE, RESUME};
 use crate::storage::FolderLock;
 
-/// A job's folder, looked at and locked.
+/// A job's folder, inspected and locked.
 #[derive(Debug)]
 pub struct Begun {
     pub(super) lock: FolderLock,
@@ -23,13 +23,12 @@ pub struct Begun {
 }
 
 impl Job {
-    /// Looks at the folder, keeps other runs out, and removes what is left of parts that were not published, as far as
-    /// it is nobody's.
-    /// `window` is how many records a window may have at most. `None`: there is nothing to do.
+    /// Inspects and locks the folder, and removes the remains of unpublished parts that belong to no running job.
+    /// `window` is the maximum number of records in a window. Returns `None` if there is nothing to do.
     ///
     /// # Errors
-    /// If the output is there or begun and the options don't say what to do with it, another run is at work on
-    /// it, something of it is damaged, or the system refuses.
+    /// If the output is complete or begun and the options neither resume nor replace it, another run works on it,
+    /// one of its files is damaged, or the system refuses.
     pub fn begin(&self, window: usize) -> Result<Option<Begun>> {
         let storage = self.storage.as_ref();
         let Shard { index, count } = self.options.shard;
@@ -57,7 +56,7 @@ impl Job {
         self.commit_again(&state)?;
         self.clear_orphans(&lock, &state.committed())?;
         if state.success || state.ends.contains_key(&index) {
-            // Somebody has removed a part since.
+            // A part was removed since.
             for said in [names::SUCCESS, names::MANIFEST, &names::shard(index)] {
                 storage.remove(said)?;
             }
@@ -74,7 +73,7 @@ impl Job {
         }))
     }
 
-    /// What stands in the folder.
+    /// The state of the folder.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -82,12 +81,12 @@ impl Job {
         State::read(self.storage.as_ref(), Some(self.options.shard.index))
     }
 
-    /// Looks at the folder, and changes nothing.
+    /// Inspects the folder without changing it.
     ///
     /// # Errors
-    /// If the output is there or begun, and the options don't say what to do with it; or it cannot be read.
+    /// If the output is complete or begun and the options neither resume nor replace it; or it cannot be read.
     pub fn look(&self) -> Result<State> {
-        // What goes may be damaged.
+        // A job that is replaced may be damaged.
         if self.anew && self.storage.read(names::JOB)?.is_some() {
             return Ok(State::default());
         }
@@ -111,13 +110,13 @@ impl Job {
                     self.shown,
                     state.counted()
                 ))
-                .with_remedy(format!("go on with {RESUME}, or {}", self.anew())),
+                .with_remedy(format!("continue with {RESUME}, or {}", self.anew())),
             });
         }
         Ok(state)
     }
 
-    /// Refuses a folder that holds somebody else's files, which readers would take for parts.
+    /// Refuses a folder with foreign files, which readers would take for parts.
     fn refuse_others(&self) -> Result<()> {
         let mut names = self.storage.list("")?.into_iter().map(|entry| entry.name);
         let other = match names.find(|name| !name.starts_with(['_', '.'])) {
@@ -127,7 +126,7 @@ impl Job {
         match other {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
-                "-o {}: the folder holds {name}, which is no part of an output, and readers of the folder would \
+                "-o {}: the folder holds {name}, which is not part of an output, and readers of the folder would \
                  take it for one",
                 self.shown
             ))
@@ -137,13 +136,13 @@ impl Job {
 }
 
 impl Begun {
-    /// What was found.
+    /// The state that was found.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The stretches that are embedded.
+    /// The embedded stretches of the input.
     #[must_use]
     pub fn covered(&self) -> Vec<Covered> {
         let part = |part: &Part| Covered {
@@ -155,7 +154,7 @@ impl Begun {
         parts.filter(covers).map(part).collect()
     }
 
-    /// Begins to write what is missing.
+    /// Begins to write the missing parts.
     ///
     /// # Errors
     /// As [`Parts::new`].
@@ -167,13 +166,13 @@ impl Begun {
     }
 }
 
-/// Somebody else holds the lock.
+/// The error for a lock that another run holds.
 pub(super) fn busy(shown: &str) -> Error {
     Error::usage(format!("{shown}: another run is writing it"))
-        .with_remedy("let it end, or stop it first")
+        .with_remedy("wait until it ends, or stop it first")
 }
 
-/// Records of a window: at most `most`, and such that whole windows make a part.
+/// Records of a window: at most `most`, and a divisor of a part's records if one of suitable size exists.
 pub(super) fn window_of(part_rows: Option<u64>, most: usize) -> usize {
     let Some(rows) = part_rows.and_then(|rows| usize::try_from(rows).ok()) else {
         return most;

@@ -1,7 +1,8 @@
-//! The files beside a part, which bear its name, of a storage in which no lock keeps other runs out.
+//! The files beside a part, which bear its name, in a storage without exclusive locks.
 //!
-//! Of several runs the one whose part stands writes them, behind it. Before it, they are put aside, under names that
-//! carry the part's tag and the hash of its file, from which the next run restores them where this one is killed between.
+//! Several runs may write the same part; the run whose part was published writes these files, after the part. Before
+//! that, they are stored aside, under names with the part's tag and the hash of its file. If the run is killed between,
+//! the next run restores them from there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Puts aside what stands at `paths` and is to stand beside the part `name`, which is at `path`.
+    /// Stores aside the files at `paths`, which belong beside the part `name`, whose file is at `path`.
     pub(super) fn aside(
         storage: &dyn SharedFolder,
         name: &str,
@@ -55,18 +56,18 @@ impl Beside {
         format!("{}/{}{}{ending}", names::BESIDE, self.part, self.tags)
     }
 
-    /// Puts them beside the part, which stands.
+    /// Writes them beside the published part.
     pub(super) fn publish(&self, storage: &dyn SharedFolder) -> Result<()> {
         (self.files.iter()).try_for_each(|(name, bytes)| put_own(storage, name, bytes))
     }
 
-    /// Removes what was put aside, once the part has its commit.
+    /// Removes the stored files once the part has its commit.
     pub(super) fn done(&self, storage: &dyn SharedFolder) -> Result<()> {
         (self.files.iter()).try_for_each(|(name, _)| storage.remove(&self.place(name)))
     }
 }
 
-/// Puts what this run alone decides on: the part of that name is its own, or the name says what it holds.
+/// Writes a file that only this run decides on: the part of that name is its own, or the name determines the content.
 pub(super) fn put_own(storage: &dyn SharedFolder, name: &str, bytes: &[u8]) -> Result<()> {
     while !storage.put(name, Content::Durable(bytes))?
         && storage.read(name)?.as_deref() != Some(bytes)
@@ -76,8 +77,8 @@ pub(super) fn put_own(storage: &dyn SharedFolder, name: &str, bytes: &[u8]) -> R
     Ok(())
 }
 
-/// What was put aside to stand beside the part that stands there under `name`: names, and content. Nothing where nothing
-/// was, or it was for another part; one of another `tag`, too.
+/// Names and content of the files stored aside for the published part `name`. Empty if there are none, or if they
+/// belong to another part or another `tag`.
 pub(super) fn found(
     storage: &dyn SharedFolder,
     name: &str,

@@ -1,9 +1,9 @@
-//! What is known of a part's files: its commit, written when they were put; and the proof that they are what was
-//! written, where there is no commit or they have changed since.
+//! A part's commit records its files as they were written. A part without a commit, or with changed files, is proved by
+//! its hashes.
 //!
 //! A commit is believed as long as every file has the size and the version (an object's etag; a file's times and number)
-//! that it had when it was put. Otherwise the part has to prove itself: what it says of itself is sealed, and the hashes
-//! in its provenance are those of its content. A commit is made anew of a proven part alone.
+//! that it had when it was written. Otherwise the part is checked: its own record is sealed, and the hashes in its
+//! provenance must match its content. Only a checked part gets a new commit.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,7 +64,7 @@ impl FileState {
     }
 }
 
-/// What stands of a part that is not committed.
+/// The state of a part without a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Unproven {
     /// Its files.
@@ -93,8 +93,8 @@ impl Unproven {
         Ok(now.is_of(&files).then_some(now.part))
     }
 
-    /// Writes the commit of the `part`, which has proved itself, unless another was written meanwhile: by the run whose
-    /// part it is. What should stand beside the part is put there first.
+    /// Writes the commit of the checked `part`, unless the run that wrote the part has written one meanwhile. The files
+    /// beside the part are written first.
     pub fn commit(&self, storage: &dyn SharedFolder, part: &Part) -> Result<()> {
         let PartInfo { shard, number, .. } = part.info;
         let has_changed = || Ok(Commit::read(storage, shard, number)? != self.stands);
@@ -134,8 +134,8 @@ impl Commit {
         Ok(value.and_then(opened))
     }
 
-    /// Writes it, so that nobody has to read the part for what it holds: it is this run's own, all of its files stand,
-    /// and another commit that stands there is of a part that somebody has removed.
+    /// Writes it, so that later runs need not read the part. The part is this run's own and all of its files are
+    /// written; another commit under this name belongs to a part that was removed.
     pub fn put(&self, storage: &dyn SharedFolder) -> Result<()> {
         let info = &self.part.info;
         let name = names::commit(info.shard, info.number);
@@ -149,14 +149,14 @@ impl Commit {
         Ok(())
     }
 
-    /// Whether the files `listed` are those that were put, as far as a listing tells.
+    /// Whether the files `listed` have the recorded names, sizes and versions.
     pub fn is_of(&self, listed: &[FileState]) -> bool {
         let is_same = |then: &FileState, now: &FileState| now.version.is_some() && then == now;
         let mut pairs = self.files.iter().zip(listed);
         self.files.len() == listed.len() && pairs.all(|(then, now)| is_same(then, now))
     }
 
-    /// Whether the files `listed` are called as those that were put: if not, some may have been put since the listing.
+    /// Whether the files `listed` have the recorded names: if not, some may have been written since the listing.
     fn has_names(&self, listed: &[FileState]) -> bool {
         let names = |files: &[FileState]| -> Vec<_> {
             files.iter().map(|file| file.name.clone()).collect()
@@ -170,8 +170,8 @@ impl Commit {
     }
 }
 
-/// What a part says of itself, in its file or beside it; one without a format is a [`Spool`](super::Spool)'s. What will
-/// stand beside it may lie aside still, under the tag of its `commit` where it has one.
+/// A part's record of itself, in its file or beside it. A part without a format is a [`Spool`](super::Spool)'s. Files
+/// for beside it may still be stored aside, under the tag of its `commit` if it has one.
 pub(super) fn said(
     storage: &dyn SharedFolder,
     entry: &Entry,
@@ -199,7 +199,7 @@ pub(super) fn said(
     let part = made.as_ref().and_then(|made| made.get("part").cloned());
     let info = part.and_then(opened::<PartInfo>);
     let Some((made, info)) = made.as_ref().zip(info) else {
-        let why = "does not say which part of an output it is: it is damaged, or none of the job's";
+        let why = "does not say which part of an output it is: it is damaged, or from another job";
         return Err(Error::input(storage.place(name), why).with_remedy(format!(
             "put it back as it was, or remove it and give the command that wrote the output again, with {RESUME}, \
              which makes a missing part anew"
@@ -226,7 +226,7 @@ fn hashes(made: &Value) -> BTreeMap<String, String> {
     all.collect()
 }
 
-/// The hashes of what was written with the complete file at `path`.
+/// The hashes of the files that were written with the complete file at `path`.
 pub(super) fn hashes_of(
     path: &Path,
     format: Option<OutputFormat>,
@@ -236,11 +236,10 @@ pub(super) fn hashes_of(
 }
 
 impl Part {
-    /// Makes sure that the part is what was written, by the hashes in its own provenance. `files` are those that stand
-    /// there of it.
+    /// Checks the part against the hashes in its own provenance. `files` are its existing files.
     ///
     /// # Errors
-    /// If it is not, or it cannot be read.
+    /// If a hash differs, or a file cannot be read.
     pub(super) fn prove(
         &self,
         storage: &dyn SharedFolder,
@@ -269,7 +268,7 @@ impl Part {
         proven
     }
 
-    /// The same where what belongs beside it lies aside.
+    /// The same if the files for beside it are stored aside.
     fn prove_with(
         &self,
         storage: &dyn SharedFolder,
@@ -300,7 +299,7 @@ impl Part {
         let made = provenance(path, format)?.unwrap_or_default();
         let info = made.get("part").cloned().and_then(opened::<PartInfo>);
         if info.as_ref() != Some(&self.info) || hashes(&made) != self.sha256 {
-            return Err(self.damaged(storage, &self.file, "was replaced while it was looked at"));
+            return Err(self.damaged(storage, &self.file, "was replaced during its check"));
         }
         // Rows on their way to a single file lie in Arrow's format.
         let like = format.unwrap_or(OutputFormat::Arrow);
@@ -340,30 +339,25 @@ impl Part {
         }
     }
 
-    /// Makes sure that the hashes in its provenance are those of its commit, and its list of texts is what was written.
+    /// Checks that the hashes in its provenance are those of its commit, and checks its list of texts.
     ///
     /// # Errors
-    /// If something is not, or it cannot be read; the message names it.
+    /// If one differs or cannot be read; the message names the file.
     pub(crate) fn check(&self, storage: &dyn SharedFolder, made: Option<&Value>) -> Result<()> {
         let said = made.map(hashes).unwrap_or_default();
         if !self.sha256.is_empty() && said != self.sha256 {
-            let why =
-                "is another part than the one that was written under this name, as its commit says";
+            let why = "is not the part that was written under this name, according to its commit";
             return Err(self.damaged(storage, &self.file, why));
         }
         let texts = self.texts(storage)?;
         if texts.is_none() && self.info.texts_sha256.is_some() {
             let name = self.info.texts();
-            return Err(self.damaged(
-                storage,
-                &name,
-                "is not there, and was written with its part",
-            ));
+            return Err(self.damaged(storage, &name, "is missing; it was written with its part"));
         }
         Ok(())
     }
 
-    /// Whether it is the part that was `named` so; an older build named no hashes.
+    /// Whether it has the hashes that were `named`; an older build named none.
     pub(super) fn is(&self, named: &Self) -> bool {
         let same_hashes = named.sha256.is_empty() || named.sha256 == self.sha256;
         same_hashes && named.info == self.info

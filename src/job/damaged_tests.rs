@@ -71,7 +71,7 @@ fn read(storage: &dyn SharedFolder) -> Result<State> {
     Ok(state)
 }
 
-/// That whoever finds nothing left to do makes the `manifest` of a `damaged` one.
+/// A run with nothing left to do replaces a `damaged` manifest by `manifest`.
 fn assert_completed(scene: &Scene, files: &[(String, Vec<u8>)], damaged: &[u8], manifest: &[u8]) {
     let memory = Memory::new(files.to_vec());
     memory.set(names::MANIFEST, damaged);

@@ -1,4 +1,4 @@
-//! A job's end: the manifest and the marker that says that it is complete; and what is removed of it.
+//! The end of a job: its manifest and completion marker, and the removal of leftover files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,8 +18,8 @@ use crate::setting::RESUME;
 use crate::storage::{Content, Entry, FolderLock, LocalFolder, SharedFolder, remove_folder};
 
 impl Job {
-    /// Completes the output once all shards are at their ends: the manifest, and then the marker that says so.
-    /// Whether they are.
+    /// Completes the output once all shards are finished: writes the manifest, then the marker. Returns whether they
+    /// are.
     ///
     /// # Errors
     /// If parts don't add up, shards have read different inputs, or the system refuses.
@@ -29,7 +29,7 @@ impl Job {
             let why = "it was removed or renamed while it was written";
             return Err(
                 Error::input(Place::file(&self.shown), why).with_remedy(format!(
-                    "put it back and go on with {RESUME}, or write it anew"
+                    "put it back and continue with {RESUME}, or write it anew"
                 )),
             );
         };
@@ -45,7 +45,7 @@ impl Job {
             );
         }
         state.check_parts(self.storage.as_ref())?;
-        // Who wrote the marker has proven it; the input may be another since.
+        // The run that wrote the marker has proven it; the input may have changed since.
         if !state.success {
             self.prove(&state)?;
         }
@@ -69,9 +69,8 @@ impl Job {
         Ok(true)
     }
 
-    /// Completes an output whose parts in `state` are all there, where its completion marker is missing or stands over
-    /// other parts than those: `manifest` is what it says of them. Whoever holds the lock completes the output at its
-    /// own end.
+    /// Completes an output whose parts in `state` all exist, if its completion marker is missing or names other parts.
+    /// `manifest` is the recorded manifest. A running holder of the lock completes the output at its own end.
     ///
     /// # Errors
     /// As [`Job::complete`].
@@ -88,16 +87,15 @@ impl Job {
         Ok(())
     }
 
-    /// Completes an output whose shard has ended, after what a kill has left was put right. `lock` is the shard's, and
-    /// `state` was read under it.
+    /// Completes an output whose shard has ended, after repairing the state that a kill has left. `lock` is the
+    /// shard's, and `state` was read under it.
     pub(super) fn complete_ended(&self, lock: &FolderLock, state: &State) -> Result<()> {
         self.commit_again(state)?;
         self.clear_orphans(lock, &state.committed())?;
         self.complete().map(drop)
     }
 
-    /// Writes commits that a kill has left out, that are damaged, or whose parts have changed in their times, after
-    /// these parts have proved that they are what was written.
+    /// Writes missing, damaged and outdated commits, after a check of their parts.
     pub(super) fn commit_again(&self, state: &State) -> Result<()> {
         let storage = self.storage.as_ref();
         state.check_parts(storage)?;
@@ -107,7 +105,8 @@ impl Job {
         Ok(())
     }
 
-    /// Puts what follows from the parts. Another shard may say the same at the same time, or have said less.
+    /// Writes a file that follows from the parts. Another shard may write the same at the same time, or have written
+    /// less.
     fn renew(&self, name: &str, content: &[u8]) -> Result<()> {
         let storage = &self.storage;
         if !storage.put(name, Content::Durable(content))?
@@ -119,7 +118,7 @@ impl Job {
         Ok(())
     }
 
-    /// Removes everything that a job has written, what says that it is complete first.
+    /// Removes everything that a job has written, the completion marker first.
     pub(super) fn clear(&self) -> Result<()> {
         let storage = self.storage.as_ref();
         if storage.read(names::JOB)?.is_none() {
@@ -140,8 +139,8 @@ impl Job {
         storage.remove(names::JOB)
     }
 
-    /// Removes what was put for parts of its shard that are not there, or are others, as far as it is nobody's: `lock` is
-    /// the shard's, and `parts` are those of it that are there and have commits.
+    /// Removes orphans: files of parts that are missing or were replaced, unless a running job may own them. `lock` is
+    /// the shard's, and `parts` are its existing parts with commits.
     pub(super) fn clear_orphans(&self, lock: &FolderLock, parts: &Known) -> Result<()> {
         for name in self.orphans(lock, parts)? {
             self.storage.remove(&name)?;
@@ -149,13 +148,14 @@ impl Job {
         Ok(())
     }
 
-    /// What was put for parts of its shard that are not there, or are others, and belongs to no run that may be at work.
+    /// Orphans of the shard: files of parts that are missing or were replaced, and that no running job may own.
     ///
     /// - A list of another tag than that of the part that stands: a number is given once, so no other part will have it;
     ///   unless something is put aside for that very part, whose commit may be on its way.
-    /// - A commit, listed before the parts were: it was put behind its part, which somebody has removed.
-    /// - What was put before its part, under a lock that keeps others out, or for the part that the manifest names and
-    ///   somebody has removed. A run that fills its place removes the manifest before it puts anything, so one that is read *after* the lists were knows of no such run.
+    /// - A commit, listed before the parts were: it was written after its part, so the part was removed.
+    /// - A file that is written before its part, if the lock is exclusive, or if the manifest names the missing part. A
+    ///   run that replaces the part removes the manifest before it writes anything, so a manifest that is read *after*
+    ///   the lists proves that no such run exists.
     fn orphans(&self, lock: &FolderLock, known: &Known) -> Result<Vec<String>> {
         let storage = self.storage.as_ref();
         let mut found = Vec::new();
@@ -271,17 +271,17 @@ pub fn clear_unbegun(path: &Path) -> Result<()> {
         && storage.read(names::JOB)?.is_none()
     {
         storage.remove(&name)?;
-        // What somebody else has put there stays.
+        // Foreign files stay.
         let own = fs::remove_dir(parts.join(names::OWN));
         let _ = own.and_then(|()| fs::remove_dir(&parts));
     }
     Ok(())
 }
 
-/// Removes what an unfinished run has left of the single file at `path`.
+/// Removes the remains of an unfinished run for the single file at `path`.
 ///
 /// # Errors
-/// If that run is at work, or the system refuses.
+/// If that run is still at work, or the system refuses.
 pub fn forget(path: &Path) -> Result<()> {
     let storage = LocalFolder::new(parts_of(path));
     if storage.read(names::JOB)?.is_none() {

@@ -1,5 +1,5 @@
-//! Jobs that outlive failures: an output in parts, each complete and published as soon as it is, and runs that
-//! go on where the last one got to.
+//! Jobs that survive failures: the output is written in parts, each published when it is complete, and a later run
+//! resumes after the last part.
 //!
 //! ```text
 //!  OUT/part-00001-00000.parquet        shard 1, its first part: a stretch of the input, published whole
@@ -13,8 +13,8 @@
 //!  OUT/_SUCCESS                        last
 //! ```
 //!
-//! The part is the commit: whatever stops a run, what it has published stays, and the next run with
-//! `--resume` embeds what is missing, after it has seen that model, options and input are the same.
+//! Published parts stay, whatever stops a run. The next run with `--resume` checks that model, options and input are
+//! the same, and embeds the missing records.
 //!
 //! A single file with `--resume` is a job too: its parts lie in `OUT.parts/` in a format of their own
 //! ([`spool`]) and become the file at the end.
@@ -80,17 +80,17 @@ use crate::storage::{Content, LocalFolder, SharedFolder};
 /// Bytes of a part, about: an object store takes that in one request.
 const PART_BYTES: u64 = 128 << 20;
 
-/// How long a part may take: what a kill costs at most, in time.
+/// Maximum time for a part: the most work, in time, that a kill can cost.
 const PART_TIME: Duration = Duration::from_secs(600);
 
-/// What makes a run a job.
+/// The options that make a run a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobOptions {
     /// Records of a part at most; `None`: as many as make 128 MiB.
     pub part_rows: Option<u64>,
-    /// Go on where an earlier run got to.
+    /// Resume an earlier run.
     pub resume: bool,
-    /// Which share of the input is this run's.
+    /// This run's share of the input.
     pub shard: Shard,
 }
 
@@ -102,14 +102,14 @@ pub struct Job {
     /// The format of its parts; none for those of a single file.
     format: Option<OutputFormat>,
     options: JobOptions,
-    /// Whether what an earlier run has left goes first.
+    /// Whether the remains of an earlier run are removed first.
     anew: bool,
-    /// The input, by which shards are proven to have read one version of it.
+    /// The input, to prove that all shards have read the same version of it.
     inputs: Option<Arc<dyn Inputs>>,
 }
 
 impl Job {
-    /// The job that options ask for; none where the output is a single file that nobody wants to resume.
+    /// The job that the options request; `None` for a single file without `resume`.
     ///
     /// # Errors
     /// If they contradict each other.
@@ -137,7 +137,7 @@ impl Job {
                     left.display()
                 ))
                 .with_remedy(format!(
-                    "go on with {RESUME}, or pass {FORCE} to start anew"
+                    "continue with {RESUME}, or pass {FORCE} to start anew"
                 )));
             }
             return Ok(None);
@@ -159,13 +159,13 @@ impl Job {
         Self { storage, ..self }
     }
 
-    /// The same job, whose shards are compared with that input once all are at their ends. `None`: they were.
+    /// The same job, whose shards are compared with that input once all are finished. `None`: no comparison.
     #[must_use]
     pub fn with_inputs(self, inputs: Option<Arc<dyn Inputs>>) -> Self {
         Self { inputs, ..self }
     }
 
-    /// Removes what a run has left that was killed after its end.
+    /// Removes the remains of a run that was killed after its end.
     ///
     /// # Errors
     /// If the system refuses.
@@ -300,7 +300,7 @@ impl Job {
             identity::listed(&differences)
         ))
         .with_remedy(format!(
-            "give the same as then to go on, or write elsewhere, or {}",
+            "give the same settings as then to resume, write elsewhere, or {}",
             self.anew()
         )))
     }

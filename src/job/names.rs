@@ -1,25 +1,25 @@
-//! What the files of a job are called. Names that begin with `_` are passed over by whoever reads a folder
-//! of parts: pyarrow, Spark, DuckDB's globs, polars' globs.
+//! Names of a job's files. Readers of a folder of parts skip names that begin with `_`: pyarrow, Spark, DuckDB's globs,
+//! polars' globs.
 
-/// Folder of what is no part.
+/// Folder for all files other than parts.
 pub const OWN: &str = "_embedctl";
-/// The fingerprint, and what else was settled when the job began.
+/// The fingerprint and the other settings of the job, written at its start.
 pub const JOB: &str = "_embedctl/job.json";
-/// What all parts hold, written at the end.
+/// The manifest of all parts, written at the end.
 pub const MANIFEST: &str = "_embedctl/manifest.json";
-/// Says that the output is complete.
+/// The completion marker.
 pub const SUCCESS: &str = "_SUCCESS";
-/// What each part holds.
+/// Commits of the parts.
 pub const COMMITS: &str = "_embedctl/commits";
 /// Rejected records of each part that has any.
 pub const REJECTS: &str = "_embedctl/rejects";
 /// Hashes of each part's texts.
 pub const TEXTS: &str = "_embedctl/texts";
-/// What will stand beside a part, on a store, until it does.
+/// Files for beside a part, on a store, until the part is published.
 pub const BESIDE: &str = "_embedctl/beside";
-/// All folders of what belongs to single parts.
+/// All folders whose files belong to single parts.
 pub const OF_PARTS: [&str; 4] = [COMMITS, REJECTS, TEXTS, BESIDE];
-/// What each shard has read, once it is at its end.
+/// Ends of the shards: the input that each has read.
 pub const SHARDS: &str = "_embedctl/shards";
 
 /// The part of that number of that shard (from 1), without an ending.
@@ -27,7 +27,7 @@ pub fn part(shard: u32, number: u32) -> String {
     format!("part-{shard:05}-{number:05}")
 }
 
-/// What the part of that number of that shard holds.
+/// The commit of the part of that number of that shard.
 pub fn commit(shard: u32, number: u32) -> String {
     format!("{COMMITS}/{}.json", part(shard, number))
 }
@@ -99,7 +99,7 @@ pub fn short(mut hash: String) -> String {
 /// How many digits of a hash a name carries.
 const DIGITS: usize = 16;
 
-/// The file that says that a shard is at its end.
+/// The file that records the end of a shard.
 pub fn shard(shard: u32) -> String {
     format!("{SHARDS}/{shard:05}.json")
 }

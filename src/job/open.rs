@@ -1,4 +1,4 @@
-//! The part in hand: windows added to it, and what it says of itself when it is published.
+//! The current part: the windows added to it, and its record of itself when it is published.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -30,7 +30,7 @@ pub struct Done {
     pub counts: Counts,
 }
 
-/// The part in hand.
+/// The current part.
 pub(super) struct Open {
     pub writer: Box<dyn VectorWriter>,
     pub number: u32,
@@ -80,12 +80,12 @@ impl Open {
         Ok(())
     }
 
-    /// What it says of itself, with these counts of its own.
+    /// Its record of itself, with its own counts.
     pub fn info(&self, about: &About, counts: &Counts) -> Result<PartInfo> {
         let behind = self
             .position
             .map_or(0, |position| position.source as usize + 1);
-        // Also what had no record: it may have some when the next run comes by.
+        // Sources without a record too: they may have some at the next run.
         let sources = about.sources.iter().take(behind);
         Ok(PartInfo {
             shard: about.job.shard().index,

@@ -1,4 +1,4 @@
-//! What a part says of itself: which stretch of the input it holds, and what came of it.
+//! A part's record of itself: its stretch of the input, and the counts and hashes of the result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub struct SourceState {
     /// Nanoseconds since 1970, of a regular file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<u64>,
-    /// What names an object's content.
+    /// An object's etag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
 }
@@ -72,8 +72,8 @@ impl SourceState {
         }
     }
 
-    /// Whether `now` is the same version of the same source: its strong etag says so, else its time. False also where
-    /// neither is known, and only the content can tell.
+    /// Whether `now` is the same version of the same source, by its strong etag, else by its time. False also if
+    /// neither is known: then only a comparison of the content can decide.
     #[must_use]
     pub fn is_same_version(&self, now: &Self) -> bool {
         let is_known = self.modified.is_some() || self.etag.as_deref().is_some_and(is_strong);
@@ -141,8 +141,8 @@ pub struct PartInfo {
     /// hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
-    /// Where no lock keeps other runs out: a hash of all else that stands here, and of the texts. Its lists carry it in
-    /// their names, so that none of two runs takes others for its own, or its own for nobody's.
+    /// In a storage without exclusive locks: a hash of all other fields and of the texts. The names of the part's lists
+    /// carry it, so that two runs do not confuse their lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// Hash of the job's fingerprint.
@@ -200,7 +200,7 @@ pub struct Part {
     /// SHA-256 of its content, under the names of `sha256` in its provenance; none of an older build.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sha256: BTreeMap<String, String>,
-    /// What it holds.
+    /// Its record of itself.
     #[serde(flatten)]
     pub info: PartInfo,
 }
@@ -209,7 +209,7 @@ impl Part {
     /// The hashes of its rows' texts, as they were written; `None` where they are not there.
     ///
     /// # Errors
-    /// If they are others; or if they cannot be read.
+    /// If they differ from the written ones, or cannot be read.
     pub fn texts(&self, storage: &dyn SharedFolder) -> Result<Option<Vec<u8>>> {
         let name = self.info.texts();
         let Some(bytes) = storage.read(&name)? else {
@@ -229,7 +229,7 @@ impl Part {
     /// Its rejected records, as they were listed, in lines.
     ///
     /// # Errors
-    /// If the list is not there, or another; the message names it.
+    /// If the list is missing or differs from the written one; the message names it.
     pub fn rejected(&self, storage: &dyn SharedFolder) -> Result<Vec<u8>> {
         let name = self.info.rejects();
         let Some(sum) = &self.info.rejects_sha256 else {
@@ -243,13 +243,13 @@ impl Part {
         let why = match storage.read(&name)? {
             Some(lines) if hash::of(&lines) == *sum => return Ok(lines),
             Some(_) => "is not what was written with its part",
-            None => "is not there, and was written with its part",
+            None => "is missing; it was written with its part",
         };
         Err(self.damaged(storage, &name, why))
     }
 }
 
-/// A shard that is at its end.
+/// A finished shard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardEnd {
     /// Number of the shard, from 1.
@@ -266,7 +266,7 @@ pub struct ShardEnd {
     pub window: u64,
     /// The sources of the shard, as they were when the run began that came to the end.
     pub sources: Vec<SourceState>,
-    /// What it has read of them, of a job in shards.
+    /// The stretches that it has read of them, in a job with shards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stretches: Vec<Stretch>,
 }
@@ -299,8 +299,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// What a job's manifest says; `None` where there is none, or it is not as it was written: it is made again from
-    /// the parts.
+    /// A job's manifest; `None` if it is missing or damaged: it is then made again from the parts.
     ///
     /// # Errors
     /// If it cannot be read.

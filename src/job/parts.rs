@@ -1,10 +1,10 @@
-//! Rows become parts: files of their own, each published whole and saying what it holds.
+//! Writes rows in parts: separate files, each published whole and with a record of its content.
 //!
-//! A part ends where a window ends. What belongs to it is put in an order in which every cut leaves something
-//! that the next run understands:
+//! A part ends where a window ends. Its files are written in an order such that the next run understands the state
+//! after any interruption:
 //!
 //! ```text
-//!  rejects, texts, files beside the part   without their part: removed by the next run, where nobody else can be at work
+//!  rejects, texts, files beside the part   without their part: removed by the next run, if its lock is exclusive
 //!  the part                                from here on its stretch of the input is done
 //!  (without locks, files beside the part   behind it: those of the run whose part stands ([`super::beside`]))
 //!  its commit                              can be made again from the part
@@ -40,7 +40,7 @@ pub type Create = Box<dyn Fn(&Path) -> Result<Box<dyn VectorWriter>> + Send>;
 /// Makes the provenance of something with these counts.
 pub type Made<'a> = &'a dyn Fn(&Counts) -> Result<Value>;
 
-/// When a part ends.
+/// The limits at which a part ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Records at most.
@@ -49,11 +49,11 @@ pub struct Limits {
     pub window: u64,
     /// Bytes of vectors and columns, about.
     pub bytes: u64,
-    /// How long it may take.
+    /// Maximum time.
     pub time: Duration,
 }
 
-/// What a job is about, for all of its parts.
+/// The facts of a job that all of its parts share.
 #[derive(Debug)]
 pub struct About {
     /// The job.
@@ -64,7 +64,7 @@ pub struct About {
     pub sources: Vec<SourceState>,
     /// Indices of the first one that the shard reads, and of the one behind its last.
     pub share: Range<u32>,
-    /// What the shard reads of them; nothing, of a job without shards.
+    /// The shard's share of them; empty for a job without shards.
     pub stretches: Vec<Stretch>,
 }
 
@@ -85,7 +85,7 @@ pub struct Parts {
     limits: Limits,
     scratch: PathBuf,
     lock: FolderLock,
-    /// The parts that are there.
+    /// The existing parts.
     known: BTreeMap<u32, Part>,
     /// Where parts begin that are there: another one must end.
     starts: BTreeSet<u64>,
@@ -147,7 +147,7 @@ impl Parts {
         if ends { self.commit(made) } else { Ok(()) }
     }
 
-    /// Publishes the part in hand, if there is one.
+    /// Publishes the current part, if there is one.
     ///
     /// # Errors
     /// If the system refuses, or another run has published it.
@@ -168,7 +168,7 @@ impl Parts {
             object.insert("part".to_owned(), sealed(&info)?);
         }
         if info.rejects_sha256.is_some() {
-            // Nothing else knows them.
+            // No other file records them.
             self.put_list(&info.rejects(), &open.rejects.finish(true)?)?;
         }
         self.put_list(&info.texts(), &texts)?;
@@ -235,7 +235,7 @@ impl Parts {
         Ok(commit.part)
     }
 
-    /// Publishes the part in hand, and says that the shard is at its `end`. A shard without any part gets one
+    /// Publishes the current part, and records the shard's `end`. A shard without any part gets one
     /// without rows, of `schema`.
     ///
     /// # Errors
@@ -278,7 +278,7 @@ impl Parts {
         Ok(())
     }
 
-    /// What [`Parts::finish`] has said of the end.
+    /// The result of [`Parts::finish`].
     #[must_use]
     pub fn end(&self) -> Option<&ShardEnd> {
         self.end.as_ref()
@@ -290,7 +290,7 @@ impl Parts {
         &self.about.job
     }
 
-    /// The parts that are there.
+    /// The existing parts.
     pub fn known(&self) -> impl Iterator<Item = &Part> {
         self.known.values()
     }
@@ -348,10 +348,10 @@ impl Parts {
     }
 }
 
-/// Another run was faster.
+/// The error if another run was faster.
 pub(super) fn taken(shown: &str, name: &str) -> Error {
     Error::usage(format!(
-        "{shown}: another run has written {name} meanwhile, so this one stops, since two runs cannot write one output"
+        "{shown}: another run has written {name}; this run stops, since two runs cannot write one output"
     ))
-    .with_remedy(format!("let the other one end, and go on with {RESUME} if it does not finish"))
+    .with_remedy(format!("wait for the other run, and continue with {RESUME} if it does not finish"))
 }

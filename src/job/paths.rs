@@ -1,4 +1,4 @@
-//! Which names an output's parts have, and which of two lies in the other.
+//! Names of an output's parts, and whether one path lies in another.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub fn is_folder(path: &Path) -> bool {
         || fs::metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// Where the parts of a single file lie while it is made.
+/// The folder for the parts of a single file while it is made.
 #[must_use]
 pub fn parts_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -37,7 +37,7 @@ pub fn folder_format(output: &OutputOptions) -> Option<OutputFormat> {
     is_folder(path).then_some(format.unwrap_or(OutputFormat::Parquet))
 }
 
-/// Whether two names lead to one place, or one inside the other: inputs must not lie in the output.
+/// Whether two paths are the same, or one lies in the other: inputs must not lie in the output.
 #[must_use]
 pub fn is_inside(path: &Path, folder: &Path) -> bool {
     match (Location::of(path), Location::of(folder)) {
@@ -52,7 +52,7 @@ pub fn is_inside(path: &Path, folder: &Path) -> bool {
     }
 }
 
-/// Refuses what only a folder can be asked for.
+/// Refuses options that need a folder.
 pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     let shown = path.display();
     let refuse = |reason: String, remedy: String| Err(Error::usage(reason).with_remedy(remedy));
@@ -73,7 +73,7 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     if Address::is_url_path(path) && options.resume {
         return refuse(
             format!("-o {shown}: one object is written by one run"),
-            format!("write parts to {shown}/, which can be gone on with"),
+            format!("write parts to {shown}/, which can be resumed"),
         );
     }
     Ok(())

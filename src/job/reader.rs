@@ -1,5 +1,5 @@
-//! Reading a job's input: every window gets a mark by which a later run knows where it is, and what earlier
-//! runs have embedded is read past.
+//! Reading a job's input: every window gets a mark by which a later run finds its place, and records that earlier runs
+//! have embedded are skipped.
 
 use sha2::{Digest, Sha256};
 
@@ -11,7 +11,7 @@ use crate::input::RecordReader;
 use crate::record::{Mark, TextHash, Window};
 use arrow::ipc::writer::StreamWriter;
 
-/// A stretch of the input that is embedded.
+/// An embedded stretch of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Covered {
     /// Where it starts.
@@ -20,19 +20,19 @@ pub struct Covered {
     pub end: Point,
 }
 
-/// Reads a job's windows: those that are not embedded yet, with their marks.
+/// Reads the windows of a job that are not embedded yet, with their marks.
 pub struct JobReader {
     inner: RecordReader,
     records: u64,
     chain: Chain,
-    /// What is still to be read past, in order.
+    /// The stretches that are still to be skipped, in order.
     covered: std::collections::VecDeque<Covered>,
     /// For messages.
     job: Job,
 }
 
 impl JobReader {
-    /// Reads past what is `covered`: stretches in order that don't overlap. `from` is where `inner` begins.
+    /// Skips the `covered` stretches, which are in order and don't overlap. `from` is the start of `inner`.
     #[must_use]
     pub fn new(inner: RecordReader, from: Point, covered: Vec<Covered>, job: &Job) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl JobReader {
         }
     }
 
-    /// What it reads from.
+    /// The underlying reader.
     #[must_use]
     pub fn input(&self) -> &RecordReader {
         &self.inner
@@ -97,7 +97,7 @@ impl JobReader {
         }
     }
 
-    /// The end of what was read.
+    /// The end of the records read so far.
     #[must_use]
     pub fn end(&self) -> Point {
         Point {
@@ -124,13 +124,13 @@ impl JobReader {
             self.job.shown()
         ))
         .with_remedy(format!(
-            "give the same input to go on, or write elsewhere, or {}",
+            "give the same input to resume, write elsewhere, or {}",
             self.job.anew()
         ))
     }
 }
 
-/// A hash over all that was read: of each window and of the hash before it, so that another run can go on with it.
+/// A chained hash over the records read: of each window and the previous hash, so that another run can continue it.
 struct Chain(String);
 
 impl Chain {
@@ -164,7 +164,7 @@ impl Chain {
     }
 }
 
-/// The hash by which a text is known again.
+/// The hash that identifies a text.
 pub(crate) fn text_hash(text: &str) -> TextHash {
     let hash = Sha256::digest(text.as_bytes());
     let mut short = TextHash::default();

@@ -1,5 +1,5 @@
-//! Sums over what a job writes of itself. These files say where a run goes on and what may be removed: one in which
-//! a digit has changed must not be believed.
+//! Checksums of a job's own files. These files decide where a run resumes and which files may be removed, so a
+//! changed one must not be trusted.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ const SUM: &str = "sum";
 /// `value` as an object, with the SHA-256 of all of it in it.
 ///
 /// # Errors
-/// Only of a kind that a defect of ours has.
+/// Only on an internal error.
 pub(crate) fn sealed(value: &impl Serialize) -> Result<Value> {
     let mut value = encode(value)?;
     let sum = sum(&value);
@@ -24,7 +24,7 @@ pub(crate) fn sealed(value: &impl Serialize) -> Result<Value> {
     Ok(value)
 }
 
-/// What was sealed; `None` if it is not as it was then.
+/// The sealed value; `None` if it has changed since.
 pub(super) fn opened<T: DeserializeOwned>(mut value: Value) -> Option<T> {
     let found = value.as_object_mut()?.shift_remove(SUM)?;
     (found == sum(&value)).then_some(())?;

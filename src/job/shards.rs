@@ -1,8 +1,8 @@
-//! Which shard reads what: decided from the listing alone, so that processes agree without speaking.
+//! Division of the input among shards. It depends on the listing alone, so that processes agree without communicating.
 //!
 //! The inputs are laid end to end, and cut at equal distances. A file that is small beside a shard goes whole to
 //! the shard that its middle falls to. A large one of text or JSONL is cut, at the first line behind each cut; a large
-//! table between two rows, by what its footer says of row groups or record batches: those that are small beside a
+//! table between two rows, by the row groups or record batches in its footer: those that are small beside a
 //! shard stay whole. Others cannot be entered, and stay whole. So shards follow one another as the input does.
 
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// What a stretch of an input is counted in.
+/// The unit of a stretch of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -54,7 +54,7 @@ pub enum Unit {
     Rows,
 }
 
-/// What a shard reads of one input.
+/// A shard's stretch of one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
     /// Index into the list of inputs.
@@ -81,7 +81,7 @@ impl Stretch {
         }
     }
 
-    /// What a reader is told of it.
+    /// The stretch in the form that a reader takes.
     #[must_use]
     pub fn share(&self) -> Share {
         let Self { start, end, .. } = *self;
@@ -105,7 +105,8 @@ impl Stretch {
     }
 }
 
-/// What shard `shard` reads of the inputs, in order; every record of each input is in one shard. `stretches` gives the
+/// The stretches of the inputs that shard `shard` reads, in order; every record of each input is in one shard.
+/// `stretches` gives the
 /// rows of an input's row groups or record batches, as [`crate::input::RecordReader::stretches`].
 ///
 /// # Errors
@@ -122,7 +123,7 @@ pub fn plan(
     };
     if shard.count > 1 && inputs.iter().any(|input| input.bytes.is_none()) {
         return refuse(
-            "a pipe cannot be divided, since nobody can say how much it will hold",
+            "a pipe cannot be divided, because its length is unknown",
             "name files",
         );
     }

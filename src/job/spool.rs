@@ -1,5 +1,5 @@
-//! The parts of a single file while it is made: rows exactly as the pipeline gave them, in Arrow's file
-//! format, so that any format's writer can be given them again at the end.
+//! The parts of a single file while it is made: the pipeline's rows unchanged, in Arrow's file format, as input for the
+//! writer of the final format.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
@@ -230,7 +230,7 @@ impl SpoolReader {
         rows(&batch).map(Some).ok_or_else(|| {
             Error::input(
                 Place::file(self.path.display().to_string()),
-                "is no part of an output",
+                "is not part of an output",
             )
         })
     }
@@ -269,7 +269,7 @@ fn rows(batch: &RecordBatch) -> Option<Rows> {
     })
 }
 
-/// What the decoder makes of a part. It panics over some damage, which is the file's fault.
+/// Runs the decoder on a part. The decoder panics on some kinds of damage, which are reported as a damaged file.
 fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     let damaged = |error: &dyn std::fmt::Display| {
         Error::input(
@@ -277,7 +277,7 @@ fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T, ArrowError>) -> Re
             format!("is damaged ({error})"),
         )
         .with_remedy(format!(
-            "remove it and go on with {RESUME}, which makes it again"
+            "remove it and continue with {RESUME}, which writes it again"
         ))
     };
     let decoded = caught(decode).map_err(|panic| damaged(&panic))?;

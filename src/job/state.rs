@@ -1,4 +1,4 @@
-//! What stands in a job's folder, and whether it is complete.
+//! The state of a job's folder, and whether it is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::setting::FORCE;
 use crate::storage::{Entry, LocalFolder, SharedFolder};
 use arrow::datatypes::SchemaRef;
 
-/// What was settled when a job began: `_embedctl/job.json`.
+/// The settings of a job from its start: `_embedctl/job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobFile {
     /// Version of this file's schema.
@@ -31,34 +31,34 @@ pub struct JobFile {
     pub format: String,
     /// Shards of the job.
     pub shards: u32,
-    /// Records in a window: windows of a run that goes on must be those of the run that began.
+    /// Records in a window: a resumed run must use the same windows as the first.
     pub window: usize,
-    /// What decides vectors and columns.
+    /// The settings that decide vectors and columns.
     pub fingerprint: Fingerprint,
 }
 
 /// A job's folder, as it was found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
-    /// What was settled; none where no run has come as far.
+    /// The job's settings; `None` if no run has written them yet.
     pub job: Option<JobFile>,
-    /// The parts that are there, by shard and number.
+    /// The existing parts, by shard and number.
     pub parts: BTreeMap<(u32, u32), Part>,
     /// Those of them whose commits are missing or damaged, or whose files have changed in their times or etags.
     pub uncommitted: Vec<(u32, u32)>,
-    /// What stands of these.
+    /// The files of these.
     unproven: BTreeMap<(u32, u32), Unproven>,
     /// Parts that an older build wrote, which kept no hashes.
     pub older: usize,
-    /// Whether all of `uncommitted` have proved that they are what was written.
+    /// Whether all of `uncommitted` have passed their check.
     proven: Proven,
-    /// The shards that are at their ends.
+    /// The finished shards.
     pub ends: BTreeMap<u32, ShardEnd>,
     /// Whether the output says that it is complete.
     pub success: bool,
 }
 
-/// Set once; nothing that a state is compared by.
+/// Set once; not part of comparisons of states.
 #[derive(Debug, Clone, Default)]
 struct Proven(OnceLock<()>);
 
@@ -69,13 +69,12 @@ impl PartialEq for Proven {
 }
 
 impl State {
-    /// Looks at a job; at one shard of it alone where `shard` says so.
+    /// Reads the state of a job, or of one shard if `shard` is given.
     ///
-    /// What is missing of `_embedctl/commits` is read from the parts themselves, which [`State::check_parts`] makes prove
-    /// themselves.
+    /// Commits that are missing from `_embedctl/commits` are read from the parts, which [`State::check_parts`] checks.
     ///
     /// # Errors
-    /// If something cannot be read, or is not what a job writes.
+    /// If a file cannot be read, or is not a file of a job.
     pub fn read(storage: &dyn SharedFolder, shard: Option<u32>) -> Result<Self> {
         let mut state = Self {
             job: read(storage, names::JOB)?,
@@ -144,7 +143,7 @@ impl State {
                             (&commit.part.info, &commit.part.sha256) != (&part.info, &part.sha256)
                         };
                         if has_hashes.is_some_and(is_other) {
-                            let why = "is another part than the one that was written under this name, as its commit says";
+                            let why = "is not the part that was written under this name, according to its commit";
                             return Err(part.damaged(storage, &entry.name, why));
                         }
                         part
@@ -170,11 +169,11 @@ impl State {
         parts
     }
 
-    /// Makes sure that parts whose commits are missing, damaged or not of these files are what was written, and that each
-    /// part goes on where the one before it ends.
+    /// Checks the parts whose commits are missing, damaged or of other files, and that each part begins at the end of
+    /// the previous one.
     ///
     /// # Errors
-    /// If one is not; the message names it.
+    /// If a check fails; the message names the part.
     pub fn check_parts(&self, storage: &dyn SharedFolder) -> Result<()> {
         let format = self.job.as_ref();
         let format = format.and_then(|job| OutputFormat::of_name(&job.format));
@@ -220,11 +219,10 @@ impl State {
         ))
     }
 
-    /// Makes sure that parts are what was written ([`State::check_parts`]), and that the lists of rejected records are
-    /// those that were written with them, which nothing else knows.
+    /// Checks the parts ([`State::check_parts`]) and their lists of rejected records, which no other file records.
     ///
     /// # Errors
-    /// If one is not there, or another; the message names it.
+    /// If one is missing or differs; the message names it.
     pub fn check_lists(&self, storage: &dyn SharedFolder) -> Result<()> {
         self.check_parts(storage)?;
         for part in self.parts.values() {
@@ -233,7 +231,7 @@ impl State {
         Ok(())
     }
 
-    /// What is missing or does not add up, in sentences; nothing where the output is complete.
+    /// Missing files and inconsistent counts, in sentences; empty if the output is complete.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let Some(job) = &self.job else {
@@ -285,8 +283,8 @@ impl State {
         faults
     }
 
-    /// The parts that the manifest of a complete output names and that are not there, or are others, in sentences. What is missing of
-    /// the input is told by [`State::faults`].
+    /// Parts that the manifest of a complete output names and that are missing or differ, in sentences.
+    /// [`State::faults`] tells which input is missing.
     ///
     /// # Errors
     /// If the manifest cannot be read.
@@ -297,11 +295,11 @@ impl State {
             let there = self.parts.get(&(named.info.shard, named.info.number));
             match there {
                 None => Some(format!(
-                    "{} is named by the manifest, and is not there",
+                    "{} is named by the manifest but missing",
                     named.file
                 )),
                 Some(part) if !part.is(named) => Some(format!(
-                    "{} is another part than the manifest says",
+                    "{} is not the part that the manifest names",
                     named.file
                 )),
                 Some(_) => None,
@@ -310,10 +308,10 @@ impl State {
         Ok(faults.collect())
     }
 
-    /// Whether the output is complete, and its manifest is missing or not as it was written.
+    /// Whether the output is complete but its manifest is missing or damaged.
     ///
     /// # Errors
-    /// If the storage does not say.
+    /// If the storage cannot be read.
     pub fn lacks_manifest(&self, storage: &dyn SharedFolder) -> Result<bool> {
         if !self.success || Manifest::read(storage)?.is_some() {
             return Ok(false);
@@ -322,7 +320,7 @@ impl State {
         Ok(is_complete(&storage.list("")?))
     }
 
-    /// What does not add up in the parts of a shard.
+    /// Inconsistencies in the parts of a shard.
     #[must_use]
     pub fn faults_of(&self, shard: u32) -> Vec<String> {
         let mut faults = Vec::new();
@@ -332,7 +330,7 @@ impl State {
             let info = &part.info;
             if info.start.records != at {
                 faults.push(format!(
-                    "{} begins at record {}, and what comes before it ends at {at}",
+                    "{} begins at record {}, but the records before it end at {at}",
                     part.file, info.start.records
                 ));
             }
@@ -355,7 +353,7 @@ impl State {
         faults
     }
 
-    /// Whether a shard is at its end, with all of its parts there.
+    /// Whether a shard is finished, with all of its parts.
     #[must_use]
     pub fn has_ended(&self, shard: u32) -> bool {
         self.ends.contains_key(&shard) && self.faults_of(shard).is_empty()
@@ -404,7 +402,7 @@ const MOST_NAMED: usize = 10;
 /// it is complete. `None` where no job was ever begun.
 ///
 /// # Errors
-/// If something cannot be read, or is not what a job writes.
+/// If a file cannot be read, or is not a file of a job.
 pub fn inspect(folder: &Path) -> Result<Option<State>> {
     let state = State::read(&LocalFolder::new(folder), None)?;
     Ok(state.job.is_some().then_some(state))
@@ -427,7 +425,7 @@ fn read<T: DeserializeOwned>(storage: &dyn SharedFolder, name: &str) -> Result<O
 }
 
 fn damaged(storage: &dyn SharedFolder, name: &str) -> Error {
-    Error::input(storage.place(name), "is not what a job writes there").with_remedy(format!(
-        "remove it if it is none of the job's, or write elsewhere, or start anew with {FORCE}"
+    Error::input(storage.place(name), "is not a file of a job").with_remedy(format!(
+        "remove it if it is not the job's, write elsewhere, or start anew with {FORCE}"
     ))
 }

@@ -1,4 +1,4 @@
-//! Rows of the output, put together from what was read and what was embedded.
+//! Assembles rows of the output from records and vectors.
 //!
 //! A record is one row, or one row for each of its chunks, with its columns repeated; with rejected rows as
 //! nulls it has a row in any case.
@@ -19,7 +19,7 @@ use arrow::error::ArrowError;
 /// chunks.
 const SLICE_BYTES: usize = 16 << 20;
 
-/// What rows have besides the columns of their records, and besides vectors.
+/// Columns of rows besides those of their records and their vectors.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Extra {
     /// Whether records are cut into chunks.

@@ -10,7 +10,7 @@ use crate::job::{Fingerprint, SourceState};
 use crate::output::OutputOptions;
 use crate::tokenize::Chunking;
 
-/// Key of the inputs' sizes: a complete output is one of them, while a run that goes on compares what it reads.
+/// Key of the inputs' sizes. A complete output is compared by it; a resumed run compares the records that it reads.
 pub(super) const SIZES: &str = "input_sizes";
 
 /// The options that say which records of the inputs are read, with their keys: each is there where it is given.

@@ -1,4 +1,4 @@
-//! Whether what a run is asked for is there already.
+//! Checks whether the output of a run is already complete.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use crate::remedies;
 use crate::setting::{FORCE, RESUME};
 use crate::storage::Readable;
 
-/// A complete output that there is nothing left to do for.
+/// A complete output: nothing is left to do.
 #[derive(Debug)]
 pub struct Complete {
-    /// What stands in the folder; nothing, of a single file.
+    /// The state of the folder; `None` for a single file.
     pub state: State,
     /// Whether all of it is complete: of a job in shards others may be missing, and this one is.
     pub all: bool,
@@ -107,7 +107,7 @@ impl RunPlan {
     }
 }
 
-/// Makes sure that the complete file at `path` is what was written.
+/// Checks the complete file at `path` against the hashes in its provenance.
 fn prove(job: &Job, path: &Path, options: &EmbedOptions) -> Result<()> {
     let (file, format) = (Readable::file(path)?, options.output.resolved_format()?);
     let made = output::provenance(&file, format)?.unwrap_or_default();
@@ -123,9 +123,9 @@ fn prove(job: &Job, path: &Path, options: &EmbedOptions) -> Result<()> {
     )))
 }
 
-/// What a complete output says of itself.
+/// The facts that a complete output records about itself.
 struct CompletedOutput {
-    /// What it was made with.
+    /// The fingerprint of the run that made it.
     then: Fingerprint,
     /// Records that are rejected.
     rejected: u64,
@@ -133,7 +133,7 @@ struct CompletedOutput {
     end: ShardEnd,
 }
 
-/// What a complete folder of parts says; `None` if it is not complete.
+/// The facts of a complete folder of parts; `None` if it is not complete.
 fn of_folder(job: &Job, state: &State) -> Result<Option<CompletedOutput>> {
     // A run may have been killed between its end and the completion marker, and a part be removed since.
     let Some(settled) = (state.job.as_ref()).filter(|_| state.has_ended(job.shard().index)) else {
@@ -147,7 +147,7 @@ fn of_folder(job: &Job, state: &State) -> Result<Option<CompletedOutput>> {
     }))
 }
 
-/// The same of a single file: its parts, which knew, are gone.
+/// The same for a single file, from its provenance: its parts are gone.
 fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<CompletedOutput>> {
     if !path.is_file() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! A run that is a job: it goes on behind what earlier runs have embedded, and its rows become parts, or the single file
-//! that these are put together to.
+//! A run as a job: it resumes after the rows of earlier runs. Its rows become parts, or a single file assembled from
+//! parts.
 
 use std::path::PathBuf;
 
@@ -27,16 +27,16 @@ use arrow::datatypes::SchemaRef;
 
 /// The parts of a job.
 pub(super) struct JobSink {
-    /// With the caller's list of files, which those that are begun stand on.
+    /// The options, with the caller's list of unfinished files.
     plan: RunPlan,
     job: Job,
     names: SourceNames,
     sources: Vec<SourceState>,
-    /// What its shard reads of the input; `None`: all of it.
+    /// The shard's share of the input; `None`: all of it.
     stretches: Option<Vec<Stretch>>,
     /// Widths of a row's vectors.
     dimensions: Vec<usize>,
-    /// What stood there, until the first part begins.
+    /// The state that was found in the folder, until the first part begins.
     begun: Option<Begun>,
     fingerprint: Fingerprint,
     parts: Option<Parts>,
@@ -55,7 +55,7 @@ impl Drop for Aside {
 }
 
 impl JobSink {
-    /// Looks at the job's folder and locks it; with the source of what is not embedded yet.
+    /// Inspects and locks the job's folder. Returns the job with the source of its remaining records.
     ///
     /// # Errors
     /// If the input cannot be read, the output is complete, or another run is at work on it.
@@ -99,7 +99,7 @@ impl JobSink {
         Ok((sink.reader(input, columns)?, sink))
     }
 
-    /// Reads the input: this shard's share of it, in windows that whole parts are made of, behind what is embedded.
+    /// Reads the rest of this shard's input, in windows that divide parts evenly.
     fn reader(&self, input: RecordReader, columns: Option<SchemaRef>) -> Result<JobReader> {
         let begun = self.begun()?;
         let mut how = InputOptions {
@@ -110,7 +110,7 @@ impl JobSink {
         };
         let known = begun.state().columns(self.job.shard().index);
         let is_known = known.is_some() || how.keep.is_empty();
-        // What is drawn depends on all records before it, too.
+        // A random sample depends on all records before it, too.
         let enters = is_known && how.sample.is_none();
         let (from, covered) = match self.position(begun).filter(|_| enters) {
             Some((from, position)) => {
@@ -124,8 +124,8 @@ impl JobSink {
         Ok(JobReader::new(input.again(how)?, from, covered, &self.job))
     }
 
-    /// Where to go on without reading what comes before: where the parts follow one another from the start, the
-    /// format can be entered there, and no source has changed since they were read.
+    /// The position to resume at without reading the records before it. Requires that the parts cover the input from
+    /// its start without a gap, that the format can be entered there, and that no source has changed since.
     fn position(&self, begun: &Begun) -> Option<(Point, Position)> {
         let mut at = 0;
         let mut last = None;
@@ -145,10 +145,10 @@ impl JobSink {
         })
     }
 
-    /// Refuses what can be known to differ before an engine is open.
+    /// Refuses differences that are known before an engine is open.
     ///
     /// # Errors
-    /// If model, settings or input are others than those of the parts.
+    /// If model, settings or input differ from those of the parts.
     pub(super) fn check(&self, model: &Model) -> Result<()> {
         let identity = VectorIdentity::new(model, &self.plan.options().output)?;
         let now = self.plan.fingerprint(&self.sources, &identity)?;
@@ -157,7 +157,7 @@ impl JobSink {
         self.job.agree(state, &self.sources)
     }
 
-    /// The keys that need not be the same: shards divide by sizes, others compare what they read.
+    /// The keys that may differ: shards are divided by sizes, other runs compare the records they read.
     fn except(&self) -> &'static [&'static str] {
         match self.job.shard().count {
             1 => &[SIZES],
@@ -305,7 +305,7 @@ impl RowSink for JobSink {
         Err(Error::internal("streams in parts"))
     }
 
-    /// Publishes what is embedded of the part in hand.
+    /// Publishes the embedded rows of the current part.
     fn salvage(&mut self, made: &ProvenanceBuilder<'_>) {
         if let Some(parts) = &mut self.parts {
             let _ = parts.commit(&|counts| made.provenance(counts));

@@ -141,7 +141,7 @@ impl Ledger<'_> {
         outcome
     }
 
-    /// Whether every record that was `read` is accounted for, and there is one at all where there must be.
+    /// Checks that every record that was `read` is accounted for, and that there is one if the options require it.
     pub(super) fn check(&self, read: u64, may_be_empty: bool) -> Result<()> {
         let counts = &self.counts;
         if counts.read != read || counts.embedded + counts.rejected != read {
@@ -169,7 +169,7 @@ impl Ledger<'_> {
         in_flight: &InFlight,
         outcome: &Outcome<'_>,
     ) -> Result<(Vec<OutputRow>, Vec<Reject>)> {
-        // Of a batch that is answered, columns are those that it came with: each record is a row.
+        // An answered batch keeps its own columns: each record is one row.
         let first = self.counts.read;
         let column = |record: u64, own: u32| match &in_flight.window.batch {
             None => own,

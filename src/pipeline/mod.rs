@@ -60,7 +60,7 @@ use crate::stage::StageTimes;
 use crate::tokenize::{Chunking, TextTokenizer};
 
 named! {
-    /// What a bad record does.
+    /// The effect of a bad record.
     #[derive(Default)]
     pub enum OnError {
         /// Stops the run.
@@ -74,34 +74,34 @@ named! {
     }
 }
 
-/// Everything that `embedctl embed` can be told.
+/// All options of `embedctl embed`.
 #[derive(Debug, Clone, Default)]
 pub struct EmbedOptions {
     /// Which model, and what overrides its files.
     pub model: ModelOptions,
-    /// Which engine and provider, how many workers, how large a batch.
+    /// Engine, provider, number of workers and batch size.
     pub engine: EngineOptions,
     /// Sources, read one after another.
     pub sources: Vec<Source>,
     /// How to read them.
     pub input: InputOptions,
-    /// Whether long texts become several rows, and how.
+    /// Chunking of long texts into several rows, if any.
     pub chunking: Option<Chunking>,
-    /// Where vectors go.
+    /// The output of the vectors.
     pub output: OutputOptions,
-    /// Whether the output is in parts, and whether an earlier run's are gone on with.
+    /// Whether the output is in parts, and whether parts of an earlier run are resumed.
     pub job: JobOptions,
-    /// What a bad record does.
+    /// The effect of a bad record.
     pub on_error: OnError,
-    /// An earlier output, whose vectors are taken for texts that it holds.
+    /// An earlier output, whose vectors are reused for equal texts.
     pub reuse: Option<PathBuf>,
-    /// Where rejected records are written (JSONL).
+    /// File of rejected records (JSONL).
     pub rejects: Option<PathBuf>,
-    /// Files that the caller writes, with their options: none may be the output, an input or the like.
+    /// Files that the caller writes, with their options. None may be the output or an input.
     pub others: Vec<(&'static str, PathBuf)>,
     /// Whether a run without a single row fails.
     pub fail_on_empty: bool,
-    /// Rows in a batch at most; `None`: what suits the engine.
+    /// Maximum rows in a batch; `None`: the engine's default.
     pub batch_rows: Option<usize>,
     /// The tuned profile that some of these settings come from, as it goes into the provenance.
     pub profile: Option<ProfileUsed>,
@@ -130,12 +130,12 @@ impl EmbedOptions {
     }
 }
 
-/// What a finished run did.
+/// The results of a finished run.
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// Rows and tokens; `embedded + rejected == read` was checked.
     pub counts: Counts,
-    /// What ran the model.
+    /// The engine that ran the model.
     pub engine: EngineInfo,
     /// Hub id or folder of the model.
     pub model: String,
@@ -149,9 +149,9 @@ pub struct Summary {
     pub max_length: Option<usize>,
     /// Time until the first batch could run: model and engine loaded.
     pub load: Duration,
-    /// Time from then to the published output.
+    /// Time from then until the output was published.
     pub run: Duration,
-    /// Where that time went.
+    /// That time by stage.
     pub stages: StageTimes,
     /// Places and reasons of the first rejected records ([`Summary::SHOWN_REJECTS`] at most).
     pub rejects: Vec<String>,
@@ -159,12 +159,12 @@ pub struct Summary {
     pub reused: Option<u64>,
     /// Records that earlier runs of the same job have rejected.
     pub rejected_before: u64,
-    /// Things a user should be told once, such as a default that was taken.
+    /// Notes for the user, such as a default that was chosen.
     pub notes: Vec<String>,
 }
 
 impl Summary {
-    /// How many rejected records are remembered with their reasons.
+    /// Maximum number of rejected records kept with their reasons.
     pub const SHOWN_REJECTS: usize = 10;
 }
 
@@ -191,8 +191,8 @@ pub struct Opened {
     pub files: ModelProvenance,
 }
 
-/// As [`embed`], with an engine that is open already, and a model, if one is given; [`EmbedOptions::engine`] and
-/// [`EmbedOptions::model`] say nothing then.
+/// As [`embed`], with an engine that is already open and an optional model. [`EmbedOptions::engine`] is then ignored,
+/// and with a model [`EmbedOptions::model`] too.
 ///
 /// # Errors
 /// As [`embed`].

@@ -14,7 +14,7 @@ use crate::model::Model;
 use crate::pool::Pooler;
 use crate::threads::{guarded, locked, spawn};
 
-/// A thread that ended without saying why.
+/// The error for a thread that ended without a result.
 pub(super) fn ended(what: &str) -> Error {
     Error::internal(format!("the {what} thread ended early"))
 }
@@ -26,7 +26,7 @@ pub(super) fn in_background<T: Send + 'static>(
 ) -> Result<Receiver<Result<T>>> {
     let (sender, receiver) = bounded(1);
     spawn(name, move || {
-        // The other side may be gone after an error; there is nobody to tell then.
+        // After an error the receiver may be gone; the result is dropped then.
         let _ = sender.send(guarded(work, Error::internal));
     })?;
     Ok(receiver)
@@ -42,12 +42,12 @@ pub(super) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Res
 
 /// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
 ///
-/// Dropped before it is open, it asks the opening to stop and waits a moment: the process may be about to
+/// Dropping it early cancels the opening and waits a moment: the process may be about to
 /// exit, which tears a native library down under a thread that is still inside.
 pub(super) struct Opening {
     pub(super) engine: Receiver<Result<Box<dyn Engine>>>,
     stop: CancelToken,
-    /// What it is opened with; `None` for one that is open, whose precision was measured then.
+    /// The options to open it with; `None` if it is already open and its precision was measured.
     pub(super) options: Option<EngineOptions>,
 }
 
@@ -106,10 +106,10 @@ pub(super) type WindowHook = Box<dyn FnMut(&TokenRows) -> Result<()> + Send>;
 /// Rows of the first window by which reduced precision is measured.
 const SAMPLE_ROWS: usize = 64;
 
-/// Their tokens at most, so that it takes some tenths of a second.
+/// Upper limit on their tokens, so that the measurement takes some tenths of a second.
 const SAMPLE_TOKENS: usize = 2048;
 
-/// Operations that a core does in about a second in single precision: this much is done for long rows.
+/// Operations per core and second in single precision, roughly: the budget for long rows.
 const SECOND: u64 = 100_000_000_000;
 
 /// Measures reduced precision by rows of the first window and its longest ones; and again by the longest rows of a

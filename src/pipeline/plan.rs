@@ -1,4 +1,4 @@
-//! A run's plan: what its options mean together, settled once, and refused before any work where it cannot be.
+//! A run's plan: options resolved together, once. Contradictions are refused before any work.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use crate::storage::Location;
 use crate::threads;
 use arrow::datatypes::Schema;
 
-/// What a run will do.
+/// The resolved options of a run.
 #[derive(Debug, Clone)]
 pub struct RunPlan {
     /// With the output as it will be written.
     pub(super) options: EmbedOptions,
     /// Whether the output is in parts, or becomes one file of parts.
     pub(super) job: Option<Job>,
-    /// The output whose vectors are taken, once it was looked at.
+    /// The output whose vectors are reused, once it was opened.
     earlier: OnceCell<Option<Earlier>>,
 }
 
 impl RunPlan {
-    /// Settles what the options mean. Looks at no file but for its name.
+    /// Resolves the options. Uses the names of files only, not their content.
     ///
     /// # Errors
     /// If options contradict each other, or two files of the run stand under one name.
@@ -65,7 +65,7 @@ impl RunPlan {
         &mut self.options
     }
 
-    /// The job that the run is; `None` where it is none.
+    /// The run as a job; `None` if it is not one.
     #[must_use]
     pub fn job(&self) -> Option<&Job> {
         self.job.as_ref()
@@ -75,7 +75,7 @@ impl RunPlan {
     /// has to fetch one first. Reads no record, leaves nothing behind.
     ///
     /// # Errors
-    /// What would keep the run from beginning.
+    /// Everything that would prevent the start of the run.
     pub fn check(&self) -> Result<()> {
         let options = &self.options;
         let reader = RecordReader::open(&options.sources, options.input.clone())?;
@@ -99,7 +99,7 @@ impl RunPlan {
     /// The earlier output whose vectors are taken.
     ///
     /// # Errors
-    /// If it is not there, or does not say what made it.
+    /// If it does not exist or has no provenance.
     pub(crate) fn earlier(&self) -> Result<Option<&Earlier>> {
         if self.earlier.get().is_none() {
             let earlier = Earlier::of(&self.options)?;
@@ -131,7 +131,7 @@ impl RunPlan {
         Ok((writer, rejects.transpose()?))
     }
 
-    /// Opens the input: all of it, or, of a job, what is not embedded yet, with the job that takes it.
+    /// Opens the input: all of it, or the remaining records of a job, with that job.
     pub(super) fn source(&self) -> Result<(Box<dyn RecordSource>, Option<JobSink>)> {
         let options = &self.options;
         if let Some(job) = &self.job {
@@ -141,7 +141,7 @@ impl RunPlan {
         if let Destination::Path(path) = &options.output.destination
             && options.output.force
         {
-            // What an unfinished run has left of a single file that is made anew.
+            // The remains of an unfinished run, if the single file is made anew.
             job::forget(path)?;
         }
         let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
@@ -217,8 +217,8 @@ fn with_slash(folder: &str) -> String {
     format!("{}/", folder.trim_end_matches('/'))
 }
 
-/// Whether no two files of the run stand under one name: they would replace each other, or what is read.
-/// Looks at names alone.
+/// Checks that no two files of the run have the same name: one would replace another, or an input.
+/// Compares names only.
 ///
 /// # Errors
 /// If two do; the message names both.

@@ -1,4 +1,4 @@
-//! Builds the provenances of a run's outputs, from what is known when each of them is written.
+//! Builds the provenance of each output of a run when that output is written.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl ProvenanceBuilder<'_> {
         Ok(())
     }
 
-    /// What runs the model, with what is known by now.
+    /// The engine that runs the model, as far as it is known.
     pub(super) fn info(&self) -> EngineInfo {
         EngineInfo {
             cosine: *locked(&self.cosine),

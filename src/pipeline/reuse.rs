@@ -16,7 +16,7 @@ use crate::reuse::{Found, Old, Reuse};
 use crate::setting::{FORCE, REUSE};
 use crate::storage::Location;
 
-/// An earlier output, and what its vectors must be.
+/// An earlier output, and the identity that its vectors must have.
 #[derive(Debug, Clone)]
 pub(crate) struct Earlier {
     old: Old,
@@ -54,17 +54,17 @@ impl Earlier {
         Ok(self.ask(model.config.vectors().0))
     }
 
-    /// That nothing proves its vectors, for the user.
+    /// A note for the user if nothing proves its vectors.
     pub(super) fn note(&self) -> Option<&str> {
         self.old.unproven()
     }
 
-    /// Refuses it where it can be known, before an engine is open, that its vectors are others.
+    /// Refuses it if differences of its vectors are known before an engine is open.
     pub(super) fn check_model(&self, model: &Model) -> Result<()> {
         self.old.check(&VectorIdentity::new(model, &self.output)?)
     }
 
-    /// Refuses it if its vectors are others than those of a run.
+    /// Refuses it if its vectors differ from those of the run.
     pub(super) fn check(
         &self,
         model: &Model,
@@ -75,7 +75,7 @@ impl Earlier {
         self.old.check(&now.with_engine(model, files, info))
     }
 
-    /// To be asked for vectors of these widths.
+    /// The lookup for vectors of these widths.
     pub(super) fn ask(&self, widths: Vec<usize>) -> EarlierVectors {
         EarlierVectors {
             old: self.old.clone(),
@@ -85,7 +85,7 @@ impl Earlier {
     }
 }
 
-/// Looks at the folder, the file or the object at `path`.
+/// Opens the folder, the file or the object at `path`.
 fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
     let location = Location::of(path)?;
     let (storage, is_folder) = match location {
@@ -112,7 +112,7 @@ pub(crate) struct EarlierVectors {
 }
 
 impl EarlierVectors {
-    /// What it has of the distinct texts of these.
+    /// Looks up the distinct texts.
     pub(crate) fn find(&mut self, texts: &Texts, distinct: &Distinct) -> Result<Found> {
         let reuse = match &mut self.open {
             Some(reuse) => reuse,

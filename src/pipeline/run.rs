@@ -49,7 +49,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens all that can be refused: first what needs no model.
+    /// Opens everything that can fail, in order of cost: files that need no model come first.
     pub(super) fn open(
         plan: &RunPlan,
         opened: Option<&Opened>,
@@ -104,8 +104,8 @@ impl Run {
             workers,
             chunked,
             earlier,
-            // Not the caller's files, which would live as long as a run that nobody waits for: what writes stands in the
-            // sink, and that alone keeps them.
+            // The caller's list of files is not kept here: a detached run would keep it alive. Only the sink, which
+            // writes the files, holds it.
             options: EmbedOptions {
                 files: RunFiles::new(),
                 ..options.clone()
@@ -232,7 +232,7 @@ impl Run {
             match next(&windows, &workers, cancel).and_then(&mut settle) {
                 Ok(None) => {}
                 Ok(Some(end)) => break end,
-                // What a job has embedded is not lost with the run.
+                // A job keeps its embedded rows if the run fails.
                 Err(error) => {
                     ledger.sink.salvage(&made);
                     return Err(error);
@@ -295,8 +295,8 @@ impl Run {
     }
 }
 
-/// Runs the plan on a thread: a write to a pipe that nobody empties can block for ever, so nobody waits for the run itself
-/// either.
+/// Runs the plan on a detached thread: a write to a pipe without an active reader can block for ever, and cancellation
+/// must not wait for it.
 pub(super) fn run(
     plan: &RunPlan,
     opened: Option<&Opened>,
@@ -331,7 +331,7 @@ fn next(
     }
 }
 
-/// What the options say of a batch's size, else what suits the engine.
+/// The batch size of the options, else the engine's default.
 fn limits(options: &EmbedOptions, engine: &dyn Engine) -> BatchLimits {
     let suits = engine.limits();
     BatchLimits {
@@ -353,7 +353,7 @@ fn hash_files(
     })
 }
 
-/// The columns of rows whose records have these, none of which bears a name of the output's own.
+/// The columns of rows for records with these columns. None may have the name of an output column.
 fn columns(
     options: &EmbedOptions,
     model: &Model,

@@ -1,4 +1,4 @@
-//! Where rows and rejected records go: one interface for a whole output and for the parts of a job.
+//! The sinks of rows and rejected records: one interface for a whole output and for the parts of a job.
 
 use super::assembly::{Assembly, OutputRow};
 use super::plan::RunPlan;
@@ -41,10 +41,10 @@ impl SettledWindow<'_> {
     }
 }
 
-/// What earlier runs have done for the same output.
+/// The results of earlier runs for the same output.
 #[derive(Default)]
 pub(super) struct EarlierRuns {
-    /// Things a user should be told.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
     /// Records that they have rejected.
     pub(super) rejected: u64,
@@ -69,13 +69,13 @@ pub(super) trait RowSink: Send {
     /// The writer of streams of record batches.
     ///
     /// # Errors
-    /// If this is none of streams.
+    /// If this sink does not write streams.
     fn streams(&mut self) -> Result<&mut dyn VectorWriter>;
 
-    /// Saves what was written, where the run has failed; what cannot be saved is embedded again by the next run.
+    /// Saves the written rows of a failed run. The next run embeds again the rows that could not be saved.
     fn salvage(&mut self, made: &ProvenanceBuilder<'_>);
 
-    /// Whether what was written stays where the run is interrupted.
+    /// Whether an interrupted run keeps its written rows.
     fn outlives_its_run(&self) -> bool;
 
     /// Publishes the output; whether it is complete, which of a job in shards depends on others.

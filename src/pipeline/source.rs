@@ -1,4 +1,4 @@
-//! Where records come from: one interface for all inputs, read on a thread of its own; and what of the input is a shard's.
+//! The sources of records: one interface for all inputs, read on a separate thread; and a shard's share of the input.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct InputEnd {
     pub(super) point: Point,
 }
 
-/// Reads windows: all of the input's, those of stream after stream, or those that a job still has to embed.
+/// Reads windows: all windows of the input, the windows of successive streams, or the remaining windows of a job.
 pub(super) trait RecordSource: Send {
     /// The reader behind it.
     fn input(&self) -> &RecordReader;
@@ -47,8 +47,8 @@ pub(super) trait RecordSource: Send {
     /// As [`RecordReader::next_window`].
     fn next(&mut self) -> Result<Option<Event<Window>>>;
 
-    /// To be told of each window that is written ([`RecordReader::settled`]). A job's windows are the same in every run,
-    /// however its input comes, so it is told nothing.
+    /// A counter of written windows ([`RecordReader::settled`]). A job's windows are the same in every run,
+    /// however its input arrives, so a job has none.
     fn written(&mut self) -> Option<Settled> {
         None
     }
@@ -124,7 +124,7 @@ impl RecordSource for Streams {
     }
 }
 
-/// Reads windows on a thread that nobody waits for: it may block on a silent pipe for ever.
+/// Reads windows on a detached thread, which may block on a silent pipe for ever.
 pub(super) fn spawn_reader(
     mut source: Box<dyn RecordSource>,
     clocks: &Arc<Clocks>,
@@ -186,7 +186,7 @@ pub(super) fn shares(
     }
     if let Some(keep) = untyped(options, input) {
         return Err(Error::usage(format!(
-            "{KEEP} {keep}: without a type each shard would decide on one by its own records"
+            "{KEEP} {keep}: without a type, each shard would infer one from its own records"
         ))
         .with_remedy(format!("say which, such as `{KEEP} {keep}:string`")));
     }
@@ -199,7 +199,7 @@ pub(super) fn shares(
     Ok((Some(stretches), columns))
 }
 
-/// What a reader is told of stretches.
+/// The stretches in the form that a reader takes.
 pub(super) fn told(stretches: Option<&[Stretch]>) -> Option<Vec<Share>> {
     Some(stretches?.iter().map(Stretch::share).collect())
 }

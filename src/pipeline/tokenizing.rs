@@ -34,14 +34,14 @@ pub(super) struct Batching {
 pub(super) struct InFlight {
     /// Its texts are records, or their chunks.
     pub(super) window: Window,
-    /// What the chunks are parts of, where records are cut.
+    /// The record of each chunk, if records are cut into chunks.
     pub(super) spans: Option<Vec<Span>>,
     /// The texts of the records, where the window's are chunks.
     pub(super) records: Option<Texts>,
     pub(super) distinct: Distinct,
     /// Vectors that an earlier output has of the distinct texts.
     pub(super) found: Found,
-    /// Of the distinct texts; those that were found have none.
+    /// Tokens of the distinct texts; texts found in an earlier output have none.
     pub(super) tokens: Arc<TokenRows>,
     pub(super) batches: usize,
     pub(super) done: Receiver<Finished>,
@@ -52,7 +52,7 @@ pub(super) struct Tokenizing {
     pub(super) tokenizer: Arc<TextTokenizer>,
     /// How texts are cut into chunks, if they are.
     pub(super) chunked: Option<Chunked>,
-    /// Where texts are looked up first, if they are.
+    /// The earlier output in which texts are looked up first, if any.
     pub(super) reuse: Option<EarlierVectors>,
     pub(super) on_error: OnError,
     pub(super) names: SourceNames,

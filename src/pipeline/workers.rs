@@ -127,7 +127,7 @@ fn run_jobs(
                 let _ = job.done.send(finished);
             }
             Err(error) => {
-                // Whichever window is being waited for: the run is over.
+                // The run is over, whichever window is awaited.
                 let _ = failed.send(error);
                 return;
             }

@@ -33,14 +33,14 @@ const MAX_ROW_BYTES: usize = 64 << 20;
 /// Files that are open at a time: a folder has more parts than a process may have open files.
 const MAX_OPEN: usize = if cfg!(test) { 1 } else { 64 };
 
-/// An earlier output, looked at.
+/// An earlier output, opened.
 #[derive(Debug, Clone)]
 pub struct Old {
     /// The option that names it, and how, for messages.
     asked: String,
     place: Holds,
     format: OutputFormat,
-    /// What made a single file, with the hashes of its content; nothing of a folder, whose parts are proven.
+    /// Provenance of a single file, with the hashes of its content; `None` for a folder, whose parts are checked.
     made: Value,
     /// That nothing proves its vectors, for the user.
     unproven: Option<String>,
@@ -53,12 +53,12 @@ pub struct Old {
     parts: Vec<OldPart>,
 }
 
-/// What helps, or to do without an earlier output.
+/// The remedy, or the advice to run without an earlier output.
 fn or_without(first: &str) -> String {
     format!("{first}, or leave {REUSE} out")
 }
 
-/// What holds it.
+/// Its storage.
 #[derive(Debug, Clone)]
 enum Holds {
     Folder(Arc<dyn SharedFolder>, Arc<State>),
@@ -121,7 +121,7 @@ impl Old {
     /// Looks at a file, or an object; `output` says how the vectors' column is called in it.
     ///
     /// # Errors
-    /// If it does not say what made it.
+    /// If it has no provenance.
     pub fn file(asked: String, file: Readable, output: &OutputOptions) -> Result<Self> {
         let format = OutputFormat::from_path(file.path());
         let made = match format {
@@ -129,10 +129,10 @@ impl Old {
             None => None,
         };
         let (Some(format), Some(made)) = (format, made) else {
-            return Err(Error::usage(format!(
-                "{asked}: it does not say what made its vectors, in it or beside it"
-            ))
-            .with_remedy("name a file that embedctl has written, or a folder of its parts"));
+            return Err(
+                Error::usage(format!("{asked}: it has no provenance, in it or beside it"))
+                    .with_remedy("name a file that embedctl has written, or a folder of its parts"),
+            );
         };
         let text = made["text"].as_str().unwrap_or("text").to_owned();
         let text = match &made["chunking"] {
@@ -226,8 +226,8 @@ impl Old {
         self.unproven.as_deref()
     }
 
-    /// Makes sure that its files are what was written, by the hashes in their provenance; of a folder those that its
-    /// commits do not know by their times or etags.
+    /// Checks its files against the hashes in their provenance; in a folder, the files whose times or etags differ from
+    /// their commits.
     fn prove(&self) -> Result<()> {
         let file = match &self.place {
             Holds::Folder(storage, state) => return state.check_parts(storage.as_ref()),
@@ -279,7 +279,7 @@ impl Old {
         let file = self.open_part(part)?;
         let (file, format) = match self.format.facts().row_texts {
             RowTexts::In(format) => (file, Some(format)),
-            // Its ending says what it is.
+            // Its ending tells the format.
             RowTexts::Beside => {
                 let rows = file.bytes.beside(ROWS)?;
                 (rows.ok_or_else(|| without(None))?, None)
@@ -349,7 +349,7 @@ impl Found {
 }
 
 impl Reuse {
-    /// Looks texts up, of which no two are equal; those that are there get the vectors that they have there.
+    /// Looks up distinct texts; each text that is found gets its vector in the earlier output.
     ///
     /// # Errors
     /// If vectors cannot be read.

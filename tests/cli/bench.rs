@@ -1,4 +1,4 @@
-//! `embedctl bench`: what is measured, shown, compared and kept. Nothing here depends on speed.
+//! `embedctl bench`: measurements, reports, comparisons and profiles. Nothing here depends on speed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -354,7 +354,7 @@ fn a_baseline_decides_the_exit_code() {
     let sandbox = sandbox_with_texts();
     let line = "--input texts.txt --max-length 32";
     let report = raw_report(&sandbox, line);
-    // Nobody is that slow, and nobody that fast.
+    // Rates that no machine reaches, low and high.
     sandbox.write("slow.json", made_up(&report, [1e-6; 9]));
     sandbox.write("fast.json", made_up(&report, [1e12; 9]));
 

@@ -1,4 +1,4 @@
-//! `embed --dry-run`: what a run would do, found out without doing it.
+//! `embed --dry-run`: a run's plan, without the run.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What goes wrong around a run: signals, closed pipes, full disks, folders that refuse.
+//! Failures around a run: signals, closed pipes, full disks, folders that refuse.
 //!
 //! No test waits for a fixed time: each waits for what it needs (a line, a file, an end) with a deadline
 //! that only a hang reaches.
@@ -124,7 +124,7 @@ fn an_interrupt_says_how_far_the_run_was() {
     }
 }
 
-/// A library may crash when it is torn down: the output is there then, and nobody says that it is not.
+/// A library may crash when it is torn down: the output is then complete, and no message denies it.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_crash_after_the_output_is_explained_as_such() {
@@ -416,7 +416,7 @@ fn a_closed_standard_output_loses_nothing_in_silence() {
         let run = sandbox.finish(&mut command);
         assert_eq!(run.code, Some(1), "{line}: {run}");
     }
-    // Without data for it, nobody needs it.
+    // Without data, it is not needed.
     let mut command = sandbox.embed_command("texts.txt -o out.npy");
     // SAFETY: as above.
     unsafe {

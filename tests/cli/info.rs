@@ -1,4 +1,4 @@
-//! `embedctl info`: what a model is, and what would run it here.
+//! `embedctl info`: the facts of a model, and the engine that would run it here.
 
 use std::fs;
 

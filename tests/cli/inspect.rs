@@ -1,4 +1,4 @@
-//! `embedctl inspect`: what made files, how their vectors are, and why two don't mix.
+//! `embedctl inspect`: provenance and health of vectors, and differences that keep two files from mixing.
 
 use std::fs;
 
@@ -179,7 +179,7 @@ fn streams_are_read_one_after_another_and_matrices_to_their_last_row() {
         ("head.i8bin", "it ends in the middle of a vector"),
         ("wide.u8bin", "would be 4294967295 wide"),
         ("other.pgcopy", "does not begin as PostgreSQL's binary COPY"),
-        ("bad.jsonl", "line 2 is no JSON object"),
+        ("bad.jsonl", "line 2 is not a JSON object"),
     ] {
         let run = table(&sandbox, name);
         assert_eq!(run.code, Some(1), "{run}");
@@ -225,7 +225,7 @@ fn folders_of_parts_are_looked_at_part_by_part_and_as_a_whole() {
         assert_eq!(code, Some(1), "{format}: {found}");
         assert_eq!(found["folders"][0]["complete"], false);
         assert!(
-            problems.contains("begins at record 2, and what comes before it ends at 1"),
+            problems.contains("begins at record 2, but the records before it end at 1"),
             "{problems}"
         );
         for number in [0, 2] {
@@ -288,7 +288,7 @@ fn files_that_do_not_belong_together_are_found() {
     assert_eq!(code, Some(1));
     let problems = found["files"][0]["problems"].to_string();
     assert!(
-        problems.contains("3 rows were embedded, and 1 vectors are there"),
+        problems.contains("3 rows were embedded, but the file holds 1 vectors"),
         "{problems}"
     );
     assert!(

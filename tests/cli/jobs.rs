@@ -1,4 +1,4 @@
-//! `embedctl embed` into parts, and runs that go on: what is written, what is refused, what is said.
+//! `embedctl embed` into parts, and resumed runs: outputs, refusals and messages.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 use crate::support;
 
-/// Eight records, of which the sixth is none.
+/// Eight lines; the sixth is not a valid record.
 pub fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let line = |record: usize| match record {
@@ -21,7 +21,7 @@ pub fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Names of all files under a folder, sorted; locks left out, which nobody reads.
+/// Names of all files under a folder, sorted, without locks.
 pub fn files(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -38,7 +38,7 @@ fn interrupt(sandbox: &Sandbox, part: &str) {
     }
 }
 
-/// An input that was empty has records when the run goes on behind it.
+/// An empty input has records when the run is resumed.
 #[test]
 fn records_of_an_input_that_was_empty_are_not_passed_over() {
     let sandbox = Sandbox::new();
@@ -142,7 +142,7 @@ fn assert_type(sandbox: &Sandbox, column: &str, kind: &DataType, parts: usize) {
     assert_eq!(kinds, vec![kind.clone(); parts]);
 }
 
-/// Whoever goes on in a later table writes columns of the first one's types.
+/// A run that resumes in a later table writes columns of the first table's types.
 #[test]
 fn columns_keep_their_types_where_a_run_goes_on() {
     let sandbox = Sandbox::new();

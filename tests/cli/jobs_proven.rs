@@ -1,4 +1,4 @@
-//! Outputs that somebody has disturbed: `--resume`, `inspect` and `--reuse` say so, and never take wrong rows.
+//! Outputs that were changed from outside: `--resume`, `inspect` and `--reuse` say so, and never take wrong rows.
 
 use std::fs;
 
@@ -57,7 +57,7 @@ fn a_disturbed_folder_is_told_by_whoever_reads_it() {
             let run = sandbox.embed("in.jsonl -o new.jsonl --reuse out/");
             assert_told(&run, "--reuse", &said);
             assert!(!sandbox.path("new.jsonl").exists());
-            // Nothing that a run which goes on reads depends on the lists of texts.
+            // A resumed run does not read the lists of texts.
             if !said.contains("texts") {
                 let run = sandbox.embed(&format!("{INPUT} -o out/ -f {format} --resume"));
                 assert_told(&run, "--resume", &said);
@@ -160,7 +160,7 @@ fn parts_of_an_older_version_are_read_and_told() {
 
 // Lists of rejected records, and what says that an output is complete.
 
-/// A folder of parts of eight records, of which the sixth was none.
+/// A folder of parts of eight lines; the sixth was not a valid record.
 fn rejected(line: &str) -> Sandbox {
     let sandbox = jobs::sandbox();
     code(&sandbox.embed(line), 3);

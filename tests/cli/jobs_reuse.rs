@@ -10,7 +10,7 @@ use crate::jobs::{code, json};
 use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
 use crate::support;
 
-/// Lines `from` to `to`, of which some are equal.
+/// Lines `from` to `to`; some are equal.
 fn lines(from: usize, to: usize) -> String {
     (from..to)
         .map(|n| format!("{{\"id\": {n}, \"text\": \"text number {}\"}}\n", n % 50))
@@ -120,7 +120,7 @@ fn the_vectors_are_those_of_the_earlier_output() {
     let sandbox = Sandbox::new();
     sandbox.write("old.jsonl", lines(0, 3));
     code(&sandbox.embed("old.jsonl -o old-out.jsonl --keep text"), 0);
-    // Nobody could have computed this one.
+    // No model computes this vector.
     let mut rows = rows(&sandbox, "old-out.jsonl");
     let marked: Vec<f64> = (0..48).map(|n| f64::from(n) / 64.0).collect();
     rows[1]["embedding"] = marked.into();
@@ -211,7 +211,7 @@ fn vectors_of_another_kind_are_refused() {
     }
     for (line, said) in [
         ("--reuse none.parquet", "there is no such output"),
-        ("--reuse old.jsonl", "does not say what made its vectors"),
+        ("--reuse old.jsonl", "has no provenance"),
         ("--reuse .", "holds no output in parts"),
         ("--reuse half.parquet", "dtype (\"f16\" then, \"f32\" now)"),
     ] {

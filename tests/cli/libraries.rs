@@ -1,4 +1,4 @@
-//! Which library and provider is taken, and what is said where none can be.
+//! The choice of library and provider, and the messages if there is none.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

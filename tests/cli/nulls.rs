@@ -1,4 +1,4 @@
-//! `--on-error null`: rows of rejected records keep what is known of them.
+//! `--on-error null`: rows of rejected records keep their known fields.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ fn a_stream_says_what_makes_it() {
     );
     assert_eq!(made["engine"]["provider"], "rten");
     assert!(made["model"]["files"][0]["sha256"].is_string(), "{made}");
-    // What nobody knows by then.
+    // Unknown at that point.
     assert!(
         made.get("rows").is_none() && made.get("tokens").is_none(),
         "{made}"

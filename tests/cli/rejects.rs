@@ -80,7 +80,7 @@ fn check(
     rows.sort_by_key(|row| row["id"].to_string());
     assert_eq!(rows, lines(sandbox, "whole.jsonl"));
 
-    // Both inputs in one output, of which nothing is embedded twice.
+    // Both inputs in one output, without a duplicate row.
     let both = format!(
         "{input} rejects.jsonl {line} --on-error skip -o both.jsonl --force --reuse folder/"
     );
@@ -104,7 +104,7 @@ fn put(record: &mut Record, number: u64) {
     }
 }
 
-/// A record of which something is wrong, by its number.
+/// A bad record, by its number.
 fn number(record: &Record) -> u64 {
     record["line"].as_u64().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Inputs that are tables: Parquet, Arrow, CSV, and what is wrong with them; folders, patterns, a draw.
+//! Inputs that are tables: Parquet, Arrow, CSV, and their errors; folders, patterns, a random sample.
 
 use std::fs;
 use std::process::Command;
@@ -249,8 +249,8 @@ fn every_malformed_table_says_where_and_what_helps() {
         (
             "none.parquet",
             [
-                "none.parquet: is no Parquet file",
-                "say what it is with `-i`",
+                "none.parquet: is not a Parquet file",
+                "name the format with `-i`",
             ],
         ),
         ("cut.arrow", ["cut.arrow: ", "copy or write it again"]),
@@ -292,7 +292,7 @@ fn every_malformed_table_says_where_and_what_helps() {
         (
             "a.parquet --keep nothing",
             [
-                "a.parquet: no column is called `nothing`; there are `doc`, `body`",
+                "a.parquet: no column is called `nothing`; the columns are `doc`, `body`",
                 "with `--keep`",
             ],
         ),

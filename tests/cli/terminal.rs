@@ -1,4 +1,4 @@
-//! What a person at a terminal sees.
+//! Output at a terminal.
 
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support_terminal::{at_a_terminal, at_a_terminal_of, drawn};

@@ -1,4 +1,4 @@
-//! Code that somebody else may have put there: it is neither loaded nor run, and what was passed over is said.
+//! Code that another user may have planted: it is neither loaded nor run, and a message names the skipped file.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

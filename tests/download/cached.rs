@@ -1,4 +1,4 @@
-//! What is here already: where it is looked for, what is wrong with it, and how it is mended.
+//! Models in the cache: lookup, damage and repair.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -378,7 +378,10 @@ fn redirects_to_what_is_no_address() {
         let fault = Fault::Redirect(302, location.to_owned());
         world.hub.spoil_all(at_hub(ONNX), fault);
         let error = world.failure(&world.settings());
-        assert!(error.ends_with("redirects to no address"), "{error}");
+        assert!(
+            error.ends_with("redirects to an invalid address"),
+            "{error}"
+        );
         world.assert_nothing_published();
     }
 }
@@ -415,7 +418,7 @@ fn a_mirror_whose_list_has_names_alone_and_spoils_content() {
     world.hub.nature().names_only = true;
     world.hub.spoil_all(content(ONNX), Fault::WrongByte);
     let error = world.failure(&world.settings());
-    assert!(error.contains("is not what the Hub says it is"), "{error}");
+    assert!(error.contains("does not match the Hub's record"), "{error}");
     world.assert_nothing_published();
 }
 

@@ -1,4 +1,4 @@
-//! What comes, and to where.
+//! Fetched files and their places.
 
 use std::fs;
 
@@ -472,7 +472,7 @@ fn a_name_without_an_organization_is_looked_for_as_python_does() {
     let run = world.embed("--model nothing");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
-        run.stderr.contains("model nothing: is no repository"),
+        run.stderr.contains("model nothing: is not a repository"),
         "{run}"
     );
 }

@@ -188,7 +188,7 @@ fn a_locked_folder_for_a_machine_without_a_network() {
     assert_eq!(folder, small_model());
 }
 
-/// The Hub keeps its word for a commit; whoever answers in its name may not.
+/// The Hub's content for a commit never changes; a mirror's may.
 #[test]
 fn content_that_is_not_what_was_locked() {
     let world = locked();
@@ -198,7 +198,8 @@ fn content_that_is_not_what_was_locked() {
     let run = world.run("download org/small --locked models.lock");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
-        run.stderr.contains("config.json: what arrived is not what"),
+        run.stderr
+            .contains("config.json: the downloaded content does not match"),
         "{run}"
     );
     world.assert_nothing_published();

@@ -1,4 +1,4 @@
-//! Whom the Hub lets in, who it is told asks, and what is said where it does not let in.
+//! Access to the Hub: tokens, gated and private repositories, and the messages for refusals.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Downloads that are stopped in the middle, politely or not, and what the next run makes of it.
+//! Downloads that are interrupted or killed, and resumed by the next run.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -1,4 +1,4 @@
-//! What is written is read by the tools that people read it with: `pyarrow`, `pandas`, `polars`,
+//! Common tools read the outputs: `pyarrow`, `pandas`, `polars`,
 //! `duckdb`, `numpy`, LanceDB, PostgreSQL with
 //! pgvector.
 //!

@@ -54,7 +54,7 @@ fn files_are_listed_and_read_at_one_commit() {
         ]
     );
     assert!(listed.iter().all(|object| object.etag() == Some(&commit)));
-    // Somebody pushes meanwhile.
+    // A new commit is pushed meanwhile.
     hub.publish(DATASET, files().with("data/a.jsonl", "other"));
     for object in &listed {
         let bytes = object.read_whole(1 << 20).unwrap();
@@ -140,7 +140,7 @@ fn what_is_not_there_says_so() {
             "hf://datasets/org/texts/*.csv",
             "no object fits the pattern",
         ),
-        ("hf://datasets/org/none/a.jsonl", "is no repository that"),
+        ("hf://datasets/org/none/a.jsonl", "is not a repository that"),
         ("hf://datasets/org/texts@v9/a.jsonl", "has no revision 'v9'"),
         ("hf://datasets/org/te%20xts/a.jsonl", "names no dataset"),
     ] {

@@ -1,4 +1,4 @@
-//! Who says no, and what is said then: the address, the reason, what helps, and never a secret.
+//! Refusals of stores: the message has the address, the reason and a remedy, and never a secret.
 
 use crate::hub::http::{Reply, Server as Faulty};
 use crate::runs::World;
@@ -153,7 +153,7 @@ fn inputs_that_are_refused_leave_nothing() {
                 "s3://b/in/",
                 ["it may not be listed", "s3:ListBucket"],
             ),
-            // Whoever may not look may not write, either.
+            // Without permission to read metadata, writing is refused, too.
             (
                 "texts.txt -o s3://b/out.npz -f jsonl",
                 "s3://b/out.npz",

@@ -299,7 +299,7 @@ fn parts_are_gone_on_with(store: &Server, scheme: &str) {
         "{}",
         refused.stderr
     );
-    // One object cannot be gone on with.
+    // One object cannot be resumed.
     let refused = world.run(&format!("texts.txt -o {scheme}://parts/one.jsonl --resume"));
     assert!(
         refused.stderr.contains(&format!(
@@ -351,11 +351,7 @@ fn vectors_of_parts_on_s3_are_taken_again() {
             2,
             "there is no object s3://earlier/none.parquet",
         ),
-        (
-            "one.npy.rows.jsonl",
-            2,
-            "does not say what made its vectors",
-        ),
+        ("one.npy.rows.jsonl", 2, "has no provenance"),
     ] {
         let run = world.run(&format!(
             "more.txt -o other.jsonl --reuse s3://earlier/{old}"

@@ -1,4 +1,4 @@
-//! No output byte holds a secret, wherever it was typed, whoever sends it back, and whatever is printed or written.
+//! No output byte holds a secret, wherever it was typed, echoed, printed or written.
 
 use std::fs;
 use std::path::Path;

@@ -11,7 +11,7 @@ use embedctl::storage::{Storage, StorageOption};
 
 use crate::support::{python, skip};
 
-/// A server of somebody else's. It ends when its standard input does.
+/// An external server. It ends when its standard input does.
 pub struct Server {
     /// `http://127.0.0.1:PORT`
     pub url: String,

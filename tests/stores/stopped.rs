@@ -84,7 +84,7 @@ fn an_interrupt_publishes_the_part_in_hand() {
         store.bucket("inhand");
         let world = World::new(store);
         interrupted(&world, scheme);
-        // And the next run goes on behind it.
+        // And the next run resumes after it.
         let line = format!("- -f jsonl --window 1 -o {scheme}://inhand/out/ --resume");
         let mut command = world.command(&line);
         let done = (world.sandbox).run_with_input(&mut command, b"one\ntwo\nthree\n");

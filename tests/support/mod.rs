@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what has to come.
+/// How long a test waits for an expected event.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Looks again and again until there is something to see.
@@ -36,7 +36,7 @@ pub fn wait_for_end(file: &Path) {
     let number = std::fs::read_to_string(file).unwrap();
     wait_for("a process's end", || {
         let state = state_of(number.trim());
-        // Who has lost his parent may stay a zombie where nobody waits for him.
+        // An orphaned process may stay a zombie if no process waits for it.
         (state.is_empty() || state.starts_with('Z')).then_some(())
     });
 }

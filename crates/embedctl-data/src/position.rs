@@ -1,4 +1,4 @@
-//! Where another run can go on: behind a window, in the terms of the source's format.
+//! The position after a window at which another run can resume, in the terms of the source's format.
 
 use serde::{Deserialize, Serialize};
 

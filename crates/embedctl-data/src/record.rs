@@ -1,4 +1,4 @@
-//! What travels through the pipeline: windows of records on the way in, rows with vectors on the way out.
+//! The data of the pipeline: windows of records on the way in, rows with vectors on the way out.
 //!
 //! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds: a record that
 //! was accepted, or a chunk of one ([`RowRef`] says which).
@@ -30,7 +30,7 @@ pub struct Origin {
 pub struct Reject {
     /// Where it stands.
     pub origin: Origin,
-    /// What is wrong with it, and what helps.
+    /// The reason and the remedy.
     pub cause: Cause,
     /// The first bytes of the raw record ([`Reject::RAW_BYTES`] at most).
     pub raw: Vec<u8>,
@@ -76,7 +76,7 @@ impl RecordFields {
         self.names.iter().any(|known| known == name)
     }
 
-    /// The members, parted by commas.
+    /// The members, separated by commas.
     #[must_use]
     pub fn members(&self) -> &[u8] {
         &self.json
@@ -109,9 +109,9 @@ pub struct Window {
     /// Under [`crate::input::InputOptions::window_per_batch`]: the record batch that this window was, with all
     /// of its columns, and a row for each of its texts and rejects, in their order.
     pub batch: Option<RecordBatch>,
-    /// What a user should be told about the input, once.
+    /// Notes for the user about the input.
     pub warnings: Vec<String>,
-    /// Where it lies in the input, for a job that may go on behind it.
+    /// Its position in the input, for a job that may resume after it.
     pub mark: Option<Mark>,
 }
 
@@ -141,7 +141,7 @@ impl Window {
     /// Leaves out the texts for which `stays` (as long as they are) says no, with what belongs to them.
     ///
     /// # Errors
-    /// Only of a kind that a defect of ours has.
+    /// Only on an internal error.
     pub fn retain(&mut self, stays: Vec<bool>) -> Result<()> {
         let rows = || (0..stays.len()).filter(|&row| stays[row]);
         self.texts = rows().map(|row| self.texts.get(row)).collect();

@@ -1,4 +1,4 @@
-//! What connects: proxies, certificates and time limits, for the Hub and for every other place that bytes come from.
+//! HTTP agents: proxies, certificates and time limits, for the Hub and all other servers.
 
 use std::sync::Mutex;
 
@@ -45,7 +45,7 @@ impl Agents {
         }
     }
 
-    /// What connects to an address, and the variable that names its proxy.
+    /// The agent for an address, and the variable that names its proxy.
     ///
     /// # Errors
     /// If the proxy or a certificate cannot be used.
@@ -68,7 +68,7 @@ impl Agents {
         let proxy = named
             .map(|(variable, address)| {
                 Proxy::new(address).map_err(|_| {
-                    Error::usage(format!("{variable} holds no address of a proxy"))
+                    Error::usage(format!("{variable} does not hold the address of a proxy"))
                         .with_remedy("write it as http://host:port or socks5://host:port")
                 })
             })
@@ -103,7 +103,7 @@ pub fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
         .get(LOCATION)
         .and_then(|location| location.to_str().ok())
         .and_then(|location| follow(from, location))
-        .ok_or_else(|| format!("{} redirects to no address", host(from)))?;
+        .ok_or_else(|| format!("{} redirects to an invalid address", host(from)))?;
     // What names the content must not come from a connection that anybody can change.
     if from.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
         return Err(format!(
@@ -115,7 +115,7 @@ pub fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
     Ok(target)
 }
 
-/// Whom to trust: a file that the environment names, or the system's store, or, on a system without one
+/// The trusted certificates: a file that the environment names, or the system's store, or, on a system without one
 /// (a bare container), the roots of Mozilla's programme that were built in.
 fn root_certificates(settings: &HubSettings) -> Result<RootCerts> {
     let Some((variable, path)) = &settings.certificates else {

@@ -1,4 +1,4 @@
-//! `--check`: whether what is here is what it should be.
+//! `--check`: compares the local files of a model with their hashes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ pub struct CheckedModel {
     pub revision: String,
     /// The folder that holds the files.
     pub folder: PathBuf,
-    /// The ONNX file that was wanted, or, where nobody asked for one in particular, one that is here.
+    /// The requested ONNX file, or, without a request, one that is here.
     pub onnx: Option<String>,
     /// Every file that is here or should be, sorted by path.
     pub files: Vec<CheckedFile>,
 }
 
-/// A file that was looked at.
+/// A checked file.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckedFile {
     /// Path inside the repository.
@@ -61,7 +61,7 @@ pub enum FileVerdict {
     },
     /// Not here, and needed for embedding.
     Missing,
-    /// Here; nothing says what it should be.
+    /// Here; its expected hash is unknown.
     Unverifiable,
     /// Here, and not one of the model's.
     Foreign {
@@ -160,7 +160,7 @@ fn check_folder(model: &str, folder: &Path, cancel: &CancelToken) -> Result<Chec
         return Err(Error::model(
             model,
             format!(
-                "has no {MANIFEST}, which `embedctl download {LOCAL_DIR}` writes: nothing says what its files should be"
+                "has no {MANIFEST}, which `embedctl download {LOCAL_DIR}` writes: the expected files are unknown"
             ),
         ));
     };
@@ -234,7 +234,7 @@ fn choice_among(listing: &Listing, present: &[String], choice: &FileChoice) -> F
     }
 }
 
-/// The ONNX file that is wanted, and all that embedding needs, as far as what is here can tell.
+/// The requested ONNX file and all files that embedding needs, as far as the local files tell.
 fn needed(
     id: &ModelId,
     folder: &Path,
@@ -271,7 +271,7 @@ fn external(folder: &Path, onnx: &str) -> Vec<String> {
     graph.external_names(onnx).collect()
 }
 
-/// The files of a commit that embedding needs, by its list and by what is in `folder`.
+/// The files of a commit that embedding needs, by its list and the files in `folder`.
 pub(super) fn required(
     name: &str,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Requests: who may see the token, what is tried again, and what a refusal means.
+//! Requests: the hosts that get the token, retries, and errors for refusals.
 //!
 //! Redirects are followed here and not by the HTTP library, since the token goes to the Hub's own origin
 //! (scheme, host and port) alone, and since what the Hub says about a file stands in the answer that
@@ -47,9 +47,9 @@ pub(super) struct Client<'a> {
 /// An answer, before its body is read.
 pub(super) struct HubAnswer {
     pub(super) status: StatusCode,
-    /// What the Hub itself said, before any redirect to its storage.
+    /// The Hub's own response, before any redirect to its storage.
     pub(super) hub: HeaderMap,
-    /// What the last host said.
+    /// The last host's response.
     pub(super) headers: HeaderMap,
     body: ureq::Body,
     limits: ResponseLimits,
@@ -134,7 +134,10 @@ impl<'a> Client<'a> {
             .ok()
             .and_then(|uri| UrlOrigin::of(&uri))
             .ok_or_else(|| {
-                Error::usage(format!("'{}' is no address of a Hub", settings.endpoint))
+                Error::usage(format!(
+                    "'{}' is not the address of a Hub",
+                    settings.endpoint
+                ))
             })?;
         Ok(Self {
             settings,
@@ -152,8 +155,8 @@ impl<'a> Client<'a> {
         self.cancel
     }
 
-    /// Makes one request of the Hub and follows where it leads; a `HEAD` only until somebody says the hash, and
-    /// a storage need not answer it: its addresses may be signed for `GET` alone. `model` is for messages.
+    /// Makes one request to the Hub and follows redirects. A `HEAD` follows them only until a response has the hash: a
+    /// storage need not answer it, since its addresses may be signed for `GET` alone. `model` is for messages.
     ///
     /// # Errors
     /// Everything but an answer of the 200s (and 416, which belongs to ranges) is a [`RequestFault`].
@@ -166,7 +169,7 @@ impl<'a> Client<'a> {
     ) -> Result<HubAnswer, RequestFault> {
         let mut uri: Uri = url
             .parse()
-            .map_err(|_| Error::model(model, format!("'{url}' is no address")))?;
+            .map_err(|_| Error::model(model, format!("'{url}' is not an address")))?;
         let mut hub = None;
         for _ in 0..=REDIRECTS {
             let to_hub = UrlOrigin::of(&uri).as_ref() == Some(&self.origin);
@@ -230,7 +233,7 @@ impl<'a> Client<'a> {
         mut work: impl FnMut() -> Result<T, RequestFault>,
     ) -> Result<T> {
         let mut failures = 0;
-        // What comes again after it was given up does not count: a server could have us begin again for ever.
+        // Bytes that arrive again after a restart do not count: a server could cause restarts for ever.
         let mut furthest = arrived();
         loop {
             if self.cancel.is_cancelled() {
@@ -251,7 +254,7 @@ impl<'a> Client<'a> {
             furthest = furthest.max(now);
             if failures == RETRIES {
                 let remedy = if now > 0 {
-                    "what has arrived is kept, and the next run goes on from there"
+                    "the downloaded part is kept, and the next run resumes from it"
                 } else {
                     "try again later"
                 };
@@ -261,7 +264,7 @@ impl<'a> Client<'a> {
             let pause = after.unwrap_or(self.settings.pause * 2_u32.pow(failures));
             if pause > LONGEST_PAUSE {
                 let reason = format!(
-                    "{what}: {reason}, and asks to be left alone for {} minutes",
+                    "{what}: {reason}, and asks to wait for {} minutes",
                     pause.as_secs().div_ceil(60)
                 );
                 return Err(Error::model(model, reason).with_remedy("try again then"));
@@ -298,7 +301,7 @@ impl<'a> Client<'a> {
         }
         request
             .body(())
-            .map_err(|_| Error::model(model, format!("'{}' is no address", host(uri))))
+            .map_err(|_| Error::model(model, format!("'{}' is not an address", host(uri))))
     }
 
     fn refused(

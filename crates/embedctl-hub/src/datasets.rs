@@ -11,7 +11,7 @@ use embedctl_common::error::{Error, ErrorKind, Result};
 /// A dataset at one commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
-    /// Full commit, so that what is read belongs together whatever is pushed meanwhile.
+    /// Full commit, so that all files are of one version whatever is pushed meanwhile.
     pub commit: String,
     /// Paths and sizes (bytes, where the Hub tells), sorted by path.
     pub files: Vec<(String, Option<u64>)>,

@@ -10,7 +10,7 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::hash::{Hash, hex};
 use embedctl_common::small_file;
 
-/// What the content of a file must be.
+/// The expected hash of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Digest {
     /// SHA-256 of the content, 64 hexadecimal digits.
@@ -42,7 +42,7 @@ impl Digest {
         }
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Sha256(_) => "SHA-256",

@@ -1,4 +1,4 @@
-//! What `embed` asks for: a model that is here and whole, fetched only if it is not.
+//! Makes a complete model available for `embed`: from the cache, or fetched if it is not there.
 
 use std::path::Path;
 
@@ -17,9 +17,8 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::small_file;
 
-/// Makes sure that the model `name` is in the cache with every file that embedding needs of those that `choice` leaves
-/// open, and fetches
-/// it where it is not. A model that is here whole is taken as it is, without a look at the network.
+/// Makes sure that the cache holds the model `name` with every file that embedding needs under `choice`, and fetches
+/// missing files. A complete model in the cache is used without any request.
 ///
 /// # Errors
 /// If it is not here and cannot be fetched.
@@ -31,10 +30,10 @@ pub fn ensure(
     cancel: &CancelToken,
 ) -> Result<()> {
     let Ok(ModelName::Hub(model)) = ModelName::of(name) else {
-        return Ok(()); // opening it says what is wrong
+        return Ok(()); // opening it reports the error
     };
     let mut models = model.meanings();
-    // What is here goes before what may be meant by the name.
+    // A cached repository takes precedence over other meanings of the name.
     models.sort_by_key(|model| {
         let store = CachedRepository::new(&settings.cache, &model.repository);
         Revision::cached(&store, &model.revision).is_none()
@@ -83,7 +82,7 @@ fn ensure_one(
                 Err(error) if error.is_interrupted() => return Err(error),
                 Err(error) => {
                     transfer.note(&format!(
-                        "{} (the Hub could not be asked: {error})",
+                        "{} (the Hub's file list is unavailable: {error})",
                         doubt(&model)
                     ));
                     return Ok(());
@@ -111,10 +110,10 @@ fn ensure_one(
     };
     match download(settings, &wanted, transfer, cancel) {
         Ok(_) => Ok(()),
-        // Who has no network at all is told what else can be done.
+        // Without any network, the error names other ways.
         Err(error) if error.kind() == ErrorKind::Unreachable && instead() => {
             let reason = error.reason();
-            transfer.note(&format!("{reason}; taking the weights that are here"));
+            transfer.note(&format!("{reason}; using the weights on this machine"));
             Ok(())
         }
         Err(error) if error.kind() == ErrorKind::Unreachable => {
@@ -129,11 +128,11 @@ fn ensure_one(
     }
 }
 
-/// What the cache holds of a model.
+/// The state of a model in the cache.
 enum CachedModel {
     /// All that embedding needs.
     Whole,
-    /// All that a plain Transformer needs, and nothing says that it is one: a program that fetched single
+    /// All files of a plain Transformer, without a proof that it is one: a program that fetched single
     /// files may have left out the sentence-transformers metadata, which would change every vector.
     Doubtful { commit: String },
     /// Not these files (none named: nothing at all).
@@ -163,7 +162,7 @@ fn look(store: &CachedRepository, model: &ModelId, choice: &FileChoice) -> Cache
             CachedModel::Lacking(missing)
         };
     }
-    // What huggingface_hub fetched file by file: nothing says what else the repository has.
+    // Fetched by huggingface_hub file by file: the repository's other files are unknown.
     let has = |path: &str| folder.join(path).is_file();
     missing.extend(
         ["config.json", "tokenizer.json"]
@@ -203,7 +202,7 @@ fn unread_modules(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Fetches and stores the list of a commit's files. Nobody waits for it long: what is here may do.
+/// Fetches and stores the list of a commit's files, with a short time limit: the cached files may suffice.
 fn confirm(
     settings: &HubSettings,
     store: &CachedRepository,
@@ -223,7 +222,7 @@ fn confirm(
 
 fn doubt(model: &ModelId) -> String {
     format!(
-        "the cache holds {model} without a {MODULES}, and nothing says whether the repository has one; it is taken for \
-         a plain Transformer (`embedctl download {model}` makes sure)"
+        "the cache holds {model} without a {MODULES}, and it is unknown whether the repository has one; it is treated \
+         as a plain Transformer (`embedctl download {model}` makes sure)"
     )
 }

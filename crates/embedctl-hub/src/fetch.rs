@@ -1,5 +1,5 @@
-//! One file's content: fetched beside its place, gone on with where an earlier run stopped, verified, and
-//! only then published.
+//! The download of one file: written beside its place, resumed after an earlier run, verified, and only then
+//! published.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -26,9 +26,9 @@ pub(super) struct FetchedContent<'a> {
     pub(super) model: &'a str,
     /// Path inside the repository.
     pub(super) path: &'a str,
-    /// Where it comes from.
+    /// Its address.
     pub(super) url: &'a str,
-    /// What it must be.
+    /// Its expected content.
     pub(super) remote: &'a HubFile,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn fetch(
     create_folder_of(incomplete)?;
     create_folder_of(place)?;
     let length = |path: &Path| fs::symlink_metadata(path).map_or(0, |metadata| metadata.len());
-    // Nothing could tell whether what an earlier run has left is of the same content.
+    // Without a hash, the partial content of an earlier run cannot be verified.
     if content.remote.digest.is_none() && length(incomplete) > 0 {
         fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
     }
@@ -80,11 +80,11 @@ pub(super) fn fetch(
         fs::remove_file(incomplete).map_err(|error| Error::io("remove", incomplete, error))?;
         if chances == 0 {
             let reason = format!(
-                "{}: what arrived is not what the Hub says it is ({wrong}), and nothing of it was kept",
+                "{}: the downloaded content does not match the Hub's record ({wrong}) and was discarded",
                 content.path
             );
             return Err(Error::model(content.model, reason).with_remedy(
-                "try again; if it stays so, the mirror or proxy in between changes files",
+                "try again; if it happens again, a mirror or proxy in between changes files",
             ));
         }
         chances -= 1;
@@ -108,7 +108,7 @@ pub(super) fn difference(remote: &HubFile, found: &FileSums) -> Option<String> {
     })
 }
 
-/// One attempt: goes on behind what is there, to the end.
+/// One attempt: continues after the existing bytes, to the end.
 fn go_on(
     client: &Client,
     content: &FetchedContent,
@@ -120,7 +120,10 @@ fn go_on(
     let mut have = file.metadata().map_err(write)?.len();
     let size = content.remote.size;
     if size.is_some_and(|size| have > size) {
-        transfer.restarted(content.path, "more had arrived than the file is long");
+        transfer.restarted(
+            content.path,
+            "the partial download was longer than the file",
+        );
         have = 0;
         file.set_len(0).map_err(write)?;
     }
@@ -131,13 +134,13 @@ fn go_on(
     let from = (have > 0).then_some(have);
     let answer = client.send(content.model, &Method::GET, content.url, from)?;
     if answer.status == StatusCode::RANGE_NOT_SATISFIABLE {
-        // What is there is at least as long as the file, whose length nobody has told us.
+        // The existing bytes are at least as long as the file, whose length is unknown.
         if size.is_none() {
             return Ok(());
         }
         file.set_len(0).map_err(write)?;
         return Err(RequestFault::Transient {
-            reason: "the server says that what had arrived is longer than the file".into(),
+            reason: "the server says that the partial download is longer than the file".into(),
             after: Some(std::time::Duration::ZERO),
         });
     }
@@ -146,7 +149,7 @@ fn go_on(
         if answer.status == StatusCode::PARTIAL_CONTENT {
             file.set_len(0).map_err(write)?;
             return Err(RequestFault::Transient {
-                reason: "the server sends another part of the file than it was asked for".into(),
+                reason: "the server sends another part of the file than requested".into(),
                 after: Some(std::time::Duration::ZERO),
             });
         }
@@ -206,14 +209,14 @@ fn go_on(
     }
 }
 
-/// A file that nobody can want, whatever the Hub says.
+/// The error for a file above the size limit.
 pub(super) fn too_long(content: &FetchedContent, limit: u64) -> Error {
     let size = content.remote.size.map_or_else(
-        || "its size, which nobody tells,".to_owned(),
+        || "its size, which the server does not give,".to_owned(),
         |size| format!("its size ({size} bytes)"),
     );
     let reason = format!(
-        "{}: {size} is above {limit} bytes, more than such a file of a model has",
+        "{}: {size} is above {limit} bytes, the limit for such a file of a model",
         content.path
     );
     Error::model(content.model, reason).with_remedy("check HF_ENDPOINT and the name")
@@ -242,8 +245,8 @@ fn written(content: &FetchedContent, incomplete: &Path, error: io::Error) -> Req
             ),
         )
         .with_remedy(format!(
-            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. What has arrived is kept, and the \
-             next run goes on from there"
+            "make room, or choose another folder with {CACHE_DIR} or HF_HUB_CACHE. The downloaded part is kept, and \
+             the next run resumes from it"
         )),
         _ => Error::io("write", incomplete, error),
     })

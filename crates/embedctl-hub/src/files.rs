@@ -42,7 +42,7 @@ pub(super) fn create_folder_of(path: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| Error::io("create the folder", folder, error))
 }
 
-/// Copies a file to a name that is not taken: what a name that is leads to may be the file itself.
+/// Copies a file to an unused name: an existing name may be a link to the file itself.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut target = File::options().write(true).create_new(true).open(to)?;
     io::copy(&mut File::open(from)?, &mut target).map(drop)

@@ -16,7 +16,7 @@ pub struct ModelId {
 }
 
 impl ModelId {
-    /// An id of parts that have been parted already, each of which is checked: both become paths and addresses.
+    /// An id of a repository and a revision. Both are checked, since they become paths and addresses.
     ///
     /// # Errors
     /// If there can be no such repository or revision; the reason names it.
@@ -36,7 +36,7 @@ impl ModelId {
             repository.split('/').count() <= 2 && repository.split('/').all(is_name);
         if !is_repository || !is_path(revision) {
             return Err(format!(
-                "'{repository}@{revision}' is no Hub id of the form org/name or org/name@revision"
+                "'{repository}@{revision}' is not a Hub id of the form org/name or org/name@revision"
             ));
         }
         Ok(Self {
@@ -50,7 +50,7 @@ impl ModelId {
         })
     }
 
-    /// Whether the revision is a full commit, so that what it names can never change.
+    /// Whether the revision is a full commit, whose content can never change.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         is_commit(&self.revision)
@@ -104,8 +104,9 @@ impl FromStr for ModelId {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (repository, revision) = text.split_once('@').unwrap_or((text, DEFAULT_REVISION));
-        Self::new(repository, revision)
-            .map_err(|_| format!("'{text}' is no Hub id of the form org/name or org/name@revision"))
+        Self::new(repository, revision).map_err(|_| {
+            format!("'{text}' is not a Hub id of the form org/name or org/name@revision")
+        })
     }
 }
 

@@ -92,7 +92,7 @@ pub use weights::{FileChoice, Knows, WeightsKind, WeightsPreference};
 
 use embedctl_common::error::Error;
 
-/// What is wanted of a model.
+/// A request for a model's files.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Which repository, at which revision.
@@ -101,7 +101,7 @@ pub struct Wanted {
     pub choice: FileChoice,
     /// Everything in the repository, not just what embedding needs.
     pub all: bool,
-    /// Further files, such as damaged ones of another kind; those that the repository lacks are left out.
+    /// Further files, such as damaged ones of another kind; files that the repository lacks are skipped.
     pub extra: Vec<String>,
     /// A plain folder to put the files into, instead of the cache.
     pub local_dir: Option<PathBuf>,
@@ -110,7 +110,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What embedding needs of a model.
+    /// The files of a model that embedding needs.
     #[must_use]
     pub fn of(model: ModelId) -> Self {
         Self {
@@ -167,7 +167,7 @@ pub enum FileOutcome {
     Failed,
 }
 
-/// Hears how a download goes on. Called from several threads.
+/// Receives the progress of a download. Called from several threads.
 #[allow(unused_variables)] // nothing is heard by default
 pub trait Transfer: Send + Sync {
     /// More is to be done than was known: so many files, so many bytes.
@@ -188,10 +188,10 @@ pub trait Transfer: Send + Sync {
     /// A request failed and is made again after a pause.
     fn retrying(&self, what: &str, reason: &str, pause: Duration) {}
 
-    /// Something to know, such as what is being waited for.
+    /// A note for the user, such as the reason of a wait.
     fn note(&self, message: &str) {}
 
-    /// Something not to be overlooked, such as a damaged file.
+    /// A warning, such as a damaged file.
     fn warning(&self, message: &str) {}
 }
 

@@ -1,5 +1,5 @@
-//! What a server may take of us: bytes, and time. A server that is broken or means harm may send for ever, or so
-//! slowly that it comes to the same.
+//! Limits on the size and duration of responses. A broken or hostile server may send without end, or so slowly that it
+//! makes no difference.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::select::is_metadata;
 pub struct ResponseLimits {
     /// Bytes of a file at most.
     pub file: u64,
-    /// Bytes of a file at most whose size nobody tells; an ONNX file of itself cannot be longer than 2 GiB.
+    /// Maximum bytes of a file of unknown size; an ONNX file without external data cannot exceed 2 GiB.
     pub unmeasured: u64,
     /// Bytes of a file at most that is read into memory whole: everything but weights.
     pub metadata: u64,
@@ -52,8 +52,7 @@ impl ResponseLimits {
     }
 }
 
-/// A body that must come at a least rate. Only the time counts that is spent waiting for it: whoever reads it may
-/// have other things to do.
+/// A body with a minimum rate. Only the time spent waiting for it counts: the reader may do other work in between.
 pub struct Paced<R> {
     inner: R,
     pace: TransferPace,
@@ -84,7 +83,7 @@ impl<R: Read> Read for Paced<R> {
     }
 }
 
-/// How much has come, and since when.
+/// Bytes received, and the start of the window.
 struct TransferPace {
     least: u64,
     window: Duration,
@@ -102,7 +101,7 @@ impl TransferPace {
         }
     }
 
-    /// Counts what has arrived; an error that may pass ([`io::ErrorKind::TimedOut`]) where it was too little.
+    /// Counts received bytes; a transient error ([`io::ErrorKind::TimedOut`]) if they were too few.
     fn arrived(&mut self, bytes: u64, now: Instant) -> io::Result<()> {
         self.bytes += bytes;
         let took = now.duration_since(self.began);

@@ -22,7 +22,7 @@ pub struct ListedWeights {
     pub files: Vec<ListedFile>,
 }
 
-/// What a file with weights is.
+/// The kind of a file with weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListedKind {
@@ -73,7 +73,7 @@ pub fn list(
         return Err(Error::model(model, cause));
     }
     let chosen = onnx_file::kinds(&paths);
-    // Bytes of a file and of those that go with it.
+    // Bytes of a file and its external data.
     let size = |path: &str, data: &[String]| {
         let of = |path: &str| source.listing.get(path)?.size;
         let data = data.iter().map(|path| of(path).unwrap_or(0));

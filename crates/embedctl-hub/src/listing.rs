@@ -190,7 +190,7 @@ pub(super) fn describe_kind(
         .filter(|sha| is_commit(sha))
         .ok_or_else(|| strange("there is no commit in it"))?;
     if description.siblings.len() > client.settings().limits.files {
-        return Err(strange("it lists more files than a repository has"));
+        return Err(strange("it lists more files than a repository may have"));
     }
     let mut files = BTreeMap::new();
     let mut left_out = 0_usize;
@@ -200,7 +200,7 @@ pub(super) fn describe_kind(
             left_out += 1;
             if left_out <= NAMED {
                 transfer.warning(&format!(
-                    "{name}: '{}' is left out: that is no path inside a repository on every system",
+                    "{name}: '{}' is left out: that is not a path inside a repository on every system",
                     sibling.rfilename
                 ));
             }

@@ -1,5 +1,5 @@
-//! A model in a plain folder, for machines without a network: files under their own paths, and beside them
-//! what they must be, so that a copy can be checked where it arrives.
+//! A model in a plain folder, for machines without a network: files under their own paths, with a manifest of their
+//! hashes, so that a copy can be checked.
 //!
 //! A folder holds one model. All content is staged inside it and put in place when all of it is here: whatever is
 //! killed meanwhile, no weights ever lie beside another model's or another commit's metadata. A folder with files of
@@ -25,20 +25,20 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::folder::name_in;
 use embedctl_common::setting::LOCAL_DIR;
 
-/// What a folder's files must be, in the form of a lock file.
+/// The manifest of a folder's files, in the form of a lock file.
 pub(super) const MANIFEST: &str = "embedctl.lock.json";
-/// Where content grows and waits.
+/// The folder for partial and staged content.
 const PARTIAL: &str = ".embedctl-partial";
-/// What was being put in place when a run was killed, in the form of a lock file.
+/// The manifest of files that a killed run was moving into place, in the form of a lock file.
 const PLAN: &str = ".embedctl-partial/plan.json";
-/// How deep a model's files lie, and how many entries of a folder are looked at.
+/// Maximum depth of a model's files, and maximum entries of a folder that are read.
 const DEPTH: usize = 4;
 const ENTRIES: usize = 20_000;
 
 /// The folder, locked against other processes.
 pub(super) struct ModelFolder {
     path: PathBuf,
-    /// What the manifest says.
+    /// The manifest.
     before: Option<LockedModel>,
     /// The files that may be there: the manifest's, and those of a run that was killed while it put them in place.
     known: BTreeSet<String>,
@@ -69,7 +69,7 @@ impl ModelFolder {
         let lock = wait_for(lock, "downloading into the same folder", cancel, transfer)?;
         let partial = path.join(PARTIAL);
         if fs::symlink_metadata(&partial).is_ok_and(|found| !found.is_dir()) {
-            return refuse(format!("{PARTIAL} in it is no folder"), "take it away");
+            return refuse(format!("{PARTIAL} in it is not a folder"), "remove it");
         }
         let before = read(path, MANIFEST)?;
         let plan = read(path, PLAN)?;
@@ -109,12 +109,12 @@ impl ModelFolder {
             String::new()
         };
         Err(Error::usage(format!(
-            "{LOCAL_DIR} {}: it holds {}{more}, which nothing says to be of this model, and which would change its \
+            "{LOCAL_DIR} {}: it holds {}{more}, which is not known to be part of this model and would change its \
              vectors",
             self.path.display(),
             strangers.join(", ")
         ))
-        .with_remedy("name another folder, or remove what is not the model's"))
+        .with_remedy("name another folder, or remove the files that are not the model's"))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -133,9 +133,8 @@ impl ModelFolder {
         for (end, _) in path.match_indices('/') {
             let folder = self.path.join(&path[..end]);
             if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
-                return Err(
-                    refuse("lies behind something that is no folder").with_remedy("take that away")
-                );
+                return Err(refuse("lies below a file that should be a folder")
+                    .with_remedy("remove that file"));
             }
         }
         Ok(self.path.join(path))
@@ -153,8 +152,8 @@ impl ModelFolder {
         name.into()
     }
 
-    /// What a file in its place must be: what the Hub says, or, where it tells no hash, what the manifest says of the
-    /// same commit. Without either, nothing tells it from another model's.
+    /// The expected content of a file: the Hub's hash, or, without one, the hash in the manifest of the same commit.
+    /// Without either, the file could be another model's.
     pub(super) fn expected(&self, path: &str, remote: &HubFile, commit: &str) -> Option<HubFile> {
         if remote.digest.is_some() {
             return Some(remote.clone());
@@ -182,7 +181,7 @@ impl ModelFolder {
     /// that were fetched before stay.
     ///
     /// # Errors
-    /// If something cannot be written; the next run goes on from there.
+    /// If a file cannot be written; the next run continues from there.
     pub(super) fn finish(
         &self,
         model: &ModelId,
@@ -275,7 +274,7 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|error| Error::io("write", to, error))
 }
 
-/// What keeps two processes from working in one folder: the folder itself, which needs no further file.
+/// The lock that keeps two processes from working in one folder: the folder itself, without a further file.
 #[cfg(unix)]
 fn lockable(folder: &Path) -> io::Result<File> {
     File::open(folder)

@@ -76,13 +76,13 @@ impl Lock {
     /// Reads a lock file.
     ///
     /// # Errors
-    /// If it cannot be read, or is no lock file that this version understands.
+    /// If it cannot be read, or is not a lock file that this version understands.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
         let refuse = |reason: String| {
             Error::usage(format!(
-                "{} is no lock file of `embedctl download {LOCK}` ({reason})",
+                "{} is not a lock file of `embedctl download {LOCK}` ({reason})",
                 path.display()
             ))
         };
@@ -158,7 +158,7 @@ impl LockedModel {
         ModelId::new(&self.model, &self.revision)?;
         ModelId::new(&self.model, &self.requested)?;
         if !is_commit(&self.revision) {
-            return Err(format!("{} is no full commit", self.revision));
+            return Err(format!("{} is not a full commit hash", self.revision));
         }
         if self.files.is_empty() {
             return Err(format!("it names no file of {}", self.model));
@@ -169,7 +169,7 @@ impl LockedModel {
                 return Err(format!("it names {} twice", file.path));
             }
             if !is_path(&file.path) {
-                return Err(format!("'{}' is no path inside a repository", file.path));
+                return Err(format!("'{}' is not a path inside a repository", file.path));
             }
             let is_sha256 = matches!(Digest::parse(&file.sha256), Some(Digest::Sha256(_)));
             let is_blob = file
@@ -177,7 +177,7 @@ impl LockedModel {
                 .as_deref()
                 .is_none_or(|blob| Digest::parse(blob).is_some());
             if !is_sha256 || !is_blob {
-                return Err(format!("{} has a hash that is none", file.path));
+                return Err(format!("{} has an invalid hash", file.path));
             }
         }
         match &self.onnx {

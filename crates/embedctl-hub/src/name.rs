@@ -17,7 +17,7 @@ pub enum ModelName {
 }
 
 impl ModelName {
-    /// The model that is meant where nobody names one. Its name always means the Hub's: a folder that somebody has put
+    /// The default model. Its name always means the Hub's: a folder that somebody has put
     /// into the current one must not take its place unasked.
     pub const DEFAULT: &str = "sentence-transformers/all-MiniLM-L6-v2";
 
@@ -25,7 +25,7 @@ impl ModelName {
     /// is one; [`ModelName::ambiguity`] has a word on it.
     ///
     /// # Errors
-    /// If it is neither; the cause goes on behind the model's name.
+    /// If it is neither; the cause is a phrase to follow the model's name.
     pub fn of(given: &str) -> Result<Self, Cause> {
         let id = given.parse();
         let folder = Path::new(given);

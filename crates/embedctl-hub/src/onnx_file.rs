@@ -4,7 +4,7 @@ use super::precision::Precision;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{MODEL, MODEL_FILE, PRECISION};
 
-/// What the user says about the file; at most one of the two.
+/// The user's choice of the file; at most one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OnnxChoice {
     /// `--model-file`: path inside the repository.
@@ -27,7 +27,7 @@ pub(super) fn among<'a>(paths: &[&'a str]) -> Vec<&'a str> {
 /// Chooses among the files of a model, whose Transformer lies in the folder `transformer` (empty: the root).
 ///
 /// # Errors
-/// If there is no such file: what there is, and what helps.
+/// If there is no such file; the error names the existing files and a remedy.
 pub fn choose(paths: &[&str], transformer: &str, choice: &OnnxChoice) -> Result<String, Cause> {
     let files = among(paths);
     if let Some(named) = &choice.file {

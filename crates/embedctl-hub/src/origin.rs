@@ -1,9 +1,9 @@
-//! Addresses: whose they are, what may be shown of them, and where a redirect leads. Parsed by ureq's `Uri`;
+//! Addresses: their origin, the part that may be shown, and the target of a redirect. Parsed by ureq's `Uri`;
 //! the crate url would bring 46 packages for its tables of international names, which the Hub has not.
 
 use ureq::http::Uri;
 
-/// Scheme, host and port: what a token is good for.
+/// Scheme, host and port: the scope of a token.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UrlOrigin {
     scheme: String,

@@ -33,7 +33,7 @@ impl Precision {
             ],
             Self::Fp16 => vec!["model_fp16.onnx", "model_O4.onnx"],
             Self::Bf16 => vec!["model_bf16.onnx"],
-            // Arithmetic of the native engine; nobody publishes such files.
+            // Arithmetic of the native engine; no such files are published.
             Self::Int16 => vec!["model_int16.onnx"],
             Self::Int8 => {
                 let any = ["model_int8.onnx", "model_quantized.onnx"];

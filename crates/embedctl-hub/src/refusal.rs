@@ -1,4 +1,4 @@
-//! What went wrong between us and the Hub, in sentences with a remedy.
+//! Explains failed requests to the Hub, in sentences with a remedy.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub(super) struct RefusedAnswer<'a> {
     /// What was asked for, if it was a file.
     pub(super) file: &'a str,
     pub(super) status: StatusCode,
-    /// Who answered what.
+    /// Host and status.
     pub(super) reason: &'a str,
     /// Whether the Hub itself answered, not the storage it redirects to.
     pub(super) by_hub: bool,
@@ -52,7 +52,9 @@ pub(super) fn error(refused: &RefusedAnswer) -> Error {
             format!(
                 "{endpoint} does not accept the token from {origin} ({status}): it is mistyped, expired or revoked"
             ),
-            format!("make a new one at {endpoint}/settings/tokens, or take it away to go without"),
+            format!(
+                "make a new one at {endpoint}/settings/tokens, or remove it to download without one"
+            ),
         )
     };
     const PASS: &str = "HF_TOKEN=hf_…, or `hf auth login`";
@@ -79,14 +81,14 @@ pub(super) fn error(refused: &RefusedAnswer) -> Error {
             "try again".into(),
         ),
         (Some("RepoNotFound"), _, None) | (None, 404, None) => (
-            format!("is no repository that {endpoint} shows to everybody"),
+            format!("is not a repository that {endpoint} shows publicly"),
             format!(
                 "check the spelling (org/name); if it is private, pass a token of an account that may read it: {PASS}"
             ),
         ),
         (Some("RepoNotFound"), _, Some(origin)) | (None, 404, Some(origin)) => (
             format!(
-                "is no repository that {endpoint} shows to the account of the token from {origin}"
+                "is not a repository that {endpoint} shows to the account of the token from {origin}"
             ),
             "check the spelling (org/name) and that the token may read it".into(),
         ),
@@ -119,7 +121,7 @@ fn is_about_the_token(message: Option<&str>) -> bool {
     })
 }
 
-/// What it means that no answer came. `address` is what the user may have set wrongly.
+/// Explains a missing answer. `address` names the setting that may be wrong.
 pub fn unreachable(
     model: &str,
     uri: &Uri,
@@ -147,7 +149,7 @@ pub fn unreachable(
     let connection = format!("check the connection, {address} and, behind a firewall, HTTPS_PROXY");
     match error {
         ureq::Error::HostNotFound => fatal(
-            format!("the name of {host}{through} is not known here"),
+            format!("the host name {host}{through} cannot be resolved"),
             &connection,
         ),
         ureq::Error::ConnectProxyFailed(reason) => fatal(
@@ -162,7 +164,7 @@ pub fn unreachable(
             Error::model(
                 model,
                 format!(
-                    "{} holds no address of a proxy",
+                    "{} does not hold the address of a proxy",
                     proxy.unwrap_or("HTTPS_PROXY")
                 ),
             )
@@ -189,7 +191,7 @@ pub fn unreachable(
         ),
         // What came was no HTTP, or ended in the middle of it.
         ureq::Error::Protocol(cause) => {
-            transient(format!("{host}{through} sent no proper answer ({cause})"))
+            transient(format!("{host}{through} sent an invalid answer ({cause})"))
         }
         other => fatal(format!("{host}{through}: {other}"), &connection),
     }
@@ -199,7 +201,7 @@ fn tls(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// What is wrong with a server's certificate, or with encryption itself; and what helps.
+/// A reason and a remedy for a wrong certificate or failed encryption.
 fn untrusted(
     host: &str,
     settings: &HubSettings,
@@ -216,11 +218,11 @@ fn untrusted(
     };
     let remedy = match &settings.certificates {
         Some((variable, path)) => format!(
-            "{variable} names {}: add to it the certificate (PEM) of whoever signed for {host}, or unset the variable \
-             to trust what the system trusts",
+            "{variable} names {}: add to it the certificate (PEM) of the authority that signed for {host}, or unset \
+             the variable to use the system's certificates",
             path.display()
         ),
-        None => "where a firewall looks into encrypted connections, name its certificate (PEM) with SSL_CERT_FILE; \
+        None => "if a firewall inspects encrypted connections, name its certificate (PEM) with SSL_CERT_FILE; \
                  else check this machine's clock and its ca-certificates package"
             .into(),
     };

@@ -1,4 +1,4 @@
-//! Which commit is meant and which files it has: from the Hub, a lock file, or what the cache knows.
+//! Resolves a revision to a commit and its files: from the Hub, a lock file, or the cache.
 
 use super::client::Client;
 use super::digest::Digest;

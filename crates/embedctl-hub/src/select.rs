@@ -1,4 +1,4 @@
-//! Which of a repository's files embedding needs.
+//! Selects the files of a repository that embedding needs.
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ impl ModuleFolders {
     }
 }
 
-/// What is wanted of a repository.
+/// The selected files of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FileSelection {
     /// The ONNX file.
@@ -278,7 +278,7 @@ mod tests {
             "modules.json",
         ];
         let choice = FileChoice {
-            weights: WeightsPreference::CheckpointFirst(|_| Err("is no JSON object".into())),
+            weights: WeightsPreference::CheckpointFirst(|_| Err("is not a JSON object".into())),
             ..FileChoice::default()
         };
         let selection = select("org/name", &paths, &layout, &choice, &Value::Null).unwrap();

@@ -127,7 +127,7 @@ pub fn default_cache() -> PathBuf {
     Environment(&|name| std::env::var_os(name)).cache()
 }
 
-/// The tokens and passwords of this process's environment, and the stored token, for whoever shows text.
+/// The tokens and passwords of this process's environment, and the stored token, to be removed from shown text.
 #[must_use]
 pub fn secrets() -> Secrets {
     let mut secrets = Secrets::of_variables(std::env::vars_os());
@@ -196,7 +196,7 @@ impl Environment<'_> {
         if !valid {
             let endpoint = self.secrets().redact(endpoint).into_owned();
             return Err(Error::usage(format!(
-                "HF_ENDPOINT is '{endpoint}', which is no address of a Hub"
+                "HF_ENDPOINT is '{endpoint}', which is not the address of a Hub"
             ))
             .with_remedy(format!("write it as {DEFAULT_ENDPOINT}")));
         }
@@ -233,7 +233,7 @@ impl Environment<'_> {
         (!text.is_empty()).then(|| (text, path.display().to_string()))
     }
 
-    /// Everything that is sent to somebody, and that he could send back. What is no proper address or token is in it,
+    /// All secrets that are sent to a server, which it could send back. Malformed addresses and tokens are included,
     /// too: the message that says so must not show it.
     fn secrets(&self) -> Secrets {
         let mut secrets = Secrets::default();

@@ -3,7 +3,7 @@
 //! ```text
 //! models--org--name/
 //!   blobs/<hash>                 content, called by its hash
-//!   blobs/<hash>.incomplete      what has arrived of it
+//!   blobs/<hash>.incomplete      its partial download
 //!   snapshots/<commit>/<path>    links to blobs (copies where the system has no links)
 //!   refs/<branch or tag>         the commit that it stood for
 //!   .no_exist/<commit>/<path>    what huggingface_hub has found not to exist
@@ -80,7 +80,7 @@ impl CachedRepository {
         if is_path(path) {
             return Ok(self.base.join(folder).join(path));
         }
-        let reason = format!("'{path}' is no path inside a repository");
+        let reason = format!("'{path}' is not a path inside a repository");
         Err(Error::model(&self.repository, reason))
     }
 
@@ -118,7 +118,7 @@ impl CachedRepository {
         replace(&path, &listing.to_json())
     }
 
-    /// Stores what a branch or tag stands for.
+    /// Stores the commit of a branch or tag.
     pub(super) fn put_ref(&self, revision: &str, commit: &str) -> Result<()> {
         if is_commit(revision) || self.commit(revision).as_deref() == Some(commit) {
             return Ok(());

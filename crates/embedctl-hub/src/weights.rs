@@ -84,7 +84,7 @@ impl FileChoice {
 /// `transformer` (empty: the root).
 ///
 /// # Errors
-/// If it has none; the reason says what is looked for.
+/// If it has none; the reason names the expected file.
 pub fn checkpoint(paths: &[&str], transformer: &str) -> Result<Vec<String>, String> {
     let prefix = match transformer {
         "" => String::new(),
@@ -117,7 +117,7 @@ pub const ADAPTER_SETTINGS: &str = "adapter_config.json";
 /// The weights of a LoRA adapter.
 pub const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 
-/// What to do about an adapter that is not applied here.
+/// The remedy for an adapter that is not applied here.
 const MERGE: &str =
     "merge the adapter into its base model with peft's merge_and_unload() and save that";
 

@@ -1,5 +1,5 @@
-//! What stands for the object stores in a program that was built without the feature `cloud`: nothing that could
-//! ever be made, and the error that says how to get it.
+//! Stand-ins for the object stores in a build without the feature `cloud`: types without values, and the error that
+//! names the feature.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -10,27 +10,27 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_hub::HubSettings;
 
-/// Nobody has one.
+/// A type without values.
 #[derive(Debug, Clone)]
 pub struct Storage(Infallible);
 
-/// Nobody has one.
+/// A type without values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object(Infallible);
 
-/// Nobody has one.
+/// A type without values.
 #[derive(Debug)]
 pub struct ObjectReader(Infallible);
 
-/// Nobody has one.
+/// A type without values.
 #[derive(Debug)]
 pub struct ObjectFile(Infallible);
 
-/// Nobody has one.
+/// A type without values.
 #[derive(Debug)]
 pub struct ObjectWriter(Infallible);
 
-/// What nobody can call, since nobody has one. What it does is said where it is, with the feature.
+/// Methods that cannot be called, since the type has no values. Documented in the build with the feature.
 macro_rules! uncallable {
     ($name:ident { $(fn $call:ident($($argument:ty),*) -> $result:ty;)+ }) => {
         #[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)]

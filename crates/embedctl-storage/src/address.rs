@@ -11,10 +11,10 @@ use embedctl_common::secrets::shown_address;
 use embedctl_common::word_list::words;
 
 named! {
-    /// Which kind of place, by what stands before `://`.
+    /// The scheme, before `://`.
     #[derive(PartialOrd, Ord)]
     pub enum Scheme {
-        /// Amazon's S3 and what speaks its language; also as `s3a://`.
+        /// Amazon S3 and compatible stores; also as `s3a://`.
         S3 = "s3",
         /// Google Cloud Storage.
         Gs = "gs",
@@ -36,7 +36,7 @@ impl Scheme {
         matches!(self, Self::S3 | Self::Gs | Self::Az)
     }
 
-    /// Whether it is a server of single files, which nobody can list.
+    /// Whether it is a server of single files, which cannot be listed.
     pub(super) fn is_web(self) -> bool {
         matches!(self, Self::Http | Self::Https)
     }
@@ -44,7 +44,7 @@ impl Scheme {
 
 /// The address of an object, of several (a pattern), or of all below a prefix (with a slash at its end).
 ///
-/// Shown without what may be secret: a password before the host, and a signature behind `?`.
+/// Displayed without possible secrets: a password before the host, and a signature after `?`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     scheme: Scheme,
@@ -75,7 +75,7 @@ impl Address {
     /// Reads an address.
     ///
     /// # Errors
-    /// If its scheme is none that is known, or it lacks a bucket, a host or a dataset.
+    /// If its scheme is unknown, or it lacks a bucket, a host or a dataset.
     pub fn parse(text: &str) -> Result<Self> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let scheme = match scheme.to_ascii_lowercase().as_str() {
@@ -209,7 +209,7 @@ impl Address {
         }
     }
 
-    /// What stands beside it, with `ending` after its name.
+    /// The object beside it, with `ending` after its name.
     #[must_use]
     pub fn with_ending(&self, ending: &str) -> Self {
         self.with_key(format!("{}{ending}", self.key))

@@ -1,5 +1,5 @@
-//! Bytes that can be read anywhere, wherever they are: what formats with a footer, resumed runs, shards and
-//! `inspect` need. A file has them, and an object.
+//! Random access to the bytes of a file or an object, as formats with a footer, resumed runs, shards and `inspect`
+//! need it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{Location, Object, ObjectFile, Seeking, Storage};
 use embedctl_common::error::{Error, ErrorKind, Place, Result, io_errors};
 use embedctl_common::threads::locked;
 
-/// Bytes of known number, readable from any offset. Nothing is opened before it is asked for.
+/// Bytes of known number, readable from any offset. A file is opened at the first read.
 pub trait Bytes: Send + Sync {
     /// Size in bytes, as it was listed.
     fn len(&self) -> u64;
@@ -22,7 +22,7 @@ pub trait Bytes: Send + Sync {
         self.len() == 0
     }
 
-    /// What names their content, where something does: an object's etag, a dataset's commit.
+    /// A name of their content, if there is one: an object's etag, a dataset's commit.
     fn etag(&self) -> Option<&str> {
         None
     }
@@ -39,10 +39,10 @@ pub trait Bytes: Send + Sync {
     /// If the system refuses.
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Closes what [`Bytes::read_at`] has opened; the next part opens it again. Open files are few.
+    /// Closes the file that [`Bytes::read_at`] has opened; the next read opens it again.
     fn close(&self) {}
 
-    /// What stands beside them, with `ending` after their name; `None` where nothing does.
+    /// The file beside them, with `ending` after their name; `None` if there is none.
     ///
     /// # Errors
     /// If the system or the store refuses, or a file there is no regular one.
@@ -52,9 +52,9 @@ pub trait Bytes: Send + Sync {
 /// Something with a name, and its bytes.
 #[derive(Clone)]
 pub struct Readable {
-    /// How it is called in messages; its ending tells the format.
+    /// Its name in messages; its ending tells the format.
     pub name: String,
-    /// What it holds.
+    /// Its bytes.
     pub bytes: Arc<dyn Bytes>,
 }
 
@@ -133,8 +133,8 @@ impl Readable {
     }
 }
 
-/// Why the file or object `name` cannot be read, where what its decoder says is no fault of the data: a store's refusal,
-/// in words already, or the system's.
+/// The cause, if a decoder failed because the file or object `name` could not be read: a store's refusal or the
+/// system's.
 ///
 /// # Errors
 /// The decoder's own, where the data are at fault.
@@ -217,7 +217,7 @@ impl From<Object> for Readable {
     }
 }
 
-/// The cause of every error is one of this library's, which says what helps.
+/// The cause of every error is one of this library's, with a remedy.
 impl Bytes for ObjectFile {
     fn len(&self) -> u64 {
         self.size()
@@ -259,7 +259,7 @@ mod tests {
         let mut part = [0; 5];
         file.bytes.read_at(0, &mut part).unwrap();
         assert_eq!(&part, b"first");
-        // Windows does not replace what is open.
+        // Windows does not replace an open file.
         if fs::rename(&other, &path).is_ok() {
             file.bytes.read_at(6, &mut part).unwrap();
             assert_eq!(&part, b"of tw");

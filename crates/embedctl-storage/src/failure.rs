@@ -1,5 +1,5 @@
-//! What is known of an operation that failed: `object_store` keeps a server's words in a text of its own, so they are
-//! caught where they come in.
+//! Details of a failed operation. `object_store` hides a server's message in a text of its own, so the message is
+//! captured from the response.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -9,11 +9,11 @@ use object_store::client::{HttpError, HttpResponse};
 use embedctl_common::error::Error;
 use embedctl_common::secrets::Secrets;
 
-/// Bytes of a refusal's body that are looked at.
+/// Maximum bytes of a refusal's body that are read.
 const LARGEST_REFUSAL: usize = 64 << 10;
 
 tokio::task_local! {
-    /// What the last request of an operation was refused with. `object_store` keeps it in a text.
+    /// The refusal of an operation's last request.
     static REFUSAL: RefCell<Option<Refusal>>;
 }
 
@@ -24,10 +24,10 @@ pub(super) struct Failure {
     pub refusal: Option<Refusal>,
 }
 
-/// What a server said when it refused.
+/// A server's refusal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Refusal {
-    /// Who.
+    /// The host.
     pub host: String,
     /// HTTP's word for it; 0 where no answer came.
     pub status: u16,
@@ -39,14 +39,14 @@ pub(super) struct Refusal {
     pub region: Option<String>,
     /// Whether credentials were asked for where only machines in a cloud get any.
     pub no_credentials: bool,
-    /// What stood between us and it.
+    /// The connection failure, if the server was not reached.
     pub error: Option<String>,
-    /// What was sent and no message may show: a server may send it back in any of its words.
+    /// Secrets of the request, which no message may show: a server may echo them in its message.
     pub secrets: Secrets,
 }
 
 impl Refusal {
-    /// Keeps what a server says, and passes it on.
+    /// Stores a server's refusal and returns it.
     pub(super) async fn answered(self, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let (parts, body) = response.into_parts();
         let body = body.bytes().await.unwrap_or_default();
@@ -70,7 +70,7 @@ impl Refusal {
         Ok(HttpResponse::from_parts(parts, body.into()))
     }
 
-    /// Keeps what stood between us and a server, and passes it on.
+    /// Stores a connection failure and returns it.
     pub(super) fn unanswered(self, error: HttpError) -> HttpError {
         let own = std::error::Error::source(&error)
             .and_then(|source| source.downcast_ref::<Error>())
@@ -93,7 +93,7 @@ impl Refusal {
     }
 }
 
-/// Keeps what the last request of an operation was refused with.
+/// Stores the refusal of an operation's last request.
 pub(super) async fn watched<T>(
     operation: impl Future<Output = object_store::Result<T>>,
 ) -> Result<T, Failure> {

@@ -1,4 +1,4 @@
-//! What there is: the objects that an address means, with size, etag and time.
+//! Listings: the objects that an address means, with size, etag and time.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -29,7 +29,7 @@ pub struct Object {
     pub(super) copy: Arc<LocalCopy>,
 }
 
-/// By address: that is what it is called.
+/// Compared by address.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
         self.address == other.address
@@ -39,7 +39,7 @@ impl PartialEq for Object {
 impl Eq for Object {}
 
 impl Object {
-    /// What it is called.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
@@ -73,8 +73,8 @@ impl Object {
         }
     }
 
-    /// What stands beside it, with `ending` after its name, if there is something. A signed address is signed for
-    /// one object alone.
+    /// The object beside it, with `ending` after its name, if there is one. A signed address is signed for one object
+    /// alone.
     ///
     /// # Errors
     /// If the store refuses.
@@ -105,7 +105,7 @@ impl Storage {
     /// sorted by address.
     ///
     /// # Errors
-    /// If there is none, or the store refuses; either says what helps.
+    /// If there is none, or the store refuses; both errors have a remedy.
     pub fn list(&self, address: &Address) -> Result<Vec<Object>> {
         let several = address.is_pattern() || address.is_prefix();
         let mut objects = match several {
@@ -118,12 +118,12 @@ impl Storage {
                 .literal_separator(true)
                 .build()
                 .map_err(|error| {
-                    Error::usage(format!("'{address}' is no pattern: {}", error.kind()))
+                    Error::usage(format!("'{address}' is not a pattern: {}", error.kind()))
                 })?
                 .compile_matcher();
             objects.retain(|object| pattern.is_match(object.address.key()));
         } else if several {
-            // What consoles make to show a folder.
+            // Web consoles make these to show a folder.
             objects.retain(|object| !object.address.key().ends_with('/'));
         }
         objects.sort_by(|one, other| one.address.cmp(&other.address));
@@ -163,7 +163,7 @@ impl Storage {
         Ok(found)
     }
 
-    /// One object by its name, if there is one. What a web server does not let one see is not there.
+    /// One object by its name, if there is one. An object that a web server forbids counts as missing.
     ///
     /// # Errors
     /// If the store refuses.
@@ -220,7 +220,7 @@ impl Storage {
         Err(self.explain(address, Doing::Read, failure))
     }
 
-    /// What a store says of one name.
+    /// The store's answer about one name.
     pub(super) fn head(&self, location: &Location) -> Result<Result<Version, Failure>> {
         let options = GetOptions {
             head: true,

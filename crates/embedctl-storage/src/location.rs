@@ -1,4 +1,4 @@
-//! Where bytes lie.
+//! Locations of files and folders: a local path or an address.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ impl Location {
     /// The location that a user named: an address, where the path begins with `word://`.
     ///
     /// # Errors
-    /// If the address is none that is known.
+    /// If the address has an unknown scheme.
     pub fn of(path: &Path) -> Result<Self> {
         match Address::is_url_path(path) {
             true => Address::parse(&path.to_string_lossy()).map(Self::Remote),
@@ -45,7 +45,7 @@ impl Location {
         }
     }
 
-    /// The same, or `None` where nothing is there.
+    /// The same, or `None` if it does not exist.
     ///
     /// # Errors
     /// If the system or the store refuses, or a file there is no regular one.

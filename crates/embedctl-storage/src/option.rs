@@ -14,7 +14,7 @@ use embedctl_common::setting::STORAGE_OPTION;
 pub struct StorageOption {
     /// Its name in small letters: `aws_region`, `azure_storage_account_name`, `google_service_account`.
     pub key: String,
-    /// What it is set to; may be a secret.
+    /// Its value; may be a secret.
     pub value: String,
 }
 
@@ -61,7 +61,7 @@ impl StorageOption {
             self.key
         ))
         .with_remedy(
-            "they are called as the stores' variables are, such as aws_region, azure_storage_account_name, \
+            "settings bear the names of the stores' variables, such as aws_region, azure_storage_account_name, \
              google_service_account",
         ))
     }

@@ -27,20 +27,20 @@ use embedctl_common::threads::locked;
 
 /// Bytes that must arrive for a cut connection not to count against the retries.
 const PROGRESS: u64 = 1 << 20;
-/// Chunks that may wait for whoever reads: some hundred KiB.
+/// Chunks in the channel to the reader: some hundred KiB.
 const AHEAD: usize = 4;
 /// Bytes of a part that is fetched for random access, and of all that are kept.
 const BLOCK: u64 = 1 << 20;
 const LARGEST_FETCH: u64 = 8 << 20;
 const KEPT: u64 = 32 << 20;
 
-/// Why a stream ended early.
+/// The cause of an early end of a stream.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // made once a broken stream
 enum Broken {
-    /// It may go on.
+    /// The read may be continued.
     Cut(Failure),
-    /// It is another object by now.
+    /// The object was replaced.
     Changed,
 }
 
@@ -86,10 +86,7 @@ impl Object {
     /// If it is longer than `limit` bytes, has changed or gone, or the store refuses.
     pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
         if self.size() > limit {
-            let reason = format!(
-                "it is {} bytes long, and at most {limit} make sense",
-                self.size()
-            );
+            let reason = format!("it is {} bytes long, and the limit is {limit}", self.size());
             return Err(Error::new(ErrorKind::Storage, self.address(), reason));
         }
         let mut bytes = Vec::new();
@@ -136,7 +133,7 @@ impl Object {
             .map_err(Broken::Cut)?
         {
             if sender.send(Ok(chunk)).await.is_err() {
-                break; // nobody reads any more
+                break; // the reader is gone
             }
         }
         Ok(())
@@ -148,7 +145,7 @@ impl Object {
             self.address(),
             "it was replaced by another object while it was read",
         )
-        .with_remedy("let whoever writes it finish, and start again")
+        .with_remedy("wait until its writer has finished, and start again")
     }
 
     /// Whether it makes sense to try again; the failure's error where it does not.
@@ -188,7 +185,7 @@ enum Reader {
     Copied { object: Object, offset: u64 },
 }
 
-/// The cause of an error is one of this library's, which says what helps.
+/// The cause of an error is one of this library's, with a remedy.
 impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
@@ -215,9 +212,9 @@ struct Streamed {
     chunk: Bytes,
     failures: u32,
     furthest: u64,
-    /// Of all bytes so far, where nothing else tells versions apart.
+    /// Hash of all bytes so far, if nothing else identifies the version.
     read: Option<Sha256>,
-    /// What was read already of a body that has begun anew.
+    /// The part already read of a body that has begun anew.
     again: Option<Again>,
 }
 
@@ -283,7 +280,7 @@ impl Streamed {
         }
     }
 
-    /// The bytes of a chunk that were not read before; `None` where those that were have changed.
+    /// The new bytes of a chunk; `None` if the bytes read before have changed.
     fn behind_what_was_read(&mut self, mut chunk: Bytes) -> Option<Bytes> {
         let (Some(again), Some(read)) = (&mut self.again, &self.read) else {
             return Some(chunk);
@@ -363,7 +360,7 @@ pub struct ObjectFile {
     blocks: Mutex<Blocks>,
 }
 
-/// What was fetched, the latest last.
+/// The fetched blocks, the latest last.
 #[derive(Debug, Default)]
 struct Blocks {
     kept: VecDeque<(u64, Bytes)>,
@@ -402,7 +399,7 @@ impl ObjectFile {
         }
         // What is there of it is not fetched again.
         let (start, end) = (offset + begun.len() as u64, offset + length as u64);
-        // Who reads on gets more at a time.
+        // Sequential reads get larger blocks.
         let ahead = if start == blocks.end {
             blocks.length * 2
         } else {
@@ -449,7 +446,7 @@ impl ObjectFile {
 }
 
 impl Blocks {
-    /// What follows `offset`, as far as it is here.
+    /// The cached bytes from `offset` on.
     fn from(&self, offset: u64) -> Bytes {
         let follows = |(start, bytes): &(u64, Bytes)| {
             let from = usize::try_from(offset.checked_sub(*start)?).ok()?;

@@ -1,4 +1,4 @@
-//! What a store's refusal means, in a sentence with a remedy. `object_store`'s own texts are never shown: they hold
+//! Explains a store's refusal in a sentence with a remedy. `object_store`'s own texts are never shown: they hold
 //! whole addresses, signatures among them.
 
 use super::address::{Address, Scheme};
@@ -6,7 +6,7 @@ use super::failure::{Failure, Refusal};
 use embedctl_common::error::{Error, ErrorKind, with_causes};
 use embedctl_common::remedies;
 
-/// What was tried.
+/// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     /// Settings were read.
@@ -32,13 +32,13 @@ pub(super) fn exists(failure: &Failure) -> bool {
     )
 }
 
-/// Whether who asks may not.
+/// Whether the failure is a missing permission.
 pub(super) fn is_denied(failure: &Failure) -> bool {
     let status = failure.refusal.as_ref().map(|refusal| refusal.status);
     matches!(status, Some(401 | 403))
 }
 
-/// Whether all that is known is a number: the answer to `HEAD` has no body that could say more.
+/// Whether only the status is known: the response to `HEAD` has no body.
 pub(super) fn says_nothing(failure: &Failure) -> bool {
     let silent = |refusal: &Refusal| refusal.code.is_none() && (400..500).contains(&refusal.status);
     failure.refusal.as_ref().is_some_and(silent)
@@ -115,14 +115,14 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
         ),
         _ => match status {
             300..=400 if refusal.region.is_some() => wrong_region(refusal, &said),
-            // A conflict with somebody who writes the same.
+            // A conflict with another writer of the same object.
             401 | 403 if scheme == Scheme::Hub => answer(
                 "the Hub does not let it be read",
                 "ask for access in a browser, and pass a token of that account: HF_TOKEN=hf_…, or `hf auth login`",
             ),
             401 | 403 if scheme.is_web() => answer(
                 "the server does not let it be read",
-                "an address that is open to everybody, or one that is signed, is needed",
+                "use a public or a signed address",
             ),
             401 | 403 => {
                 let (what, permission) = match doing {
@@ -147,7 +147,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             }
             404 if doing == Doing::Read => answer(
                 "there is no such object (any more)",
-                "it was removed, or its name is another; list what is there and start again",
+                "it was removed or renamed; list the objects and start again",
             ),
             404 | 410 => answer("there is no such object", "check its name"),
             412 | 409 => answer(
@@ -156,10 +156,10 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             ),
             416 => answer(
                 "the object has become shorter since it was listed",
-                "let whoever writes it finish, and start again",
+                "wait until its writer has finished, and start again",
             ),
             408 | 429 | 500..=599 => answer(
-                "the store is not able to answer now, and was asked four times",
+                "the store cannot answer now (4 attempts)",
                 "try again later",
             ),
             _ => (said.clone(), None),
@@ -178,7 +178,7 @@ fn wrong_region(refusal: &Refusal, said: &str) -> Words {
     )
 }
 
-/// What a bucket is called there.
+/// The store's term for a bucket.
 fn container(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Az => "container",
@@ -186,7 +186,7 @@ fn container(scheme: Scheme) -> &'static str {
     }
 }
 
-/// Where credentials come from.
+/// The remedy for missing credentials, by store.
 pub(super) fn credentials(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::S3 => {
@@ -210,7 +210,7 @@ pub(super) fn credentials(scheme: Scheme) -> &'static str {
 fn of_settings(address: &Address, error: &object_store::Error) -> Words {
     use object_store::Error::{Generic, NotImplemented, NotSupported, UnknownConfigurationKey};
     match error {
-        // What is wrong with a setting, by the name of the store.
+        // A wrong setting, by the name of the store.
         Generic { source, .. } => {
             let reason = with_causes(&**source);
             let about_length = reason.contains("Content-Length");

@@ -71,7 +71,7 @@ pub(super) struct Location {
 }
 
 impl Storage {
-    /// Stores that the environment and `options` give access to. Asks nobody anything yet. What waits ends once
+    /// Stores that the environment and `options` give access to. Makes no request yet. Waiting operations end once
     /// `cancel` is cancelled.
     ///
     /// # Errors
@@ -127,8 +127,8 @@ impl Storage {
         })))
     }
 
-    /// The same stores, for what is still to be written once the run was cancelled. Nothing ends what waits here but
-    /// the process.
+    /// The same stores, for writes after the run was cancelled. Only the end of the process ends operations that wait
+    /// here.
     ///
     /// # Errors
     /// As [`Storage::new`].
@@ -159,7 +159,7 @@ impl Storage {
     /// Waits for an operation on `address`.
     ///
     /// # Errors
-    /// What its refusal means, in a sentence; [`ErrorKind::Interrupted`] where the run was cancelled.
+    /// The explained refusal; [`ErrorKind::Interrupted`] where the run was cancelled.
     pub(super) fn wait<T: Send + 'static>(
         &self,
         address: &Address,
@@ -183,11 +183,11 @@ impl Storage {
         match result.recv() {
             _ if self.0.cancel.is_cancelled() => Err(Error::interrupted()),
             Ok(result) => Ok(result),
-            Err(_) => Err(Error::internal("an object store's request got lost")),
+            Err(_) => Err(Error::internal("an object store's request was lost")),
         }
     }
 
-    /// Does what cleans up, also after the run was cancelled; for a short time at most.
+    /// Runs a cleanup, also after the run was cancelled; for a short time at most.
     pub(super) fn clean_up(&self, operation: impl Future<Output = ()> + Send + 'static) {
         let (done, result) = bounded::<()>(0);
         self.0.handle.spawn(async move {
@@ -217,7 +217,7 @@ impl Storage {
         }
         let path = Path::parse(address.key()).map_err(|error| {
             Error::usage(format!(
-                "{address} is no name that object stores have in common"
+                "{address} is not a name that all object stores accept"
             ))
             .with_remedy("its folders may not be empty, '.' or '..'")
             .caused_by(error)
@@ -266,11 +266,11 @@ impl Storage {
             .build();
         match built {
             Ok(store) => Ok(Arc::new(store)),
-            Err(_) => Err(Error::usage(format!("'{address}' is no address"))),
+            Err(_) => Err(Error::usage(format!("'{address}' is not an address"))),
         }
     }
 
-    /// The store of a bucket: what the environment says, then the options.
+    /// The store of a bucket, with the settings of the environment, then those of the options.
     fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>> {
         // The builders have no trait in common.
         macro_rules! store {

@@ -41,7 +41,7 @@ const CHUNK: usize = 128 << 10;
 const WAITING: usize = 4;
 /// Redirects followed for one request.
 const REDIRECTS: usize = 10;
-/// Where machines in a cloud ask for their credentials; anywhere else nobody answers.
+/// Metadata services of cloud machines, which give credentials; elsewhere they do not answer.
 const METADATA: [&str; 4] = [
     "169.254.169.254",
     "169.254.170.2",
@@ -57,7 +57,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Wires {
     agents: Agents,
-    /// For what is left to do after the run was cancelled.
+    /// For cleanup after the run was cancelled.
     last: Agents,
     settings: HubSettings,
     cancel: CancelToken,
@@ -90,7 +90,7 @@ impl Wires {
     }
 }
 
-/// Whose rules a service follows.
+/// The rules for redirects and tokens of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manners {
     /// A store's: every request is signed for one address, so redirects are answers.
@@ -162,7 +162,7 @@ impl HttpService for Service {
     }
 }
 
-/// What is no refusal to be explained.
+/// Statuses that need no explanation.
 fn is_fine(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
 }
@@ -237,7 +237,7 @@ impl Service {
             skip -= passed;
             let _ = chunk.split_to(usize::try_from(passed).unwrap_or(0));
             left = left.map(|left| left.saturating_sub(chunk.len() as u64));
-            // Nobody wants the rest.
+            // The reader is gone.
             if !chunk.is_empty() && chunks.blocking_send(Ok(chunk)).is_err() {
                 return;
             }
@@ -306,7 +306,7 @@ impl Service {
             }
             let request = request
                 .body(body.clone())
-                .map_err(|_| fatal(format!("{} is no address", host(&uri))))?;
+                .map_err(|_| fatal(format!("{} is not an address", host(&uri))))?;
             let response = self.run(request)?;
             let status = response.status();
             let moved = status.is_redirection() && status != StatusCode::NOT_MODIFIED;

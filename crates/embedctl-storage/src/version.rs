@@ -1,4 +1,4 @@
-//! Which content an object's name stands for: its size, ETag and time of change, as every answer gives them.
+//! The version of an object's content: size, ETag and time of change, as every response gives them.
 
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,7 @@ struct ToldBesides {
     date: Option<SystemTime>,
 }
 
-/// Takes out of a web server's answer what `object_store` would not understand: a weak ETag, by which it would resume a
+/// Removes headers from a web server's response that `object_store` misuses: a weak ETag, by which it would resume a
 /// body without looking at the time, and a time in no known form.
 pub(super) fn keep_besides(headers: &mut HeaderMap, extensions: &mut Extensions) {
     let time = |headers: &HeaderMap, name| {

@@ -1,5 +1,5 @@
-//! Writing an object: in parts that nobody sees until the last request puts them together. What is dropped before
-//! that is aborted, and leaves nothing.
+//! Writing an object in parts, which are invisible until the last request completes the upload. An upload that is
+//! dropped earlier is aborted and leaves nothing.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -70,15 +70,15 @@ impl Storage {
         };
         if found == Found::Unknown {
             return Err(Error::usage(format!(
-                "{address}: the credentials let objects be written but not looked at, so nobody can tell whether it \
+                "{address}: the credentials allow writing but not reading, so it is unknown whether the object \
                  exists; pass {FORCE} to replace whatever is there"
             )));
         }
         Ok(writer)
     }
 
-    /// Writes a short object by one request, unless there is one of that name: what was written, `None` where there is
-    /// one. The store decides, so of several that try, one does.
+    /// Writes a short object by one request, unless the name exists. Returns the written object; `None` if the name
+    /// exists. The store decides, so exactly one of several writers succeeds.
     ///
     /// # Errors
     /// If its place is read only, or the store refuses.
@@ -122,7 +122,7 @@ impl Storage {
     /// Whether there is an object of that name.
     ///
     /// # Errors
-    /// If the store does not say.
+    /// If the store does not tell.
     pub fn exists(&self, address: &Address) -> Result<bool> {
         let location = self.location(address, None)?;
         Ok(self.find(address, &location)? == Found::Object)
@@ -132,7 +132,7 @@ impl Storage {
         match self.head(location)? {
             Ok(_) => Ok(Found::Object),
             Err(failure) if is_missing(&failure) => Ok(Found::Nothing),
-            // Whoever may not list is not told what is not there, either.
+            // Without the permission to list, a missing object is reported as forbidden.
             Err(failure) if is_denied(&failure) || says_nothing(&failure) => Ok(Found::Unknown),
             Err(failure) => Err(self.explain(address, Doing::Write, failure)),
         }
@@ -156,12 +156,12 @@ impl Storage {
     }
 }
 
-/// What is known of a name.
+/// The known state of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Nothing,
     Object,
-    /// The credentials do not say.
+    /// Unknown: the credentials do not allow reading or listing.
     Unknown,
 }
 
@@ -180,7 +180,7 @@ impl ObjectWriter {
     pub fn finish(mut self) -> Result<()> {
         let storage = self.storage.clone();
         if self.parts == 0 {
-            // Short enough for one request, by which the store itself refuses what is there already.
+            // Short enough for one request; the store itself refuses it if the name exists.
             let bytes = std::mem::take(&mut self.buffer).into();
             let mode = if self.replace {
                 PutMode::Overwrite
@@ -268,7 +268,7 @@ impl Write for ObjectWriter {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(()) // nobody can see a part
+        Ok(()) // parts are invisible
     }
 }
 

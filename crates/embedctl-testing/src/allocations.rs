@@ -1,13 +1,13 @@
-//! The memory of tests: the system's, with a word to whoever watches how much is asked for at a time.
+//! The allocator of tests: the system's, with a report of the size of each request.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use crate::mutation::asked;
 
-/// The system's memory, watched: what a test names as its `#[global_allocator]`.
+/// The system's allocator, watched; a test names it as its `#[global_allocator]`.
 pub struct WatchedMemory;
 
-// SAFETY: everything is the system's, unchanged; what is told is a number in a thread's own cell, which needs no memory.
+// SAFETY: everything is the system's, unchanged; the report is a number in a thread's own cell, which needs no memory.
 unsafe impl GlobalAlloc for WatchedMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         asked(layout.size());

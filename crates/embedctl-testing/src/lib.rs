@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  mutation ── a good file, damaged in another way for each seed, under watch for time and memory
-//!  WatchedMemory ── the allocator that counts what a test asks for
+//!  WatchedMemory ── the allocator that counts a test's requests
 //! ```
 //!
 //! ```

@@ -1,7 +1,7 @@
 //! Damage for tests: files and records as accidents and attackers make them, from a seed.
 //!
-//! A case may neither panic, nor go on for ever, nor ask for memory by a number in the damaged data. Which case it
-//! was is said with what it did: `EMBEDCTL_TEST_FIRST=SEED EMBEDCTL_TEST_CASES=1` runs it again.
+//! A case may neither panic, nor go on for ever, nor ask for memory by a number in the damaged data. A failure
+//! names its case; `EMBEDCTL_TEST_FIRST=SEED EMBEDCTL_TEST_CASES=1` runs it again.
 
 use std::cell::Cell;
 use std::fs;
@@ -266,7 +266,7 @@ impl Random {
 }
 
 /// An Arrow file whose footer names no record batches, and one whose second record batch does not say what it is:
-/// each lacks a byte or two, and is a whole file for who takes what is missing for the end.
+/// each lacks a byte or two, and looks complete to a reader that takes the missing part for the end.
 #[must_use]
 pub fn arrow_losing_batches(file: &[u8]) -> [Vec<u8>; 2] {
     let number = |at: usize| {

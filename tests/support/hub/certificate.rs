@@ -1,4 +1,4 @@
-//! Certificates that nobody trusts unless told to.
+//! Certificates that are trusted only if configured.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A certificate for this machine, signed by somebody whom nobody knows; that somebody's own, in PEM.
+/// A certificate for this machine, signed by an unknown authority; and the authority's own, in PEM.
 pub fn certified() -> (Arc<ServerConfig>, String) {
     let mut of_issuer = CertificateParams::new(Vec::new()).unwrap();
     of_issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! What can be made to go wrong, where, and how often.
+//! Faults of the Hub that tests can cause: kind, place and number.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub enum At {
     Content(String),
 }
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Clone)]
 pub enum Fault {
     /// Another status, with headers and no content.
@@ -32,7 +32,7 @@ pub enum Fault {
     Silence,
     /// Other content.
     Content(Vec<u8>),
-    /// The right length, and one wrong byte in the middle of what is sent.
+    /// The right length, and one wrong byte in the middle of the body.
     WrongByte,
     /// The whole file, whatever part was asked for.
     IgnoreRange,

@@ -62,7 +62,7 @@ pub enum Step {
     Cut,
     /// Nothing more comes until the server is shut down.
     Stall,
-    /// Something is done, and sending goes on.
+    /// Something is done, and sending continues.
     Call(Hook),
 }
 
@@ -231,7 +231,7 @@ impl Shared {
         let _ = socket.shutdown(Shutdown::Both);
     }
 
-    /// Sends an answer; returns whether the connection goes on.
+    /// Sends an answer; returns whether the connection stays open.
     fn answer(
         &self,
         connection: &mut dyn Connection,
@@ -290,7 +290,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns whether the connection goes on.
+    /// Returns whether the connection stays open.
     fn take(&self, step: &Step) -> bool {
         match step {
             Step::Cut => false,

@@ -37,7 +37,7 @@ impl Proxy {
         })
     }
 
-    /// One that wants to know who asks (`Basic …`).
+    /// A proxy with authentication (`Basic …`).
     pub fn wanting(authorization: &str) -> Self {
         Self::with(Shared {
             wanted: Some(authorization.to_owned()),

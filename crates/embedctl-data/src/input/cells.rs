@@ -96,7 +96,7 @@ pub(crate) fn convert<'a>(
         (KeepType::String, JsonType::String) => {
             json::string(raw).map(Cell::String).map_err(|error| {
                 Cause::of(format!(
-                    "the kept field `{name}` holds an escape that is no character ({error})"
+                    "the kept field `{name}` holds an escape that is not a character ({error})"
                 ))
                 .with(format!("`{KEEP} {name}:json` keeps it as it is written"))
             })
@@ -107,7 +107,7 @@ pub(crate) fn convert<'a>(
             Ok(Cell::String(Cow::Borrowed(raw)))
         }
         (KeepType::Int, JsonType::Integer) => raw.parse().map(Cell::Int).or_else(|_| mismatch()),
-        // Nobody has asked for a float here, so it takes no digits away.
+        // No float was requested here, so no digits may be lost.
         (KeepType::Float, JsonType::Integer)
             if basis != Basis::Declared
                 && !raw

@@ -44,7 +44,7 @@ pub(crate) fn kind(raw: &str) -> JsonType {
 
 /// The string that `raw`, a valid JSON string, stands for; borrowed where nothing is escaped.
 ///
-/// Only an escape that is no character (half a surrogate pair) is wrong in a valid JSON string.
+/// Only an escape that is not a character (half a surrogate pair) is wrong in a valid JSON string.
 pub(crate) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
     let inner = &raw[1..raw.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {

@@ -132,8 +132,8 @@ impl RecordReader {
         Self::of(sources, options, stdin)
     }
 
-    /// The same sources, which were looked at once, read from their beginning in another way: another stretch of them, in
-    /// other windows, with types that are known.
+    /// The same sources without another inspection, read from their beginning with another stretch, other windows and
+    /// known types.
     ///
     /// # Errors
     /// If a stretch is none of a source's.
@@ -187,7 +187,7 @@ impl RecordReader {
         self.total_bytes
     }
 
-    /// The inputs that are read, as a listing has them: what whoever divides them must know.
+    /// The inputs with names, sizes and formats, as needed to divide them among shards.
     pub fn listed(&self) -> impl Iterator<Item = Listed> {
         self.sources.iter().map(|source| Listed {
             bytes: source.bytes,
@@ -197,7 +197,7 @@ impl RecordReader {
     }
 
     /// Rows of each row group or record batch of the input `number` of [`RecordReader::listed`]: where a table can be
-    /// divided cheaply. `None` for what cannot be entered.
+    /// divided cheaply. `None` if the format cannot be entered.
     ///
     /// # Errors
     /// If its footer cannot be read.
@@ -208,16 +208,16 @@ impl RecordReader {
         }
     }
 
-    /// Lets the first windows be small, for an output that somebody waits for: each next one may be twice as
-    /// large.
+    /// Begins with small windows, each next one up to twice as large, so that the first rows of a streamed output
+    /// arrive early.
     pub fn begin_small(&mut self) {
         self.filling.begin_small();
         self.pace.is_awaited = true;
     }
 
-    /// For whoever writes the windows, and tells of each that it is written. A source that pauses then closes
-    /// its window while nothing else is to be done (of an output that nobody waits for, only once the types of kept
-    /// fields are decided); without that only a full window is handed on. `None`: a draw reads everything first.
+    /// The handle by which the writer reports each written window. A source that pauses then ends its window while no
+    /// other work is left (without a streamed output, only once the types of kept fields are decided). Without reports
+    /// only full windows are passed on. `None`: a random sample reads everything first.
     #[must_use]
     pub fn settled(&mut self) -> Option<Settled> {
         self.sampler.is_none().then(|| self.pace.settled())
@@ -365,8 +365,8 @@ impl RecordReader {
         (columns.is_fixed() && columns.kept() > 0).then(|| columns.schema())
     }
 
-    /// What [`RecordReader::columns`] will be for whoever begins with the first source; `None` where its records
-    /// decide. Nothing can be read after it.
+    /// The [`RecordReader::columns`] of a reader that begins with the first source; `None` if its records decide.
+    /// Nothing can be read after it.
     ///
     /// # Errors
     /// If it is a table and cannot be opened, or lacks a column that was named.

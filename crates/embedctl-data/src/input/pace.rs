@@ -1,10 +1,10 @@
 //! The pace of a source that may pause: a pipe, a terminal.
 //!
-//! A thread reads ahead of whoever parses, so that it is known when nothing more is waiting. A window that is
-//! not full is then handed on, but only while nobody works on an earlier one: as long as there is work, waiting
-//! for more records costs nobody anything, and windows stay as full as they would be without this. What the first
-//! window decides (types of fields, which of them there are) must not depend on the moment, so it waits to be full,
-//! unless somebody waits for the output; and where nobody writes windows as they come, all do.
+//! A thread reads ahead of the parser, which shows when no more input is waiting. A partial window is then passed on,
+//! but only while no earlier window is in work: as long as there is work, waiting for more records costs no time, and
+//! windows stay as full as without this. The first window decides the types and set of fields, which must not depend
+//! on timing, so it waits to be full, unless the output is a stream. Without a report of written windows, all windows
+//! wait to be full.
 
 use std::io::{self, ErrorKind, Read};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ impl Ahead {
     /// If the system gives no thread.
     pub(crate) fn of(mut source: Box<dyn Read + Send>) -> Result<Self> {
         let (sender, chunks) = bounded(CHUNKS_AHEAD);
-        // Nobody waits for it: it may be in the middle of a read that never returns.
+        // Detached: it may be in the middle of a read that never returns.
         spawn("ahead", move || {
             loop {
                 let mut chunk = vec![0; CHUNK];
@@ -119,7 +119,7 @@ impl Settled {
 pub(crate) struct Pace {
     settled: (Sender<()>, Receiver<()>),
     in_flight: u64,
-    /// Whether somebody writes windows as they come, and tells; otherwise a pause ends none.
+    /// Whether written windows are reported; otherwise a pause ends no window.
     is_told: bool,
     /// Whether the output is a stream that is read while it is written.
     pub(crate) is_awaited: bool,
@@ -138,7 +138,7 @@ impl Pace {
         }
     }
 
-    /// For whoever writes the windows.
+    /// The handle for the writer of the windows.
     pub(crate) fn settled(&mut self) -> Settled {
         self.is_told = true;
         Settled(self.settled.0.clone())
@@ -149,7 +149,7 @@ impl Pace {
         self.in_flight += 1;
     }
 
-    /// Whether a pause may end a window; `decides`: one by which it is decided what all others hold.
+    /// Whether a pause may end a window; `decides`: the window decides the columns of all others.
     pub(crate) fn may_end(&self, decides: bool) -> bool {
         self.is_told && (self.is_awaited || !decides)
     }

@@ -42,7 +42,7 @@ impl RowReader {
             && let Some(format) = format::recognised(opened.lines.ahead())
         {
             return Err(source
-                .usage(format!("this is no text, it looks like {format}"))
+                .usage(format!("this is not text: it looks like {format}"))
                 .with_remedy(format!("say `-i {format}`")));
         }
         Ok(Self {

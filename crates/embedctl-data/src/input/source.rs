@@ -54,7 +54,7 @@ impl std::convert::From<PathBuf> for Source {
     }
 }
 
-/// A source that was looked at.
+/// An inspected source.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
     /// Its place among the sources.
@@ -79,7 +79,7 @@ const LISTED: usize = 40;
 
 fn unknown(name: &str) -> Error {
     Error::usage(format!(
-        "cannot tell the format of {name}: endings that are known are .txt, .jsonl, .ndjson, .csv and .tsv, each \
+        "cannot tell the format of {name}: known endings are .txt, .jsonl, .ndjson, .csv and .tsv, each \
          also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
     ))
     .with_remedy("say which it is with `-i`, for example `-i text` or `-i jsonl`")
@@ -259,7 +259,7 @@ impl Planned {
     ) -> Error {
         let (what, whose) = match self.format {
             InputFormat::Text | InputFormat::Jsonl => ("field", "the first record has"),
-            _ => ("column", "there are"),
+            _ => ("column", "the columns are"),
         };
         let mut names: Vec<_> = fields
             .map(|name| format!("`{}`", json::excerpt(name)))
@@ -267,7 +267,7 @@ impl Planned {
         let more = names.len().saturating_sub(LISTED);
         names.truncate(LISTED);
         let there = match (names.is_empty(), more) {
-            (true, _) => "there is none at all".to_owned(),
+            (true, _) => "the input has none".to_owned(),
             (false, 0) => format!("{whose} {}", names.join(", ")),
             (false, more) => format!("{whose} {} and {more} more", names.join(", ")),
         };
@@ -367,7 +367,7 @@ impl Planned {
             line => Place::file(&self.name).line(line),
         };
         match cause {
-            // A pipe that breaks on the way in is no reader of ours that went away.
+            // A pipe that breaks on the way in is not a closed output.
             None => Error::new(ErrorKind::Io, "", "read").at(place),
             Some(cause) => Error::input(place, cause),
         }

@@ -39,7 +39,7 @@ impl FromStr for Template {
                     Some('\\') => words.push('\\'),
                     other => {
                         let other = other.map_or_else(String::new, String::from);
-                        return Err(Cause::of(format!("`\\{other}` means nothing"))
+                        return Err(Cause::of(format!("`\\{other}` is not an escape"))
                             .with("`\\n`, `\\t` and `\\\\` do"));
                     }
                 },

@@ -69,7 +69,7 @@ impl Calibration {
             false => of_vectors(file, cancel)?,
         };
         if columns.is_empty() {
-            let reason = "there is neither a vector of float32 or float16 in it nor ranges";
+            let reason = "it holds neither a vector of float32 or float16 nor ranges";
             return Err(unreadable(path, reason).with_remedy(format!(
                 "{CALIBRATION} takes an output of this model that was written with {DTYPE} f32"
             )));
@@ -117,7 +117,7 @@ impl Calibration {
             });
         let there = there.collect::<Vec<_>>().join(", ");
         Err(Error::usage(format!(
-            "{CALIBRATION} {}: {name} has {dimensions} components, and there is {there}",
+            "{CALIBRATION} {}: {name} has {dimensions} components, but the file has {there}",
             self.file.display()
         ))
         .with_remedy(format!(

@@ -34,7 +34,7 @@ mod unix {
         if copy < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was made above and nobody else knows of it.
+        // SAFETY: the descriptor was made above and has no other owner.
         Ok(unsafe { File::from_raw_fd(copy) })
     }
 

@@ -83,8 +83,8 @@ pub fn create(
     })
 }
 
-/// Whether [`create`] can succeed, found out without knowing the vectors' width: `dimensions` are those that
-/// were asked for, if any were. Files made for the check are removed again; pipes and devices are not touched.
+/// Checks whether [`create`] can succeed, without the vectors' width: `dimensions` are the requested ones, if any.
+/// Files made for the check are removed again; pipes and devices are not touched.
 ///
 /// # Errors
 /// As [`create`].
@@ -115,7 +115,7 @@ fn plan(
     check_names(options, dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
-            "{format} needs a regular file, since its header is completed at the end, and {} is none",
+            "{format} needs a regular file, since its header is completed at the end, and {} is not one",
             place.shown().display()
         ))
         .with_remedy("name a file with -o, or choose -f jsonl or -f parquet"));

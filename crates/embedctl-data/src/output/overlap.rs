@@ -9,10 +9,10 @@ use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{CALIBRATION, REUSE, SetBy};
 
-/// Refuses an output, a file beside it, `others` that are written with it (with their options), and what is read
-/// (inputs, the calibration, an earlier output whose vectors are reused) of which two are the same file: by name, through links of either
-/// kind, or as standard input or output; and others in a folder of parts that is written or reused. An input without
-/// a path is standard input.
+/// Refuses a run if two of its files are the same: the output, its sidecars, `others` that are written with it (with
+/// their options), inputs, the calibration, and an earlier output whose vectors are reused. Files are the same by
+/// name, through links of either kind, or as standard input or output. Also refuses `others` in a folder of parts that
+/// is written or reused. An input without a path is standard input.
 ///
 /// # Errors
 /// If two are; the message names both. Or if the output's format is unknown.

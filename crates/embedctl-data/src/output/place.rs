@@ -1,4 +1,4 @@
-//! What stands at the output's path: nothing yet, a file to replace, or something to write into.
+//! The state of the output's path: free, a file to replace, or a device or pipe to write into.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -25,7 +25,7 @@ pub(crate) struct OutputPlace {
     pub(super) kind: PlaceKind,
 }
 
-/// What stands there.
+/// The kind of file at the path.
 #[derive(Debug)]
 pub(super) enum PlaceKind {
     /// Standard output.
@@ -33,7 +33,7 @@ pub(super) enum PlaceKind {
     /// An open descriptor of this process (`/dev/fd/N`, `/dev/stdout`), whatever it is open on.
     #[cfg(unix)]
     Descriptor(std::os::fd::RawFd),
-    /// A FIFO, which blocks whoever opens it until its reader comes.
+    /// A FIFO: opening it blocks until there is a reader.
     Fifo,
     /// A device: written as it is, never renamed over or removed.
     Device,
@@ -50,7 +50,7 @@ impl OutputPlace {
     /// What names the output in messages, of a program too: a short option has one spelling.
     pub const OUTPUT: SetBy = SetBy::Name("-o");
 
-    /// Looks at what `option` named.
+    /// Inspects the path that `option` names.
     ///
     /// # Errors
     /// If it is a folder, or lies in none.
@@ -95,7 +95,7 @@ impl OutputPlace {
         matches!(self.kind, PlaceKind::File { .. } | PlaceKind::Object(_))
     }
 
-    /// Whether somebody would see raw bytes on a screen.
+    /// Whether it is a terminal, which would show raw bytes.
     pub fn is_terminal(&self) -> bool {
         matches!(self.kind, PlaceKind::Stdout) && io::stdout().is_terminal()
     }

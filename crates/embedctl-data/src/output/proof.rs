@@ -74,7 +74,7 @@ impl<W> SelfHashed<W> {
         self.footer = Some((self.written, Vec::new()));
     }
 
-    /// What it writes to.
+    /// The underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.inner
     }
@@ -210,16 +210,16 @@ fn footer_place(file: &Readable, digits: &str) -> Result<Option<u64>> {
 /// Something that was written with a file.
 #[derive(Debug, Clone)]
 pub struct Content {
-    /// What the provenance calls it.
+    /// Its name in the provenance.
     pub name: String,
-    /// Where it was looked for; `None`: nobody has said where it is.
+    /// Its path; `None` if the path is unknown.
     pub path: Option<PathBuf>,
-    /// Whether it is what was written; `None`: it was not looked at.
+    /// Whether its hash is the recorded one; `None` if it was not compared.
     pub same: Option<bool>,
 }
 
-/// Compares everything that the provenance `made` of a file has a hash of. `rejects` is the file of rejected records,
-/// where somebody has said which. `stop` is asked now and then.
+/// Compares every file for which the provenance `made` has a hash. `rejects` is the file of rejected records, if known.
+/// `stop` is polled regularly.
 ///
 /// # Errors
 /// If something cannot be read, or `stop` says so.
@@ -253,7 +253,7 @@ pub fn compare(
             Some(place) => {
                 Some(hash_of(place, format, name, expected, stop)?.as_deref() == Some(expected))
             }
-            // What should be there and is not.
+            // A missing file.
             None => path.as_ref().map(|_| false),
         };
         found.push(Content {
@@ -265,19 +265,18 @@ pub fn compare(
     Ok(found)
 }
 
-/// What the hashes in a provenance say of a file and of what stands beside it.
+/// The result of comparing a file and the files beside it with the hashes in their provenance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// All of it is what was written.
+    /// All hashes are equal.
     Whole,
-    /// What there is a hash of is what was written, and not all of it has one: an older build wrote it, or one that
-    /// wrote to a store.
+    /// All recorded hashes are equal, but some content has none: an older build wrote it, or it was written to a store.
     Older,
-    /// The content of this hash is not what was written.
+    /// The hash of this name differs.
     Other(String),
 }
 
-/// Compares a file and what stands beside it with the hashes in its provenance `made`.
+/// Compares a file and the files beside it with the hashes in its provenance `made`.
 ///
 /// # Errors
 /// If something cannot be read.

@@ -65,7 +65,7 @@ impl RejectsWriter {
         self.hash.add(lines);
         // Unbuffered: rejects are few, and a stream's reader wants to see them.
         match self.target.write_all(lines) {
-            // Whoever has seen enough of the rejects does not stop the vectors.
+            // A closed reader of the rejects does not stop the vectors.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.target.abandon();
                 Ok(())

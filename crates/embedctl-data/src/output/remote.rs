@@ -1,8 +1,7 @@
-//! An output on an object store: parts that nobody sees, put together at the end, after what stands beside it.
+//! An output on an object store: uploaded in invisible parts, and completed at the end, after its sidecars.
 //!
-//! A store gives one name at a time, so a set passes through states between: what stands beside the output gets its
-//! name first, and the output, which is what readers look for, last. Where that is refused, what is new beside it is
-//! removed again.
+//! A store publishes one name at a time, so a set of files is not published at once: the sidecars come first, and the
+//! output, for which readers look, last. If the store refuses the output, new sidecars are removed again.
 
 use std::io::{self, Write};
 
@@ -52,7 +51,7 @@ impl Remote {
         })
     }
 
-    /// Keeps what will stand beside it.
+    /// Keeps a sidecar until the end.
     pub fn add_sidecar(&mut self, ending: &str, bytes: Vec<u8>) {
         self.sidecars
             .push((self.address.with_ending(ending), bytes));

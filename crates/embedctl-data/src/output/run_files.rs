@@ -1,4 +1,4 @@
-//! What a run writes with: its list of files, and the object stores.
+//! The resources of a run's writers: its list of files, and the object stores.
 
 use std::sync::{Arc, OnceLock};
 
@@ -33,7 +33,7 @@ impl RunFiles {
     }
 
     /// Lets the run write to object stores. What it has begun there is aborted when its writers are dropped; an
-    /// exit that runs no destructors leaves parts that nobody sees.
+    /// exit that runs no destructors leaves invisible parts.
     pub fn use_storage(&self, storage: Storage) {
         let _ = self.storage.set(storage);
     }

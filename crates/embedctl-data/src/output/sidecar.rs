@@ -21,8 +21,8 @@ pub(crate) const SIDECARS: Sidecars = Sidecars {
     is_own: is_sidecar,
 };
 
-/// Whether a file beside a replaced output was written by an earlier run, by its beginning: somebody's
-/// own `data.parquet.json` is none of ours.
+/// Whether a file beside a replaced output was written by an earlier run, by its beginning: an unrelated
+/// `data.parquet.json` of the user is not.
 fn is_sidecar(path: &Path) -> bool {
     let plain = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     let Some(file) = plain.then(|| File::open(path).ok()).flatten() else {

@@ -29,7 +29,7 @@ enum Sink {
     Beside(Beside),
     /// Written directly.
     Open(File),
-    /// A FIFO that nobody reads yet: opened when there is something to write.
+    /// A FIFO without a reader yet: opened when there is something to write.
     Fifo(PathBuf),
     /// An object on a store.
     Remote(Remote),
@@ -213,7 +213,7 @@ impl Target {
 
     /// Gives the output up: removes what was written beside its name, and lets later writes pass
     /// unwritten. A buffer on top of this would otherwise write its rest when it is dropped, perhaps
-    /// into a pipe that nobody empties.
+    /// into a pipe without an active reader.
     pub fn abandon(&mut self) {
         self.sink = Sink::Abandoned;
     }
@@ -265,7 +265,7 @@ impl Sidecar {
     }
 }
 
-/// Refuses to replace what exists, unless forced.
+/// Refuses to replace an existing file, unless forced.
 fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) -> Result<()> {
     let option = place.option();
     let shown = place.shown().display();
@@ -299,7 +299,7 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) 
     Ok(())
 }
 
-/// Removes what stopped runs have left of this output, and says so.
+/// Removes temporary files that stopped runs have left for this output, with a note.
 fn clear_abandoned(path: &Path, sidecars: &[&str], files: &RunFiles) {
     let sidecars = sidecars.iter().map(|ending| with_ending(path, ending));
     let removed = [path.to_path_buf()].into_iter().chain(sidecars);

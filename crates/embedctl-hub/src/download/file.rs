@@ -25,7 +25,7 @@ impl Download<'_> {
     pub(super) fn get(&self, path: &str) -> Result<DownloadedFile> {
         // Whoever named it: a lock file, the Hub, a graph, a caller of the library.
         if !is_path(path) {
-            let reason = format!("'{path}' is no path inside a repository");
+            let reason = format!("'{path}' is not a path inside a repository");
             return Err(Error::model(&self.name, reason));
         }
         let mut remote = locked(&self.listing).get(path).cloned().unwrap_or_default();
@@ -64,7 +64,7 @@ impl Download<'_> {
         path: &str,
         remote: &HubFile,
     ) -> Result<DownloadedFile> {
-        // Content whose hash nobody tells is called by what it is for until it is here.
+        // Content of unknown hash is named by its commit and path until it is here.
         let hash = remote.digest.as_ref().map_or_else(
             || unnamed(&self.commit, path),
             |digest| digest.as_str().to_owned(),
@@ -155,7 +155,7 @@ impl Download<'_> {
         Ok(None)
     }
 
-    /// The sums of what an earlier run has verified and not put in place, if anything tells that it is the same.
+    /// The hashes of content that an earlier run has verified but not moved into place, if it is known to be the same.
     fn staged(&self, staged: &Path, remote: &HubFile) -> Result<Option<FileSums>> {
         if !staged.is_file() {
             return Ok(None);

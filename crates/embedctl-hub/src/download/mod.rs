@@ -24,7 +24,7 @@ use embedctl_common::small_file;
 use embedctl_common::threads::locked;
 use embedctl_onnx::graph::Graph;
 
-/// Fetches what is wanted of a model, as far as it is not here, and verifies all of it.
+/// Fetches the missing files of a request, and verifies all of its files.
 ///
 /// A pinned revision that is here whole is verified without asking the network.
 ///
@@ -279,7 +279,7 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Lets later runs find what a lock file has brought, under the name that was asked for then. A branch
+    /// Lets later runs find the files of a lock file under the name that was requested then. A branch
     /// that already stands for something is not moved.
     fn remember_lock(&self, store: &CachedRepository, locked: &LockedModel) -> Result<()> {
         // The lock was made from the Hub's whole list.

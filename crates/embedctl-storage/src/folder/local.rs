@@ -19,7 +19,7 @@ use embedctl_common::remedies::with_remedy;
 #[derive(Debug, Clone)]
 pub struct LocalFolder {
     root: PathBuf,
-    /// Where files are made, once a lock is held: what a kill leaves there, the next holder removes.
+    /// Scratch folder of the lock's holder. The next holder removes files that a kill has left there.
     scratch: Arc<OnceLock<PathBuf>>,
     /// Whether locks are asked for at all: a file system may have none.
     has_locks: bool,
@@ -53,7 +53,7 @@ impl LocalFolder {
         self.path(&format!("{lock}.scratch"))
     }
 
-    /// Refuses a name below a folder of the output that is a link: what it leads to is somebody else's.
+    /// Refuses a name below a folder of the output that is a link: the link's target is not part of the output.
     fn refuse_link(&self, name: &str) -> Result<()> {
         let folders = name
             .match_indices('/')
@@ -157,7 +157,7 @@ impl SharedFolder for LocalFolder {
             entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with(['_', '.'])
         };
         let entries = WalkDir::new(&self.root).into_iter().filter_entry(is_seen);
-        // What cannot be looked into, readers don't read either.
+        // Readers cannot read a folder that cannot be listed, either.
         let mut below = entries.flatten().filter(|entry| entry.depth() > 1);
         let file = below.find(|entry| entry.file_type().is_file());
         Ok(file.map(|file| name_in(&self.root, file.path())))
@@ -221,7 +221,7 @@ impl SharedFolder for LocalFolder {
     }
 }
 
-/// What changes when a file is written to, replaced or copied over. Its content alone decides where this differs.
+/// A version that changes when a file is written to, replaced or copied over. If it differs, the content decides.
 #[cfg(unix)]
 fn version_of(metadata: &fs::Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt;

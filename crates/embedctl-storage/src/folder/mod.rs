@@ -22,7 +22,7 @@ pub use objects::ObjectFolder;
 /// Something complete, to be put under a name.
 #[derive(Debug, Clone, Copy)]
 pub enum Content<'a> {
-    /// Bytes that can be made again from what else is there: not waited for.
+    /// Bytes that can be made again from other files: not synced to the disk.
     Bytes(&'a [u8]),
     /// Bytes that must be on the disk before anything that is put later.
     Durable(&'a [u8]),
@@ -37,7 +37,7 @@ pub struct Entry {
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// Changes whenever the content does: an object's etag; of a file its times and number. `None`: nobody knows.
+    /// Changes whenever the content does: an object's etag; a file's times and inode number. `None`: unknown.
     pub version: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub trait SharedFolder: Send + Sync + fmt::Debug {
     /// If the system refuses.
     fn list(&self, folder: &str) -> Result<Vec<Entry>>;
 
-    /// The version ([`Entry::version`]) of a file that was put, or was found to be the same; `None` where nobody knows.
+    /// The version ([`Entry::version`]) of a file that was put, or was found to be the same; `None` if unknown.
     ///
     /// # Errors
     /// If the system refuses.
@@ -74,7 +74,7 @@ pub trait SharedFolder: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// What stands under `name`; `None` where nothing does.
+    /// The content of `name`; `None` if it does not exist.
     ///
     /// # Errors
     /// If the system refuses.
@@ -86,13 +86,13 @@ pub trait SharedFolder: Send + Sync + fmt::Debug {
     /// If the system refuses.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// A file of this machine that holds what stands under `name`.
+    /// A local file with the content of `name`.
     ///
     /// # Errors
     /// If the system refuses.
     fn file(&self, name: &str) -> Result<PathBuf>;
 
-    /// What stands under `name`, to be read from any offset.
+    /// The content of `name`, readable from any offset.
     ///
     /// # Errors
     /// If it is not there, or the system refuses.
@@ -129,7 +129,7 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// A guard of nothing.
+    /// A guard without a lock.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -138,7 +138,7 @@ impl FolderLock {
         }
     }
 
-    /// Whether nobody else is at work while it is held. One of a folder without locks keeps nobody out.
+    /// Whether the lock is exclusive. A folder without locks has no exclusive lock.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.lock.as_ref().is_some_and(FileLock::is_exclusive)

@@ -24,9 +24,9 @@ pub struct ObjectFolder {
     base: Address,
     /// The same, once the run was interrupted.
     after: OnceLock<Storage>,
-    /// What the store called what was put.
+    /// The etags of the written objects.
     etags: Mutex<HashMap<String, String>>,
-    /// What was fetched, and what is on its way.
+    /// Scratch folder for fetched files and uploads.
     here: Mutex<Option<TempDir>>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for ObjectFolder {
 }
 
 impl ObjectFolder {
-    /// The objects below `base`, of which there need be none yet.
+    /// The objects below `base`, which may be empty.
     #[must_use]
     pub fn new(storage: Storage, base: &Address) -> Self {
         let key = base.key().trim_end_matches('/');
@@ -186,7 +186,7 @@ fn bare(etag: &str) -> String {
     etag.trim_matches('"').to_owned()
 }
 
-/// Whether that is what an object holds: as which it was written then.
+/// Whether an object holds this content.
 fn holds(storage: &Storage, at: &Address, bytes: &[u8]) -> Result<Option<Written>> {
     match storage.look_for(at)? {
         Some(object) if object.size() == bytes.len() as u64 => {

@@ -44,7 +44,7 @@ impl Footer {
         let footer = root_as_footer(&footer).map_err(|error| wrong(&error.to_string()))?;
         let schema = (footer.schema()).ok_or_else(|| wrong("it has no schema"))?;
         if !schema.endianness().equals_to_target_endianness() {
-            return Err(wrong("its numbers are the other way round"));
+            return Err(wrong("its byte order is not this machine's"));
         }
         let within = |block: &Block| {
             let (offset, head, body) = place(block)?;

@@ -154,7 +154,7 @@ fn check(source: &Planned, start: &[u8]) -> Result<()> {
         _ if start == MAGIC => return Ok(()),
         _ => (
             "is neither an Arrow file nor an Arrow stream",
-            "say what it is with `-i`",
+            "name the format with `-i`",
         ),
     };
     Err(wrong(source, reason, remedy))

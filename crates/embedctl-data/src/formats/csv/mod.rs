@@ -45,8 +45,8 @@ impl InputSpec for CsvInput {
                 _ => &["csv"],
             },
             about: match self.separator {
-                b'\t' => "Fields separated by tabs, with a header",
-                _ => "Fields separated by commas, with a header",
+                b'\t' => "Tab-separated values with a header",
+                _ => "Comma-separated values with a header",
             },
             has_header: true,
             ..InputFacts::DEFAULT
@@ -239,7 +239,7 @@ impl AskedFields {
         }
     }
 
-    /// The asked fields of a record; what a column does not take stands there as it is written.
+    /// The requested fields of a record; a value that its column does not take stays as written.
     fn fields(&self, fields: &[&str], columns: &InputColumns) -> RecordFields {
         let mut own = RecordFields::default();
         if fields.len() != self.header.len() {
@@ -272,7 +272,7 @@ impl AskedFields {
                 IdType::String => Cell::String(Cow::Borrowed(id)),
                 IdType::Int => id.parse().map(Cell::Int).map_err(|_| {
                     Cause::of(format!(
-                        "the id `{}` is no integer of 64 bits ({})",
+                        "the id `{}` is not a 64-bit integer ({})",
                         self.options.id_field,
                         json::excerpt(id)
                     ))

@@ -29,7 +29,7 @@ pub(super) struct Records {
     pub record: Vec<u8>,
     /// Where it begins.
     pub origin: Origin,
-    /// The lines so far of a record that goes on, where its quotes stand, and how long it is.
+    /// The lines so far of an unfinished record, the state of its quotes, and its length.
     lines: Vec<Kept>,
     quotes: Quotes,
     size: usize,

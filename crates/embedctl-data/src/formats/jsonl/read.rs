@@ -24,7 +24,7 @@ const LISTED_FIELDS: usize = 5;
 pub(crate) struct Jsonl {
     paths: Paths,
     options: Arc<InputOptions>,
-    /// Fields of which the text is made, and the number of the first that is kept.
+    /// Number of fields that make up the text, and index of the first kept field.
     texts: usize,
     kept: usize,
     /// Fields that `--keep '*'` has met.
@@ -154,7 +154,7 @@ impl Jsonl {
         })
     }
 
-    /// The fields that are asked for, as they are written; nothing of what is no object.
+    /// The requested fields as written; empty for a value that is not an object.
     pub(crate) fn fields(&self, line: &str, columns: &InputColumns) -> RecordFields {
         let mut fields = RecordFields::default();
         let Ok(values) = self.paths.find(line) else {
@@ -261,7 +261,7 @@ fn another_id() -> String {
 
 fn no_character(what: &str, name: &str, error: &impl std::fmt::Display) -> Cause {
     Cause::of(format!(
-        "the {what} `{name}` holds an escape that is no character ({error})"
+        "the {what} `{name}` holds an escape that is not a character ({error})"
     ))
     .with("mend it")
 }

@@ -38,7 +38,7 @@ pub(super) fn read(
         // Values that were kept may be beyond what a number holds here.
         let object: BTreeMap<FieldName<'_>, &RawValue> =
             serde_json::from_slice(&line).map_err(|error| {
-                let reason = format!("line {number} is no JSON object: {error}");
+                let reason = format!("line {number} is not a JSON object: {error}");
                 Error::input(Place::file(&file.name), reason).with_remedy(CUT)
             })?;
         let names = || object.keys().map(|key| key.0.as_ref());

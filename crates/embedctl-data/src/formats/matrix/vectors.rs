@@ -42,7 +42,7 @@ pub(super) fn shape(
 }
 
 fn npy_shape(file: &Readable, bytes: &mut impl Read) -> Result<(u64, u64, Dtype)> {
-    let refuse = |what: &str| unreadable(file.path(), format!("it is no NPY matrix: {what}"));
+    let refuse = |what: &str| unreadable(file.path(), format!("it is not an NPY matrix: {what}"));
     let failed = |error| failed(file, error);
     let start: [u8; 10] = array(bytes).map_err(failed)?;
     if &start[..6] != b"\x93NUMPY" {

@@ -69,7 +69,7 @@ impl ChunkReader for Chunks {
             reader.seek(SeekFrom::Start(start))?;
             if let Some(page) = size(&head).filter(|&size| size > most) {
                 return Err(ParquetError::General(format!(
-                    "a page says that it holds {page} bytes, and its column has {most} at most"
+                    "a page claims {page} bytes, and its column has {most} at most"
                 )));
             }
         }

@@ -104,7 +104,7 @@ fn check(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
             "begins as Parquet and has no footer at its end, so it is cut short or still being written",
             "copy it again when it is complete",
         ),
-        _ => wrong("is no Parquet file", "say what it is with `-i`"),
+        _ => wrong("is not a Parquet file", "name the format with `-i`"),
     }
 }
 

@@ -20,7 +20,7 @@ use embedctl_storage::Readable;
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 1024;
 
-/// Numbers that room is made for at a time: a list's width counts for each row, be it null.
+/// Numbers that room is made for at a time: a list's width counts for each row, null rows included.
 const BATCH_NUMBERS: usize = 4 << 20;
 
 /// A width up to this is believed, however little the file holds: its rows may all be null.
@@ -45,7 +45,7 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
     let widest = widest.unwrap_or(1).max(1);
     let held = held.and_then(|held| usize::try_from(held).ok());
     if widest > held.unwrap_or(0).max(WIDE) {
-        let why = format!("it says that its vectors are of {widest} numbers, and it holds fewer");
+        let why = format!("it claims vectors of {widest} numbers, and holds fewer");
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);

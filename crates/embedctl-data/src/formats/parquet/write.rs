@@ -172,7 +172,7 @@ fn properties(
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(rows.clamp(1, ROW_GROUP_ROWS)))
         .set_max_row_group_bytes(Some(row_group_bytes));
-    // Neither vectors nor ids repeat, and nobody asks for the smallest component. Plain values: splitting
+    // Vectors and ids don't repeat, and their minimum and maximum are of no use. Plain values: splitting
     // their bytes would save another 9 %, write 10 % slower, and shut out older readers. Single bytes do
     // repeat, and a dictionary keeps them from becoming four each.
     let small = encoding.dtype().bytes() == 1;

@@ -39,7 +39,7 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
         if fields < 0 {
             return Err(unreadable(
                 file.path(),
-                format!("a row says that it has {fields} fields"),
+                format!("a row claims {fields} fields"),
             ));
         }
         for number in 1..=fields {
@@ -48,7 +48,7 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
                 if length == -1 {
                     continue; // null
                 }
-                let reason = format!("a field says that it has {length} bytes");
+                let reason = format!("a field claims {length} bytes");
                 return Err(unreadable(file.path(), reason));
             };
             field.clear();

@@ -142,7 +142,7 @@ impl AskedColumns {
     /// Takes the asked columns out of a batch.
     ///
     /// # Errors
-    /// Only of a kind that a defect of ours has.
+    /// Only on an internal error.
     pub(crate) fn prepare(&self, batch: &RecordBatch, columns: &InputColumns) -> Result<Prepared> {
         let rows = batch.num_rows();
         let schema = columns.schema();
@@ -157,7 +157,7 @@ impl AskedColumns {
             };
             let found = column.of(batch)?;
             let array = fit(&found, to)?;
-            // Who asks for floats gets them; a file that follows another must not lose digits to it.
+            // Requested floats are given; the type of an earlier file must not cost a later one its digits.
             let asked = self
                 .options
                 .kept()
@@ -173,8 +173,10 @@ impl AskedColumns {
             if is_json(field) && !is_json(&column.field) {
                 for row in not_json(&array)? {
                     let name = field.name();
-                    let cause = Cause::of(format!("the column `{name}` holds no JSON here"))
-                        .with(format!("keep it as a string (`{KEEP} {name}`)"));
+                    let cause = Cause::of(format!(
+                        "the column `{name}` holds a value that is not JSON"
+                    ))
+                    .with(format!("keep it as a string (`{KEEP} {name}`)"));
                     causes.entry(row).or_insert(cause);
                 }
             }
@@ -238,7 +240,7 @@ impl Prepared {
         self.rows
     }
 
-    /// `count` rows from `first` on, of which `origin` is the first's, as the window's columns.
+    /// `count` rows from `first` on, as the window's columns; `origin` is that of the first row.
     pub(crate) fn columns(
         &self,
         columns: &InputColumns,
@@ -285,7 +287,7 @@ impl Prepared {
             }
             None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
                 Cause::of(format!(
-                    "the column `{}` is null, not a string",
+                    "the record has no text (the column `{}` is null)",
                     self.options.text_field
                 ))
                 .with(format!(

@@ -18,7 +18,7 @@ pub fn explain(encoding: SourceCompression, error: &io::Error) -> Option<Cause> 
     let message = error.to_string();
     let (reason, remedy) = match error.kind() {
         ErrorKind::UnexpectedEof => (
-            format!("the {name} stream ends before its end, so the file is truncated"),
+            format!("the {name} stream is incomplete, so the file is truncated"),
             "fetch it or compress it again",
         ),
         // The first member's header was right, so these bytes follow a member.
@@ -59,8 +59,8 @@ pub fn explain_start(named: SourceCompression, error: &io::Error) -> Option<Caus
 /// A file that has become shorter since the run began.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it had {size} bytes when the run began, and ends after {read} now: somebody has cut or replaced it \
-     meanwhile"
+    "it had {size} bytes when the run began and ends after {read} now: it was cut or replaced during \
+     the run"
 )]
 pub(crate) struct CutShort {
     pub read: u64,

@@ -37,7 +37,7 @@ fn quoted_fields_hold_line_breaks_quotes_and_separators() {
     }
 }
 
-/// Fields parted by something else.
+/// Fields separated by another character.
 fn parted(by: &str) -> InputOptions {
     InputOptions {
         csv_delimiter: Some(by.parse().unwrap()),
@@ -142,7 +142,7 @@ fn headers_are_looked_at_before_any_record() {
         (
             "id,text\n1,a\n",
             field("body"),
-            "there are `id`, `text`; name one of them with `text_field`",
+            "the columns are `id`, `text`; name one of them with `text_field`",
         ),
         ("id,text\n", keeping(&["lang"]), "with `keep`"),
         (

@@ -25,7 +25,7 @@ fn a_table_without_what_was_asked_for_is_refused() {
     for (options, expected) in [
         (
             text("body"),
-            "no column is called `body`; there are `unused`, `id`, `text`, `when`, `price`, `list`, `meta`, \
+            "no column is called `body`; the columns are `unused`, `id`, `text`, `when`, `price`, `list`, `meta`, \
              `tag`; name one of them with `text_field`",
         ),
         (text("meta.month"), "no column is called `meta.month`"),
@@ -186,7 +186,7 @@ fn what_is_no_table_or_cut_is_told() {
         (
             "c.parquet",
             b"id,text\n1,some words\n".to_vec(),
-            "is no Parquet file",
+            "is not a Parquet file",
         ),
         ("d.parquet", torn, "row group "),
         // The whole rows before it are told.

@@ -237,7 +237,7 @@ fn a_calibration_that_cannot_be_is_refused_with_the_remedy() {
         (Some(write_text("f.parquet", "no table")), "f.parquet"),
         (
             Some(write_text("g.jsonl", "{\"embedding\": [1, 2]\n")),
-            "g.jsonl: line 1 is no JSON object",
+            "g.jsonl: line 1 is not a JSON object",
         ),
     ];
     for (file, expected) in cases {
