@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The engine inside beside ONNX Runtime's CPU provider, in every precision: speed and cosines.
+"""The native engine beside ONNX Runtime's CPU provider, in every precision: speed and cosines.
 
     benches/corpus/make.sh
     head -12000 target/corpus/short-100k.txt > target/corpus/glosses.txt
@@ -12,7 +12,7 @@ Runtime library (`pip install onnxruntime` in the environment that runs this wil
 All configurations embed a file in turn, in one process of one worker each, round after round. What counts is
 processor time, user and system, less that of a run over one line (start-up): other work on the machine then
 disturbs all alike. A ratio is the median over rounds of that round's ONNX Runtime by that round's time.
-Cosines are those of every row with the same row in fp32 of the engine inside.
+Cosines are those of every row with the same row in fp32 of the native engine.
 """
 import argparse
 import os

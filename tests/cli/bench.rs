@@ -72,7 +72,7 @@ fn options_that_cannot_be_meant() {
         ("--tune --precision int8,q4", "list fp32 too"),
         (
             "--provider-option cuda.tf32=true",
-            "cuda is not among those of --provider",
+            "cuda is not in --provider",
         ),
         ("--provider-option cuda.speed=11", "has no option 'speed'"),
         ("--device 1", "have only device 0, the processor"),

@@ -66,7 +66,8 @@ fn a_named_folder_without_a_library_is_warned_of() {
     let run = without_libraries("");
     assert!(run.stderr.contains("[FOLDER]/empty"), "{run}");
     assert!(
-        run.stderr.starts_with("warning: --ort-lib: there is no"),
+        run.stderr
+            .starts_with("warning: --ort-lib: no ONNX Runtime library in"),
         "{run}"
     );
 }

@@ -118,7 +118,7 @@ fn an_interrupt_says_how_far_the_run_was() {
         running.signal(libc::SIGINT);
         let (status, stderr) = running.wait();
         assert_eq!(status.code(), Some(130), "{stderr}");
-        let last = format!("error: interrupted with 2 rows embedded; {left}\n");
+        let last = format!("error: interrupted (2 rows); {left}\n");
         assert!(stderr.ends_with(&last), "{stderr}");
         assert_eq!(fs::read(sandbox.path("out.parquet")).unwrap(), b"precious");
     }
@@ -156,7 +156,10 @@ fn a_crash_after_the_output_is_explained_as_such() {
         stderr.contains("(SIGSEGV) after the output was written"),
         "{stderr}"
     );
-    assert!(!stderr.contains("There is no output file"), "{stderr}");
+    assert!(
+        !stderr.contains("The output file was not written"),
+        "{stderr}"
+    );
     assert!(sandbox.path("out.npy").exists());
 }
 
@@ -484,7 +487,7 @@ fn a_named_pipe_as_output() {
 fn a_crash_is_explained() {
     for (signal, name) in [(libc::SIGSEGV, "SIGSEGV"), (libc::SIGABRT, "SIGABRT")] {
         for (format, output, left) in [
-            ("text", "out.npy", "There is no output file"),
+            ("text", "out.npy", "The output file was not written"),
             ("json", "out/", "are kept; --resume continues"),
             (
                 "text",

@@ -194,7 +194,7 @@ fn a_list_of_rejects_that_is_not_as_it_was_is_told() {
         fs::remove_file(sandbox.path("out").join(list)).unwrap();
         let run = sandbox.embed(&format!("{line} --resume"));
         let said = &code(&run, 1).stderr;
-        assert!(said.contains(&format!("out/{list}: is not there")), "{run}");
+        assert!(said.contains(&format!("out/{list}: is missing")), "{run}");
         assert!(said.contains("remove out/part-00001-00001."), "{run}");
         let run = sandbox.run("inspect out/");
         assert!(code(&run, 1).stdout.contains(list), "{run}");

@@ -191,7 +191,7 @@ fn a_matrix_says_where_it_can_be_written() {
     assert_eq!(run.code, Some(2));
     assert!(
         run.stderr
-            .contains("its header is completed at the end, and s3://matrix/out.npy is none"),
+            .contains("its header is completed at the end, and s3://matrix/out.npy is not one"),
         "{}",
         run.stderr
     );

@@ -212,7 +212,7 @@ fn the_hint_to_go_on_shows_no_secret_and_says_so() {
         "/open/cut.jsonl?[redacted]",
         "aws_secret_access_key=[redacted]",
         "aws_region=eu",
-        "[redacted] stands for",
+        "replace [redacted] with the secret",
     ] {
         assert!(run.stderr.contains(part), "{part}: {run}");
     }

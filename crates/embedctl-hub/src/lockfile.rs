@@ -287,10 +287,13 @@ mod tests {
             let path = path.to_owned();
             move |lock: &mut Lock| lock.models[0].files[0].path = path
         };
-        assert!(refusal(path("../../etc/passwd")).contains("no path inside"));
+        assert!(refusal(path("../../etc/passwd")).contains("is not a path inside"));
         assert!(refusal(path("other")).contains("not among the files"));
-        assert!(refusal(|lock| lock.models[0].revision = "main".into()).contains("no full commit"));
-        assert!(refusal(|lock| lock.models[0].model = "../x".into()).contains("no Hub id"));
+        assert!(
+            refusal(|lock| lock.models[0].revision = "main".into())
+                .contains("is not a full commit")
+        );
+        assert!(refusal(|lock| lock.models[0].model = "../x".into()).contains("is not a Hub id"));
         assert!(refusal(|lock| lock.models[0].files[0].sha256 = "x".into()).contains("hash"));
         assert!(refusal(|lock| lock.schema = 2).contains("schema"));
         assert!(refusal(|lock| lock.models.clear()).contains("no model"));
@@ -316,10 +319,10 @@ mod tests {
         ] {
             let requested = outside.to_owned();
             let reason = refusal(move |lock| lock.models[0].requested = requested);
-            assert!(reason.contains("no Hub id"), "{outside}: {reason}");
+            assert!(reason.contains("is not a Hub id"), "{outside}: {reason}");
             let model = format!("org/name@{outside}");
             let reason = refusal(move |lock| lock.models[0].model = model);
-            assert!(reason.contains("no Hub id"), "{outside}: {reason}");
+            assert!(reason.contains("is not a Hub id"), "{outside}: {reason}");
         }
     }
 }

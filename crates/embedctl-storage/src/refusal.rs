@@ -323,7 +323,7 @@ mod tests {
                 "s3://b/k",
                 Doing::Read,
                 coded(503, "SlowDown"),
-                ["four times", "later"],
+                ["4 attempts", "later"],
             ),
         ] {
             let said = explained(url, doing, refusal);

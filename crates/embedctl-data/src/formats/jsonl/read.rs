@@ -381,7 +381,7 @@ mod tests {
             (r#"{"text":null}"#, "`text` is null", "text_field"),
             (r#"{"text":1}"#, "`text` is an integer", "text_field"),
             (r#"{"text":["a"]}"#, "`text` is an array", "text_field"),
-            (r#"{"text":"\ud800"}"#, "no character", "mend it"),
+            (r#"{"text":"\ud800"}"#, "not a character", "mend it"),
             (r#"{"text":"a","id":1.5}"#, "(1.5)", "id_field"),
             (r#"{"text":"a","id":true}"#, "a boolean", "id_field"),
             (r#"{"text":"a","id":{}}"#, "an object", "id_field"),

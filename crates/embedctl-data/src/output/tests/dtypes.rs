@@ -215,7 +215,7 @@ fn a_calibration_that_cannot_be_is_refused_with_the_remedy() {
         (Some(of_ints), "neither a vector of float32"),
         (
             Some(narrow),
-            "embedding has 19 components, and there is 2 components",
+            "embedding has 19 components, but the file has 2 components",
         ),
         (
             Some(write_text("a.csv", "1,2")),
