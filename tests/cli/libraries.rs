@@ -154,7 +154,7 @@ fn a_list_says_unasked_that_it_fell_back() {
         let notes: Vec<&str> = told
             .stderr
             .lines()
-            .filter(|line| line.starts_with("note: cpu does"))
+            .filter(|line| line.starts_with("note: cpu is used"))
             .collect();
         let [note] = notes[..] else {
             panic!("{told}");
