@@ -299,7 +299,7 @@ fn embedctl_makes_sure_that_nothing_was_left_out() {
     let run = world.embed("--model org/small --pooling mean --offline");
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
-        run.stderr.contains("taken for a plain Transformer"),
+        run.stderr.contains("treated as a plain Transformer"),
         "{run}"
     );
     assert_eq!(world.hub.asked().len(), 0);
