@@ -2,12 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::fake_tests::{Behaviour, Kept, WIDTH, run, run_with};
-use super::sink::WholeSink;
+use super::fake_tests::{Behaviour, WIDTH, run};
 use super::*;
 use crate::error::Error;
 use crate::error::ErrorKind;
-use crate::rejects::RejectsWriter;
 
 fn lines(count: usize) -> String {
     (0..count)
@@ -116,6 +114,10 @@ fn a_row_without_a_finite_vector_is_tried_alone_and_then_rejected() {
 #[test]
 fn what_the_engine_refuses_is_listed_whole() {
     use std::io::Read;
+
+    use super::fake_tests::{Kept, run_with};
+    use super::sink::WholeSink;
+    use crate::rejects::RejectsWriter;
     let breaks: Behaviour = |batch, _| {
         Ok(if batch.rows() > 1 || batch.longest() > 5 {
             f32::NAN
