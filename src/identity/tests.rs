@@ -22,13 +22,13 @@ struct Options {
 }
 
 /// Why an option changes an identity, or does not.
-enum Verdict {
+enum OptionVerdict {
     Decides,
     DoesNot(&'static str),
 }
-use Verdict::{Decides, DoesNot};
+use OptionVerdict::{Decides, DoesNot};
 
-type Row = (&'static str, fn(&mut Options), Verdict);
+type Row = (&'static str, fn(&mut Options), OptionVerdict);
 
 /// A row for each field of a struct; the compiler refuses a field without one.
 macro_rules! rows {

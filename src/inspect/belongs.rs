@@ -56,7 +56,7 @@ pub(super) fn check(
         .filter(|_| is_far)
         .and_then(|hashes| hashes.shift_remove(proof::FILE));
     let found = proof::compare(file, format, rejects, &provenance, &stop)?;
-    let belongs = |one: proof::Content| Belongs {
+    let belongs = |one: proof::HashedContent| Belongs {
         name: one.name,
         path: one.path,
         same: one.same,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::scene_tests::{JSONL, Scene, whole};
+use super::scene_tests::{JSONL, JobScene, whole};
 use super::storage_tests::TestStorage;
 use super::*;
 
@@ -11,15 +11,15 @@ use super::*;
 const COMMIT: &str = "_embedctl/commits/part-00001-00002.json";
 
 /// A complete output.
-fn ended() -> (Scene, Arc<LocalFolder>) {
-    let scene = Scene::new(16, JSONL, 6);
+fn ended() -> (JobScene, Arc<LocalFolder>) {
+    let scene = JobScene::new(16, JSONL, 6);
     let local = Arc::new(LocalFolder::new(scene.out()));
     assert!(scene.run(false, local.clone(), usize::MAX).unwrap());
     (scene, local)
 }
 
 /// What a run that finds nothing left to do makes of the output.
-fn renew(scene: &Scene, storage: Arc<dyn SharedFolder>) {
+fn renew(scene: &JobScene, storage: Arc<dyn SharedFolder>) {
     let job = scene.job(true, Arc::clone(&storage));
     let manifest = Manifest::read(storage.as_ref()).unwrap();
     let state = job.look().unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use super::memory_tests::Memory;
-use super::scene_tests::{JSONL, Scene, whole};
+use super::scene_tests::{JSONL, JobScene, whole};
 use super::storage_tests::TestStorage;
 use super::*;
 use crate::mutation::{each, each_content};
@@ -20,7 +20,7 @@ use embedctl_testing::assert_no_bug;
 fn damaged_jobs_are_gone_on_with_or_refused() {
     let expected = whole(16, 6);
     for (stage, windows) in [("half", 4), ("whole", usize::MAX), ("bare", 4)] {
-        let scene = Scene::new(16, JSONL, 6);
+        let scene = JobScene::new(16, JSONL, 6);
         let local = LocalFolder::new(scene.out());
         let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
         scene.run(false, plain(), windows).unwrap();
@@ -72,7 +72,12 @@ fn read(storage: &dyn SharedFolder) -> Result<State> {
 }
 
 /// A run with nothing left to do replaces a `damaged` manifest by `manifest`.
-fn assert_completed(scene: &Scene, files: &[(String, Vec<u8>)], damaged: &[u8], manifest: &[u8]) {
+fn assert_completed(
+    scene: &JobScene,
+    files: &[(String, Vec<u8>)],
+    damaged: &[u8],
+    manifest: &[u8],
+) {
     let memory = Memory::new(files.to_vec());
     memory.set(names::MANIFEST, damaged);
     let job = scene.job(true, Arc::new(memory.clone()));
@@ -86,7 +91,7 @@ fn assert_completed(scene: &Scene, files: &[(String, Vec<u8>)], damaged: &[u8], 
 /// What a complete output says: as it was written, or not at all.
 #[test]
 fn damaged_lists_and_manifests_are_read_or_refused() {
-    let scene = Scene::new(16, JSONL, 6);
+    let scene = JobScene::new(16, JSONL, 6);
     let local = LocalFolder::new(scene.out());
     scene
         .run(false, Arc::new(local.clone()), usize::MAX)
@@ -125,7 +130,7 @@ fn a_part_without_its_commit_says_what_it_holds() {
         OutputFormat::Parquet,
         OutputFormat::Arrow,
     ] {
-        let scene = Scene::new(16, format, 6);
+        let scene = JobScene::new(16, format, 6);
         let local = LocalFolder::new(scene.out());
         scene.run(false, Arc::new(local.clone()), 4).unwrap();
         let commit = scene.out().join(names::commit(1, 0));
@@ -140,7 +145,7 @@ fn a_part_without_its_commit_says_what_it_holds() {
 /// A file whose name looks like a part's is a part of this job, or it is told.
 #[test]
 fn damaged_names_of_parts_are_read_or_refused() {
-    let scene = Scene::new(16, JSONL, 6);
+    let scene = JobScene::new(16, JSONL, 6);
     let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
     scene.run(false, plain(), 4).unwrap();
     let begun = scene.files();

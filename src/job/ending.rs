@@ -141,7 +141,7 @@ impl Job {
 
     /// Removes orphans: files of parts that are missing or were replaced, unless a running job may own them. `lock` is
     /// the shard's, and `parts` are its existing parts with commits.
-    pub(super) fn clear_orphans(&self, lock: &FolderLock, parts: &Known) -> Result<()> {
+    pub(super) fn clear_orphans(&self, lock: &FolderLock, parts: &KnownParts) -> Result<()> {
         for name in self.orphans(lock, parts)? {
             self.storage.remove(&name)?;
         }
@@ -156,7 +156,7 @@ impl Job {
     /// - A file that is written before its part, if the lock is exclusive, or if the manifest names the missing part. A
     ///   run that replaces the part removes the manifest before it writes anything, so a manifest that is read *after*
     ///   the lists proves that no such run exists.
-    fn orphans(&self, lock: &FolderLock, known: &Known) -> Result<Vec<String>> {
+    fn orphans(&self, lock: &FolderLock, known: &KnownParts) -> Result<Vec<String>> {
         let storage = self.storage.as_ref();
         let mut found = Vec::new();
         for folder in names::OF_PARTS {
@@ -227,7 +227,7 @@ impl Job {
 }
 
 /// Parts by shard and number.
-type Known = BTreeMap<(u32, u32), Part>;
+type KnownParts = BTreeMap<(u32, u32), Part>;
 
 fn names_in(entries: Vec<Entry>) -> impl Iterator<Item = String> {
     entries.into_iter().map(|entry| entry.name)

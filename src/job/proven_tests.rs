@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::scene_tests::Scene;
+use super::scene_tests::JobScene;
 use super::*;
 use crate::cancel::CancelToken;
 use crate::output::{Compression, OutputFormat, proof};
@@ -151,7 +151,7 @@ fn disturbances(format: OutputFormat, good: &Files) -> Vec<(String, Disturb)> {
     let disturb = |files: &mut Files| swap(files, &names::commit(1, 0), &names::commit(1, 1));
     add("commits swapped".into(), Box::new(disturb));
     // A commit, or a part, of a run over other texts.
-    let elsewhere = Scene::of_numbers(RECORDS, format, 6, 100);
+    let elsewhere = JobScene::of_numbers(RECORDS, format, 6, 100);
     elsewhere.run(false, plain(&elsewhere), usize::MAX).unwrap();
     let stale = elsewhere.files();
     let commit = get(&stale, &names::commit(1, 0)).to_vec();
@@ -179,7 +179,7 @@ fn disturbances(format: OutputFormat, good: &Files) -> Vec<(String, Disturb)> {
     all
 }
 
-fn plain(scene: &Scene) -> Arc<dyn SharedFolder> {
+fn plain(scene: &JobScene) -> Arc<dyn SharedFolder> {
     Arc::new(LocalFolder::new(scene.out()))
 }
 
@@ -207,7 +207,7 @@ fn rows(out: &Path, format: OutputFormat) -> Vec<(String, Vec<u8>)> {
 }
 
 /// That vectors which are taken from the output are those of their texts.
-fn assert_reused(scene: &Scene, whole: bool, title: &str) {
+fn assert_reused(scene: &JobScene, whole: bool, title: &str) {
     let old = Old::folder("reuse out/".into(), plain(scene));
     let texts: Vec<String> = (0..RECORDS)
         .map(|record| format!("text {record}"))
@@ -231,14 +231,14 @@ fn assert_reused(scene: &Scene, whole: bool, title: &str) {
 }
 
 /// Whether `inspect` finds nothing wrong.
-fn is_sound(scene: &Scene) -> bool {
+fn is_sound(scene: &JobScene) -> bool {
     let found = crate::inspect::inspect(&scene.out(), None, None, &CancelToken::new());
     assert_no_bug(found)
         .is_some_and(|found| found.files.iter().all(|file| file.problems.is_empty()))
 }
 
 fn disturbed(format: OutputFormat) {
-    let scene = Scene::new(RECORDS, format, 6);
+    let scene = JobScene::new(RECORDS, format, 6);
     let reusable = !matches!(format, OutputFormat::I8bin | OutputFormat::U8bin);
     assert!(scene.run(false, plain(&scene), usize::MAX).unwrap());
     let good = scene.files();

@@ -18,7 +18,7 @@ use crate::storage::Readable;
 pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
 
 /// A folder with an input and a job's output.
-pub(super) struct Scene {
+pub(super) struct JobScene {
     pub(super) folder: tempfile::TempDir,
     format: OutputFormat,
     part_rows: u64,
@@ -26,7 +26,7 @@ pub(super) struct Scene {
     pub(super) limits: fn(Limits) -> Limits,
 }
 
-impl Scene {
+impl JobScene {
     /// `records` lines, of which every seventh is no JSON.
     pub(super) fn new(records: usize, format: OutputFormat, part_rows: u64) -> Self {
         Self::of_numbers(records, format, part_rows, 0)
@@ -296,7 +296,7 @@ pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Don
 
 /// What an undisturbed run writes.
 pub(super) fn whole(records: usize, part_rows: u64) -> Content {
-    let scene = Scene::new(records, JSONL, part_rows);
+    let scene = JobScene::new(records, JSONL, part_rows);
     assert!(
         scene
             .run(false, Arc::new(LocalFolder::new(scene.out())), usize::MAX)

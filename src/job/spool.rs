@@ -34,13 +34,13 @@ const PROVENANCE: &str = "embedctl";
 const OWN: usize = 7;
 
 /// The file behind a buffer, and the hash of what goes to it.
-type Sink = BufWriter<SelfHashed<File>>;
+type SpoolSink = BufWriter<SelfHashed<File>>;
 
 /// Writes rows as they are.
 pub struct Spool {
     path: PathBuf,
     dimensions: usize,
-    writer: Option<FileWriter<Sink>>,
+    writer: Option<FileWriter<SpoolSink>>,
 }
 
 impl Spool {
@@ -64,7 +64,7 @@ impl Spool {
         }
     }
 
-    fn open(&mut self, columns: &Schema) -> Result<&mut FileWriter<Sink>> {
+    fn open(&mut self, columns: &Schema) -> Result<&mut FileWriter<SpoolSink>> {
         if self.writer.is_none() {
             let file = File::create(&self.path).map_err(|error| write_error(&self.path, error))?;
             let schema = schema(columns, self.dimensions)?;

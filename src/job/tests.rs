@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::begin::window_of;
-use super::scene_tests::{JSONL, Scene, done, whole};
+use super::scene_tests::{JSONL, JobScene, done, whole};
 use super::storage_tests::TestStorage;
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
@@ -19,7 +19,7 @@ fn a_run_survives_the_failure_of_any_one_operation() {
     let expected = whole(16, 6);
     for (late, dead) in [(false, true), (true, true), (false, false)] {
         for fails in 0.. {
-            let scene = Scene::new(16, JSONL, 6);
+            let scene = JobScene::new(16, JSONL, 6);
             let faulty = TestStorage::new(LocalFolder::new(scene.out()), fails, late, dead);
             let calls = Arc::clone(&faulty.calls);
             let first = scene.run(false, Arc::new(faulty), usize::MAX);
@@ -49,7 +49,7 @@ fn a_run_that_goes_on_survives_the_failure_of_any_one_operation() {
     let expected = whole(16, 6);
     for late in [false, true] {
         for fails in 0.. {
-            let scene = Scene::new(16, JSONL, 6);
+            let scene = JobScene::new(16, JSONL, 6);
             let plain = || Arc::new(LocalFolder::new(scene.out()));
             assert!(!scene.run(false, plain(), 3).unwrap());
             let faulty = TestStorage::new(LocalFolder::new(scene.out()), fails, late, true);
@@ -76,7 +76,7 @@ proptest! {
         part_rows in 1u64..9,
     ) {
         let expected = whole(30, 6);
-        let scene = Scene::new(30, JSONL, part_rows);
+        let scene = JobScene::new(30, JSONL, part_rows);
         let plain = || Arc::new(LocalFolder::new(scene.out()));
         for windows in stops {
             scene.run(true, plain(), windows).unwrap();
@@ -98,7 +98,7 @@ proptest! {
 
 #[test]
 fn what_is_there_needs_a_word() {
-    let scene = Scene::new(16, JSONL, 6);
+    let scene = JobScene::new(16, JSONL, 6);
     let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
     assert!(!scene.run(false, plain(), 3).unwrap());
     let error = scene.run(false, plain(), 3).unwrap_err().to_string();
@@ -117,7 +117,7 @@ fn what_is_there_needs_a_word() {
 
 #[test]
 fn two_runs_don_t_write_one_output() {
-    let scene = Scene::new(16, JSONL, 6);
+    let scene = JobScene::new(16, JSONL, 6);
     let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
     let job = scene.job(true, plain());
     let held = job.begin(3).unwrap().expect("nothing is finished");
@@ -130,7 +130,7 @@ fn two_runs_don_t_write_one_output() {
 #[test]
 fn another_input_is_refused() {
     for (from, to) in [("text 4\"", "text 5\""), ("not JSON", "No JSON!")] {
-        let scene = Scene::new(16, JSONL, 6);
+        let scene = JobScene::new(16, JSONL, 6);
         let plain = || -> Arc<dyn SharedFolder> { Arc::new(LocalFolder::new(scene.out())) };
         assert!(!scene.run(false, plain(), 5).unwrap());
         let path = scene.folder.path().join("in.jsonl");
@@ -160,7 +160,7 @@ fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its
     // In the middle of a run, before its completion marker, and after it.
     for (windows, ended) in [(4, false), (usize::MAX, false), (usize::MAX, true)] {
         for damage in 0..3 {
-            let scene = Scene::new(16, JSONL, 6);
+            let scene = JobScene::new(16, JSONL, 6);
             let plain = || Arc::new(LocalFolder::new(scene.out()));
             scene.run(false, plain(), windows).unwrap();
             if !ended {
@@ -186,7 +186,7 @@ fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its
 
 #[test]
 fn an_output_that_vanishes_under_its_run_is_no_bug() {
-    let scene = Scene::new(3, JSONL, 6);
+    let scene = JobScene::new(3, JSONL, 6);
     let job = scene.job(true, Arc::new(LocalFolder::new(scene.out())));
     let error = job.complete().unwrap_err();
     assert!(error.to_string().contains("removed or renamed"), "{error}");
@@ -194,7 +194,7 @@ fn an_output_that_vanishes_under_its_run_is_no_bug() {
 
 #[test]
 fn a_folder_of_somebody_else_is_left_alone() {
-    let scene = Scene::new(3, JSONL, 6);
+    let scene = JobScene::new(3, JSONL, 6);
     fs::create_dir(scene.out()).unwrap();
     fs::write(scene.out().join("notes.txt"), "").unwrap();
     let error = scene
@@ -207,7 +207,7 @@ fn a_folder_of_somebody_else_is_left_alone() {
 #[test]
 fn a_part_ends_where_it_is_large_or_old_enough() {
     let parts = |limits: fn(Limits) -> Limits| {
-        let mut scene = Scene::new(12, JSONL, 9);
+        let mut scene = JobScene::new(12, JSONL, 9);
         scene.limits = limits;
         let plain = || Arc::new(LocalFolder::new(scene.out()));
         assert!(scene.run(false, plain(), usize::MAX).unwrap());
@@ -221,7 +221,7 @@ fn a_part_ends_where_it_is_large_or_old_enough() {
     };
     assert_eq!(parts(at_once), 4);
     // As many vectors as make 128 MiB, if nobody says how many.
-    let scene = Scene::new(1, JSONL, 1);
+    let scene = JobScene::new(1, JSONL, 1);
     let job = Job {
         options: JobOptions::default(),
         ..scene.job(false, Arc::new(LocalFolder::new(scene.out())))
@@ -248,7 +248,7 @@ fn windows_fill_parts() {
 
 #[test]
 fn rows_come_back_as_they_were() {
-    let scene = Scene::new(16, JSONL, 6);
+    let scene = JobScene::new(16, JSONL, 6);
     let sources = [Source::Path(scene.folder.path().join("in.jsonl"))];
     let reader = RecordReader::open(&sources, InputOptions::default()).unwrap();
     let names = reader.names();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::memory_tests::Memory;
-use super::scene_tests::{JSONL, Scene, whole};
+use super::scene_tests::{JSONL, JobScene, whole};
 use super::storage_tests::{TestStorage, Turns};
 use super::*;
 
@@ -72,9 +72,9 @@ fn checked(storage: &dyn SharedFolder) -> (Vec<String>, usize) {
 }
 
 /// Runs a test in memory, at many pairs of calls, and in folders, at some: by the steps that it is given.
-fn each_place(test: impl Fn(&Scene, &dyn Fn() -> Place, [usize; 2])) {
+fn each_place(test: impl Fn(&JobScene, &dyn Fn() -> Place, [usize; 2])) {
     for is_store in [true, false] {
-        let scene = Scene::new(10, JSONL, 3);
+        let scene = JobScene::new(10, JSONL, 3);
         let place = || {
             if is_store {
                 return Place::Store(Memory::new([]));
@@ -172,7 +172,7 @@ fn a_part_that_was_removed_is_made_anew_by_one_of_two_runs() {
 /// What is called nearly like a job's files, or lies behind a link, is somebody else's.
 #[test]
 fn files_of_others_stay() {
-    let scene = Scene::new(10, JSONL, 3);
+    let scene = JobScene::new(10, JSONL, 3);
     let plain = || Arc::new(LocalFolder::new(scene.out()));
     assert!(!scene.run(true, plain(), 2).unwrap());
     let others = [
@@ -203,7 +203,7 @@ fn files_of_others_stay() {
 #[cfg(unix)]
 #[test]
 fn nothing_is_removed_behind_a_link() {
-    let scene = Scene::new(10, JSONL, 3);
+    let scene = JobScene::new(10, JSONL, 3);
     let plain = || Arc::new(LocalFolder::new(scene.out()));
     assert!(!scene.run(true, plain(), 2).unwrap());
     let elsewhere = scene.folder.path().join("elsewhere");

@@ -41,13 +41,13 @@ pub(super) struct JobSink {
     fingerprint: Fingerprint,
     parts: Option<Parts>,
     /// Fields are dropped in their order: the folder of the parts goes behind the lock, which it holds.
-    _aside: Option<Aside>,
+    _aside: Option<AsideFolder>,
 }
 
 /// The parts of the single file of this name: their folder goes with a run that puts nothing into it.
-struct Aside(PathBuf);
+struct AsideFolder(PathBuf);
 
-impl Drop for Aside {
+impl Drop for AsideFolder {
     fn drop(&mut self) {
         // The next run does, otherwise.
         let _ = clear_unbegun(&self.0);
@@ -80,7 +80,7 @@ impl JobSink {
             .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
         };
         let aside = match &options.output.destination {
-            Destination::Path(path) if job.is_single() => Some(Aside(path.clone())),
+            Destination::Path(path) if job.is_single() => Some(AsideFolder(path.clone())),
             _ => None,
         };
         let names = input.names();

@@ -12,7 +12,7 @@ use super::plan::RunPlan;
 use super::provenance::ProvenanceBuilder;
 use super::reuse::Earlier;
 use super::sink::{RowSink, WholeSink};
-use super::source::{Event, RecordSource, spawn_reader};
+use super::source::{RecordSource, SourceEvent, spawn_reader};
 use super::tokenizing::{Batching, InFlight, Tokenizing};
 use super::workers::{Workers, collect};
 use super::{EmbedOptions, Opened, Summary};
@@ -199,9 +199,9 @@ impl Run {
         };
         let columns = |records: &Schema| columns(&self.options, &made.model, &names, records);
         let mut named = false;
-        let mut settle = |event: Event<Box<InFlight>>| {
+        let mut settle = |event: SourceEvent<Box<InFlight>>| {
             match event {
-                Event::Window(in_flight) => {
+                SourceEvent::Window(in_flight) => {
                     made.check_files()?;
                     // Which fields `--keep '*'` stands for is known by the first text.
                     let window = &in_flight.window;
@@ -215,16 +215,16 @@ impl Run {
                         written.window();
                     }
                 }
-                Event::Stream(schema) => {
+                SourceEvent::Stream(schema) => {
                     let schema = self.options.extra().schema(&schema)?;
                     let streams = ledger.sink.streams()?;
                     (clocks.write).time(|| streams.begin_stream(&schema))?;
                 }
-                Event::StreamEnd => {
+                SourceEvent::StreamEnd => {
                     let streams = ledger.sink.streams()?;
                     (clocks.write).time(|| streams.end_stream())?;
                 }
-                Event::End(end) => return Ok(Some(end)),
+                SourceEvent::End(end) => return Ok(Some(end)),
             }
             Ok(None)
         };
@@ -320,10 +320,10 @@ pub(super) fn run(
 
 /// The next window in the input's order, once it is on its way through the workers.
 fn next(
-    windows: &Receiver<Result<Event<Box<InFlight>>>>,
+    windows: &Receiver<Result<SourceEvent<Box<InFlight>>>>,
     workers: &Workers,
     cancel: &CancelToken,
-) -> Result<Event<Box<InFlight>>> {
+) -> Result<SourceEvent<Box<InFlight>>> {
     select! {
         recv(windows) -> event => event.map_err(|_| ended("tokenizer"))?,
         recv(workers.failures) -> failure => Err(failure.unwrap_or_else(|_| ended("worker"))),

@@ -18,7 +18,7 @@ use arrow::datatypes::SchemaRef;
 
 /// What is handed on from thread to thread, in input order.
 #[allow(clippy::large_enum_variant)] // windows, as a rule
-pub(super) enum Event<W> {
+pub(super) enum SourceEvent<W> {
     Window(W),
     /// A stream of record batches begins, of this schema.
     Stream(SchemaRef),
@@ -45,7 +45,7 @@ pub(super) trait RecordSource: Send {
     ///
     /// # Errors
     /// As [`RecordReader::next_window`].
-    fn next(&mut self) -> Result<Option<Event<Window>>>;
+    fn next(&mut self) -> Result<Option<SourceEvent<Window>>>;
 
     /// A counter of written windows ([`RecordReader::settled`]). A job's windows are the same in every run,
     /// however its input arrives, so a job has none.
@@ -64,8 +64,8 @@ impl RecordSource for RecordReader {
         self
     }
 
-    fn next(&mut self) -> Result<Option<Event<Window>>> {
-        Ok(self.next_window()?.map(Event::Window))
+    fn next(&mut self) -> Result<Option<SourceEvent<Window>>> {
+        Ok(self.next_window()?.map(SourceEvent::Window))
     }
 
     fn written(&mut self) -> Option<Settled> {
@@ -78,8 +78,8 @@ impl RecordSource for JobReader {
         self.input()
     }
 
-    fn next(&mut self) -> Result<Option<Event<Window>>> {
-        Ok(self.next_window()?.map(Event::Window))
+    fn next(&mut self) -> Result<Option<SourceEvent<Window>>> {
+        Ok(self.next_window()?.map(SourceEvent::Window))
     }
 
     fn point(&self) -> Point {
@@ -108,15 +108,17 @@ impl RecordSource for Streams {
         &self.reader
     }
 
-    fn next(&mut self) -> Result<Option<Event<Window>>> {
+    fn next(&mut self) -> Result<Option<SourceEvent<Window>>> {
         if !self.inside {
             let schema = self.reader.next_stream()?;
             self.inside = schema.is_some();
-            return Ok(schema.map(Event::Stream));
+            return Ok(schema.map(SourceEvent::Stream));
         }
         let window = self.reader.next_window()?;
         self.inside = window.is_some();
-        Ok(Some(window.map_or(Event::StreamEnd, Event::Window)))
+        Ok(Some(
+            window.map_or(SourceEvent::StreamEnd, SourceEvent::Window),
+        ))
     }
 
     fn written(&mut self) -> Option<Settled> {
@@ -128,7 +130,7 @@ impl RecordSource for Streams {
 pub(super) fn spawn_reader(
     mut source: Box<dyn RecordSource>,
     clocks: &Arc<Clocks>,
-) -> Result<Receiver<Result<Event<Window>>>> {
+) -> Result<Receiver<Result<SourceEvent<Window>>>> {
     let (sender, receiver) = bounded(1);
     let clocks = Arc::clone(clocks);
     spawn("read", move || {
@@ -137,17 +139,17 @@ pub(super) fn spawn_reader(
             let next = guarded(|| clocks.read.time(|| source.next()), Error::internal);
             let event = next.map(|next| {
                 next.unwrap_or_else(|| {
-                    Event::End(InputEnd {
+                    SourceEvent::End(InputEnd {
                         read,
                         schema: source.input().schema(),
                         point: source.point(),
                     })
                 })
             });
-            if let Ok(Event::Window(window)) = &event {
+            if let Ok(SourceEvent::Window(window)) = &event {
                 read += (window.texts.len() + window.rejects.len()) as u64;
             }
-            let last = matches!(event, Ok(Event::End(_)) | Err(_));
+            let last = matches!(event, Ok(SourceEvent::End(_)) | Err(_));
             if sender.send(event).is_err() || last {
                 return;
             }

@@ -9,8 +9,8 @@ use super::distinct::Distinct;
 use super::ledger::bad_record;
 use super::opening::WindowHook;
 use super::reuse::{EarlierVectors, with_found};
-use super::source::Event;
-use super::workers::Job;
+use super::source::SourceEvent;
+use super::workers::BatchJob;
 use crate::batch::{self, TokenRows};
 use crate::engine::BatchLimits;
 use crate::engine::row_worker::Finished;
@@ -63,17 +63,17 @@ impl Tokenizing {
     /// Tokenizes windows in order, cuts them into batches, and launches them, once it is known how.
     pub(super) fn spawn(
         mut self,
-        windows: Receiver<Result<Event<Window>>>,
+        windows: Receiver<Result<SourceEvent<Window>>>,
         when_open: Receiver<Batching>,
-        jobs: Sender<Job>,
-    ) -> Result<Receiver<Result<Event<Box<InFlight>>>>> {
+        jobs: Sender<BatchJob>,
+    ) -> Result<Receiver<Result<SourceEvent<Box<InFlight>>>>> {
         let (sender, receiver) = bounded(1);
         spawn("tokenize", move || {
             let mut batching = None;
             for event in windows {
                 let mut batches = Vec::new();
                 let event = event.and_then(|event| match event {
-                    Event::Window(window) => {
+                    SourceEvent::Window(window) => {
                         let window = guarded(|| self.tokenize(window), Error::internal)?;
                         let mut in_flight = Box::new(window);
                         // Without an engine the run is over, and its error told elsewhere.
@@ -84,14 +84,14 @@ impl Tokenizing {
                             let cut = || self.cut(&mut in_flight, batching);
                             batches = guarded(cut, Error::internal)?;
                         }
-                        Ok(Event::Window(in_flight))
+                        Ok(SourceEvent::Window(in_flight))
                     }
-                    Event::Stream(schema) => Ok(Event::Stream(schema)),
-                    Event::StreamEnd => Ok(Event::StreamEnd),
-                    Event::End(end) => Ok(Event::End(end)),
+                    SourceEvent::Stream(schema) => Ok(SourceEvent::Stream(schema)),
+                    SourceEvent::StreamEnd => Ok(SourceEvent::StreamEnd),
+                    SourceEvent::End(end) => Ok(SourceEvent::End(end)),
                 });
-                let is_over = batching.is_none() && matches!(event, Ok(Event::Window(_)));
-                let last = matches!(event, Ok(Event::End(_)) | Err(_));
+                let is_over = batching.is_none() && matches!(event, Ok(SourceEvent::Window(_)));
+                let last = matches!(event, Ok(SourceEvent::End(_)) | Err(_));
                 // Sent before its jobs: this is where a slow writer or slow workers hold us back.
                 if is_over || sender.send(event).is_err() || last {
                     return;
@@ -105,7 +105,7 @@ impl Tokenizing {
     }
 
     /// Cuts a window's tokens into batches.
-    fn cut(&self, in_flight: &mut InFlight, batching: &mut Batching) -> Result<Vec<Job>> {
+    fn cut(&self, in_flight: &mut InFlight, batching: &mut Batching) -> Result<Vec<BatchJob>> {
         let tokens = &in_flight.tokens;
         if let Some(hook) = &mut batching.hook {
             hook(tokens)?;
@@ -123,7 +123,7 @@ impl Tokenizing {
         let (sender, done) = unbounded();
         in_flight.batches = plans.len();
         in_flight.done = done;
-        let job = |plan| Job {
+        let job = |plan| BatchJob {
             plan,
             tokens: Arc::clone(&in_flight.tokens),
             done: sender.clone(),

@@ -20,7 +20,7 @@ use crate::stage::{Clocks, Watch};
 use crate::threads::{guarded, spawn};
 
 /// A batch to run.
-pub(super) struct Job {
+pub(super) struct BatchJob {
     pub(super) plan: BatchPlan,
     pub(super) tokens: Arc<TokenRows>,
     pub(super) done: Sender<Finished>,
@@ -43,7 +43,7 @@ impl Workers {
         model: &Arc<Model>,
         pooler: &Arc<Pooler>,
         clocks: &Arc<Clocks>,
-        jobs: &Receiver<Job>,
+        jobs: &Receiver<BatchJob>,
     ) -> Result<Self> {
         let (ready_sender, ready) = bounded(count);
         let (failure_sender, failures) = bounded(count);
@@ -107,7 +107,7 @@ impl Drop for Workers {
 
 fn run_jobs(
     mut worker: RowWorker,
-    jobs: &Receiver<Job>,
+    jobs: &Receiver<BatchJob>,
     stop: &CancelToken,
     failed: &Sender<Error>,
     clocks: &Clocks,

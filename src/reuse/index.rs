@@ -7,11 +7,11 @@ use crate::setting::REUSE;
 /// Hashes of texts, sorted, each with a row that holds its text.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct IndexEntry {
     hash: TextHash,
     row: u32,
 }
@@ -29,7 +29,7 @@ impl Index {
         })?;
         // The hash of no text at all.
         if hash != TextHash::default() {
-            self.entries.push(Entry { hash, row });
+            self.entries.push(IndexEntry { hash, row });
         }
         Ok(())
     }
@@ -61,6 +61,6 @@ mod tests {
         let found = [3, 5, 7, 0, 9].map(|byte| index.find(&[byte; 16]));
         assert_eq!(found, [Some(1), Some(4), Some(0), None, None]);
         assert!(index.add([1; 16], 1 << 32).is_err());
-        assert_eq!(size_of::<Entry>(), 20);
+        assert_eq!(size_of::<IndexEntry>(), 20);
     }
 }

@@ -152,7 +152,7 @@ impl Scratch {
 
     /// Bytes that a batch of `tokens` tokens needs, whose longest row has `longest`.
     pub(super) fn bytes(architecture: &Architecture, tokens: usize, longest: usize) -> usize {
-        let widths = Widths::of(architecture);
+        let widths = ScratchWidths::of(architecture);
         let inner = architecture.feed_forward.width.max(1);
         let head = architecture.attention.head_size;
         let mut floats = tokens.saturating_mul(widths.of_token());
@@ -182,7 +182,7 @@ impl Scratch {
             rotary,
             ..
         } = architecture;
-        let widths = Widths::of(architecture);
+        let widths = ScratchWidths::of(architecture);
         let all = |width: usize| tokens.saturating_mul(width);
         self.states.try_grow(all(widths.states))?;
         self.branch.try_grow(all(widths.branch))?;
@@ -207,7 +207,7 @@ impl Scratch {
 }
 
 /// Floats of a token in each buffer that holds all tokens.
-struct Widths {
+struct ScratchWidths {
     states: usize,
     branch: usize,
     heads: usize,
@@ -215,7 +215,7 @@ struct Widths {
     operand: usize,
 }
 
-impl Widths {
+impl ScratchWidths {
     fn of(architecture: &Architecture) -> Self {
         let Architecture {
             hidden,

@@ -13,7 +13,7 @@ use super::address::{Address, Scheme};
 use super::failure::Failure;
 use super::read::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
-use super::store::{Location, Storage};
+use super::store::{ObjectLocation, Storage};
 use super::version::{Version, bare};
 use embedctl_common::error::{Error, Result};
 use embedctl_hub::{dataset, dataset_address};
@@ -22,7 +22,7 @@ use embedctl_hub::{dataset, dataset_address};
 #[derive(Debug, Clone)]
 pub struct Object {
     pub(super) storage: Storage,
-    pub(super) location: Location,
+    pub(super) location: ObjectLocation,
     address: Address,
     version: Version,
     /// Shared by all clones.
@@ -63,7 +63,12 @@ impl Object {
         self.version.modified
     }
 
-    fn new(storage: &Storage, location: Location, address: Address, version: Version) -> Self {
+    fn new(
+        storage: &Storage,
+        location: ObjectLocation,
+        address: Address,
+        version: Version,
+    ) -> Self {
         Self {
             storage: storage.clone(),
             location,
@@ -144,7 +149,7 @@ impl Storage {
     /// If the store refuses.
     pub fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
         let below = prefix.with_key(prefix.key().trim_end_matches('/'));
-        let Location { store, path } = self.location(&below, None)?;
+        let ObjectLocation { store, path } = self.location(&below, None)?;
         let list = async move { store.list_with_delimiter(Some(&path)).await };
         let listed = self.wait(prefix, Doing::List, list)?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
@@ -221,7 +226,7 @@ impl Storage {
     }
 
     /// The store's answer about one name.
-    pub(super) fn head(&self, location: &Location) -> Result<Result<Version, Failure>> {
+    pub(super) fn head(&self, location: &ObjectLocation) -> Result<Result<Version, Failure>> {
         let options = GetOptions {
             head: true,
             ..GetOptions::default()
@@ -231,10 +236,10 @@ impl Storage {
 
     fn ask_for(
         &self,
-        location: &Location,
+        location: &ObjectLocation,
         options: GetOptions,
     ) -> Result<Result<Version, Failure>> {
-        let Location { store, path } = location.clone();
+        let ObjectLocation { store, path } = location.clone();
         self.attempt(async move {
             let got = store.get_opts(&path, options).await?;
             Ok(Version::answered(&got))
@@ -244,12 +249,12 @@ impl Storage {
     /// Everything below a prefix, or below the folders in which a pattern begins.
     fn list_below(&self, address: &Address) -> Result<Vec<Object>> {
         let below = address.with_key(address.fixed_prefix().trim_end_matches('/'));
-        let Location { store, path } = self.location(&below, None)?;
+        let ObjectLocation { store, path } = self.location(&below, None)?;
         let listed = Arc::clone(&store);
         let list = async move { listed.list(Some(&path)).try_collect().await };
         let found: Vec<ObjectMeta> = self.wait(address, Doing::List, list)?;
         let object = |meta: ObjectMeta| {
-            let location = Location {
+            let location = ObjectLocation {
                 store: Arc::clone(&store),
                 path: meta.location.clone(),
             };

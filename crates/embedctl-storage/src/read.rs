@@ -50,11 +50,11 @@ impl Object {
     pub fn read_from(&self, offset: u64) -> ObjectReader {
         let is_copied = !self.is_certain() && (offset > 0 || self.copy.is_there());
         match is_copied {
-            true => ObjectReader(Reader::Copied {
+            true => ObjectReader(ObjectSource::Copied {
                 object: self.clone(),
                 offset,
             }),
-            false => ObjectReader(Reader::Streamed(Box::new(self.streamed(offset)))),
+            false => ObjectReader(ObjectSource::Streamed(Box::new(self.streamed(offset)))),
         }
     }
 
@@ -177,10 +177,10 @@ impl Object {
 
 /// Reads an object from a byte to its end.
 #[derive(Debug)]
-pub struct ObjectReader(Reader);
+pub struct ObjectReader(ObjectSource);
 
 #[derive(Debug)]
-enum Reader {
+enum ObjectSource {
     Streamed(Box<Streamed>),
     Copied { object: Object, offset: u64 },
 }
@@ -189,8 +189,8 @@ enum Reader {
 impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Reader::Streamed(streamed) => streamed.read(buffer),
-            Reader::Copied { object, offset } => {
+            ObjectSource::Streamed(streamed) => streamed.read(buffer),
+            ObjectSource::Copied { object, offset } => {
                 let left = object.size().saturating_sub(*offset);
                 let length = buffer
                     .len()
@@ -323,7 +323,7 @@ impl LocalCopy {
 
     fn make(object: &Object) -> Result<File> {
         let mut file = tempfile::tempfile().map_err(|error| Self::failed(object, error))?;
-        let mut content = ObjectReader(Reader::Streamed(Box::new(object.streamed(0))));
+        let mut content = ObjectReader(ObjectSource::Streamed(Box::new(object.streamed(0))));
         match io::copy(&mut content, &mut file) {
             Ok(_) => Ok(file),
             Err(error) => Err(match error.downcast::<Error>() {

@@ -65,7 +65,7 @@ impl fmt::Debug for Storage {
 
 /// An object, as `object_store` is asked for it.
 #[derive(Debug, Clone)]
-pub(super) struct Location {
+pub(super) struct ObjectLocation {
     pub store: Arc<dyn ObjectStore>,
     pub path: Path,
 }
@@ -206,11 +206,15 @@ impl Storage {
     }
 
     /// Where an object is; `web` is its address where it comes from a web server after all.
-    pub(super) fn location(&self, address: &Address, web: Option<String>) -> Result<Location> {
+    pub(super) fn location(
+        &self,
+        address: &Address,
+        web: Option<String>,
+    ) -> Result<ObjectLocation> {
         let scheme = address.scheme();
         if web.is_some() || scheme.is_web() {
             let url = web.unwrap_or_else(|| address.in_full());
-            return Ok(Location {
+            return Ok(ObjectLocation {
                 store: self.web(address, &url)?,
                 path: Path::default(),
             });
@@ -232,7 +236,7 @@ impl Storage {
                 store
             }
         };
-        Ok(Location { store, path })
+        Ok(ObjectLocation { store, path })
     }
 
     fn connector(&self, manners: Manners) -> Connector {

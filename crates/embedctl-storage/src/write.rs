@@ -12,7 +12,7 @@ use super::Written;
 use super::address::Address;
 use super::failure::{Failure, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
-use super::store::{Location, Storage};
+use super::store::{ObjectLocation, Storage};
 use super::version::bare;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::remedies;
@@ -30,7 +30,7 @@ const IN_FLIGHT: usize = 3;
 pub struct ObjectWriter {
     storage: Storage,
     address: Address,
-    location: Location,
+    location: ObjectLocation,
     replace: bool,
     upload: Option<Box<dyn MultipartUpload>>,
     buffer: Vec<u8>,
@@ -48,11 +48,11 @@ impl Storage {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
         let found = if replace {
-            Found::Nothing
+            KnownName::Nothing
         } else {
             self.find(address, &location)?
         };
-        if found == Found::Object {
+        if found == KnownName::Object {
             return Err(taken(address));
         }
         let (store, path) = (location.store.clone(), location.path.clone());
@@ -68,7 +68,7 @@ impl Storage {
             parts: 0,
             in_flight: VecDeque::new(),
         };
-        if found == Found::Unknown {
+        if found == KnownName::Unknown {
             return Err(Error::usage(format!(
                 "{address}: the credentials allow writing but not reading, so it is unknown whether the object \
                  exists; pass {FORCE} to replace whatever is there"
@@ -110,7 +110,7 @@ impl Storage {
     /// If its place is read only, or the store refuses.
     pub fn remove(&self, address: &Address) -> Result<()> {
         refuse_read_only(address)?;
-        let Location { store, path } = self.location(address, None)?;
+        let ObjectLocation { store, path } = self.location(address, None)?;
         match self.attempt(async move { store.delete(&path).await })? {
             Err(failure) if !is_missing(&failure) => {
                 Err(self.explain(address, Doing::Write, failure))
@@ -125,26 +125,26 @@ impl Storage {
     /// If the store does not tell.
     pub fn exists(&self, address: &Address) -> Result<bool> {
         let location = self.location(address, None)?;
-        Ok(self.find(address, &location)? == Found::Object)
+        Ok(self.find(address, &location)? == KnownName::Object)
     }
 
-    fn find(&self, address: &Address, location: &Location) -> Result<Found> {
+    fn find(&self, address: &Address, location: &ObjectLocation) -> Result<KnownName> {
         match self.head(location)? {
-            Ok(_) => Ok(Found::Object),
-            Err(failure) if is_missing(&failure) => Ok(Found::Nothing),
+            Ok(_) => Ok(KnownName::Object),
+            Err(failure) if is_missing(&failure) => Ok(KnownName::Nothing),
             // Without the permission to list, a missing object is reported as forbidden.
-            Err(failure) if is_denied(&failure) || says_nothing(&failure) => Ok(Found::Unknown),
+            Err(failure) if is_denied(&failure) || says_nothing(&failure) => Ok(KnownName::Unknown),
             Err(failure) => Err(self.explain(address, Doing::Write, failure)),
         }
     }
 
     fn put(
         &self,
-        location: &Location,
+        location: &ObjectLocation,
         bytes: Bytes,
         mode: PutMode,
     ) -> Result<Result<Written, Failure>> {
-        let Location { store, path } = location.clone();
+        let ObjectLocation { store, path } = location.clone();
         let put = async move {
             let payload = PutPayload::from_bytes(bytes);
             let put = store.put_opts(&path, payload, mode.into()).await?;
@@ -158,7 +158,7 @@ impl Storage {
 
 /// The known state of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum KnownName {
     Nothing,
     Object,
     /// Unknown: the credentials do not allow reading or listing.
@@ -200,7 +200,7 @@ impl ObjectWriter {
         while let Some(part) = self.in_flight.pop_front() {
             self.arrived(&part)?;
         }
-        if !self.replace && storage.find(&self.address, &self.location)? == Found::Object {
+        if !self.replace && storage.find(&self.address, &self.location)? == KnownName::Object {
             return Err(taken(&self.address));
         }
         let Some(mut upload) = self.upload.take() else {

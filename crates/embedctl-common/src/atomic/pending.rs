@@ -16,10 +16,10 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// A program that ends without unwinding (at a second signal) removes them by [`PendingFiles::remove`]; other runs of
 /// the process have lists of their own and go on.
 #[derive(Debug, Clone, Default)]
-pub struct PendingFiles(Arc<State>);
+pub struct PendingFiles(Arc<PendingState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingState {
     live: Mutex<Vec<PathBuf>>,
     notes: Mutex<Vec<String>>,
 }

@@ -7,6 +7,7 @@ use super::{arrow, csv, jsonl, parquet, text};
 use crate::input::compression::SourceCompression;
 use crate::input::options::InputOptions;
 use crate::input::reader::Reader;
+use crate::input::rows::RowReader;
 use crate::input::source::{From, Planned};
 use crate::input::window::Filling;
 use embedctl_common::error::Result;
@@ -62,7 +63,7 @@ pub(crate) trait InputSpec: Sync {
     fn facts(&self) -> InputFacts;
 
     /// Opens a source, and gives the window's columns their types where the format has some. `None`: of many streams,
-    /// there is not one.
+    /// there is not one. A format of lines is read line by line.
     ///
     /// # Errors
     /// If it cannot be read, is something else, or lacks a column that is asked for.
@@ -72,7 +73,10 @@ pub(crate) trait InputSpec: Sync {
         options: &Arc<InputOptions>,
         from: &mut From<'_>,
         filling: &mut Filling,
-    ) -> Result<Option<Box<dyn Reader>>>;
+    ) -> Result<Option<Box<dyn Reader>>> {
+        let reader = RowReader::open(source, options, from, filling)?;
+        Ok(Some(Box::new(reader)))
+    }
 
     /// Rows of each row group or record batch; `None` where the source does not say.
     ///

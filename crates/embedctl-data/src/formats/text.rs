@@ -1,17 +1,12 @@
 //! Text: a line is a record, its number the id.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
 use crate::input::columns::InputColumns;
 use crate::input::fields::IdType;
-use crate::input::options::InputOptions;
-use crate::input::reader::Reader;
-use crate::input::rows::RowReader;
-use crate::input::source::{From, Planned};
-use crate::input::window::{Filling, Record};
+use crate::input::window::Record;
 use embedctl_common::error::{Cause, Result};
 
 /// The format.
@@ -24,18 +19,6 @@ impl InputSpec for TextInput {
             about: "A line is a record",
             ..InputFacts::DEFAULT
         }
-    }
-
-    fn open(
-        &self,
-        source: &Arc<Planned>,
-        options: &Arc<InputOptions>,
-        from: &mut From<'_>,
-        filling: &mut Filling,
-    ) -> Result<Option<Box<dyn Reader>>> {
-        Ok(Some(Box::new(RowReader::open(
-            source, options, from, filling,
-        )?)))
     }
 }
 

@@ -209,7 +209,7 @@ fn footer_place(file: &Readable, digits: &str) -> Result<Option<u64>> {
 
 /// Something that was written with a file.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub struct HashedContent {
     /// Its name in the provenance.
     pub name: String,
     /// Its path; `None` if the path is unknown.
@@ -229,7 +229,7 @@ pub fn compare(
     rejects: Option<&Readable>,
     made: &Value,
     stop: &dyn Fn() -> Result<()>,
-) -> Result<Vec<Content>> {
+) -> Result<Vec<HashedContent>> {
     let mut found = Vec::new();
     for (name, expected) in made[HASHES].as_object().into_iter().flatten() {
         let beside = |ending| -> Result<_> {
@@ -256,7 +256,7 @@ pub fn compare(
             // A missing file.
             None => path.as_ref().map(|_| false),
         };
-        found.push(Content {
+        found.push(HashedContent {
             name: name.clone(),
             path,
             same,

@@ -26,7 +26,7 @@ pub(crate) struct Target {
 #[derive(Debug)]
 enum Sink {
     /// Written beside its name.
-    Beside(Beside),
+    Beside(BesideFiles),
     /// Written directly.
     Open(File),
     /// A FIFO without a reader yet: opened when there is something to write.
@@ -38,7 +38,7 @@ enum Sink {
 }
 
 #[derive(Debug)]
-struct Beside {
+struct BesideFiles {
     main: AtomicFile,
     sidecars: Vec<AtomicFile>,
 }
@@ -83,7 +83,7 @@ impl Target {
                 let main = AtomicFile::create(path, &files.pending).map_err(|error| {
                     Error::io("create a file in", parent(path), with_remedy(error))
                 })?;
-                Sink::Beside(Beside {
+                Sink::Beside(BesideFiles {
                     main,
                     sidecars: Vec::new(),
                 })

@@ -82,7 +82,7 @@ impl Member {
         }
         Err(io::Error::new(
             ErrorKind::NotFound,
-            "somebody has removed the file that should get the name",
+            "the file that should get the name was removed during the run; run the command again",
         ))
     }
 

@@ -88,7 +88,7 @@ impl AtomicSet<'_> {
                 .map_err(|error| Error::io("write to", file.name(), with_remedy(error)))?;
         }
         if let Some(old) = fs::metadata(main.name()).ok().filter(|_| self.replace) {
-            // A courtesy: whoever could read the old file can read the new one. Not every system can.
+            // The new file gets the permissions of the old one, where the system allows it.
             let _ = fs::set_permissions(main.path(), old.permissions());
         }
         let plan = Plan::new(&self.files, self.replace, self.sidecars);
@@ -108,7 +108,10 @@ impl AtomicSet<'_> {
         if let Some(file) = self.files.iter().find(|file| !file.stands()) {
             let gone = io::Error::new(
                 ErrorKind::NotFound,
-                format!("somebody has removed {}", file.path().display()),
+                format!(
+                    "{} was removed during the run; run the command again",
+                    file.path().display()
+                ),
             );
             return Err(Error::io("write to", file.name(), gone));
         }

@@ -29,12 +29,12 @@ const SHAPES: [[&[&str]; 2]; 4] = [
 ];
 
 /// A folder with an output and a list beside it, of one run or of none.
-struct Scene {
+struct SetScene {
     folder: tempfile::TempDir,
     shape: [&'static [&'static str]; 2],
 }
 
-impl Scene {
+impl SetScene {
     fn new(shape: [&'static [&'static str]; 2], stands: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let scene = Self { folder, shape };
@@ -133,7 +133,7 @@ fn scenes() -> impl Iterator<Item = ([&'static [&'static str]; 2], bool)> {
 fn a_name_that_is_refused_loses_neither_the_old_output_nor_the_new() {
     for (shape, force) in scenes() {
         for steps in 0.. {
-            let scene = Scene::new(shape, force);
+            let scene = SetScene::new(shape, force);
             let before = scene.standing();
             faults::after(steps, Fault::Refused);
             let result = scene.publish_new(force);
@@ -165,7 +165,7 @@ fn a_name_that_is_refused_loses_neither_the_old_output_nor_the_new() {
 fn when_everything_is_refused_the_next_run_puts_it_right() {
     for shape in SHAPES {
         for steps in 0.. {
-            let scene = Scene::new(shape, true);
+            let scene = SetScene::new(shape, true);
             faults::after(steps, Fault::AllRefused);
             let result = scene.publish_new(true);
             let fired = faults::end();
@@ -189,7 +189,7 @@ fn when_everything_is_refused_the_next_run_puts_it_right() {
 #[test]
 fn overlapping_runs_take_turns() {
     for [endings, _] in SHAPES {
-        let scene = Scene::new([endings, endings], true);
+        let scene = SetScene::new([endings, endings], true);
         std::thread::scope(|scope| {
             for run in 11..=14 {
                 let scene = &scene;
@@ -224,7 +224,7 @@ fn a_publication_to_be_killed() {
 fn a_kill_at_any_step_mixes_nothing_and_the_next_run_completes_it() {
     for (number, (shape, force)) in scenes().enumerate() {
         for steps in 0.. {
-            let scene = Scene::new(shape, force);
+            let scene = SetScene::new(shape, force);
             let main = scene.main();
             let wanted = format!("{}|{}|{steps}|{force}", main.display(), number / 2);
             let test = "atomic::set::tests::a_publication_to_be_killed";
@@ -249,7 +249,7 @@ fn a_kill_at_any_step_mixes_nothing_and_the_next_run_completes_it() {
 
 #[test]
 fn a_name_that_was_taken_meanwhile_is_never_replaced() {
-    let scene = Scene::new(SHAPES[2], false);
+    let scene = SetScene::new(SHAPES[2], false);
     fs::write(with_ending(&scene.main(), ".rows"), "theirs").unwrap();
     let error = scene.publish_new(false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unpublished);
@@ -259,7 +259,7 @@ fn a_name_that_was_taken_meanwhile_is_never_replaced() {
 
 #[test]
 fn a_file_that_was_removed_meanwhile_publishes_nothing() {
-    let scene = Scene::new(SHAPES[0], false);
+    let scene = SetScene::new(SHAPES[0], false);
     let pending = PendingFiles::default();
     let file = AtomicFile::create(&scene.main(), &pending).unwrap();
     let publish = || {
@@ -279,7 +279,7 @@ fn a_file_that_was_removed_meanwhile_publishes_nothing() {
 
 #[test]
 fn a_plan_of_somebody_elses_is_left_alone() {
-    let scene = Scene::new(SHAPES[1], true);
+    let scene = SetScene::new(SHAPES[1], true);
     let plan = scene.folder.path().join(".out.npy.embedctl-publishing");
     for text in ["", "{", r#"{"replace":true,"files":[]}"#] {
         fs::write(&plan, text).unwrap();

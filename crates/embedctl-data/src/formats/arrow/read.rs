@@ -142,9 +142,9 @@ impl Batches for ArrowFile {
 
 /// Several streams that follow one another in one. Each decoder takes no more than its own.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Streams>>);
+struct Shared(Arc<Mutex<ChainedStreams>>);
 
-struct Streams {
+struct ChainedStreams {
     /// A byte that was read to see whether there is one.
     first: Option<u8>,
     rest: Box<dyn Read + Send>,
@@ -198,7 +198,7 @@ impl ArrowStream {
         consumed: Box<dyn Fn() -> u64 + Send>,
     ) -> Result<Self> {
         let (first, rest) = (None, stream);
-        let shared = Shared(Arc::new(Mutex::new(Streams { first, rest })));
+        let shared = Shared(Arc::new(Mutex::new(ChainedStreams { first, rest })));
         let reader = stream_reader(source, &shared)?;
         Ok(Self {
             source: Arc::clone(source),

@@ -8,7 +8,6 @@ mod vectors;
 mod write;
 
 use std::io::Read;
-use std::sync::Arc;
 
 pub(crate) use read::{Jsonl, Unseen, fields, is_blank};
 
@@ -16,11 +15,6 @@ use super::input::{InputFacts, InputFormat, InputSpec};
 use super::output::{
     Beginning, Compression, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape,
 };
-use crate::input::options::InputOptions;
-use crate::input::reader::Reader;
-use crate::input::rows::RowReader;
-use crate::input::source::{From, Planned};
-use crate::input::window::Filling;
 use crate::output::read::{Said, TakeVector, in_order};
 use crate::output::writer::VectorWriter;
 use embedctl_common::error::Result;
@@ -36,18 +30,6 @@ impl InputSpec for JsonlInput {
             about: "A line is a JSON object",
             ..InputFacts::DEFAULT
         }
-    }
-
-    fn open(
-        &self,
-        source: &Arc<Planned>,
-        options: &Arc<InputOptions>,
-        from: &mut From<'_>,
-        filling: &mut Filling,
-    ) -> Result<Option<Box<dyn Reader>>> {
-        Ok(Some(Box::new(RowReader::open(
-            source, options, from, filling,
-        )?)))
     }
 }
 

@@ -15,13 +15,13 @@ const BELIEVED: u64 = 32 << 20;
 
 /// Any bytes.
 #[derive(Clone)]
-pub struct Chunks {
+pub struct FileChunks {
     bytes: Arc<dyn Bytes>,
     /// Where columns begin and end, and their size when they are decompressed.
     columns: Arc<[(u64, u64, u64)]>,
 }
 
-impl Chunks {
+impl FileChunks {
     pub(crate) fn new(bytes: Arc<dyn Bytes>) -> Self {
         Self {
             bytes,
@@ -52,13 +52,13 @@ impl Chunks {
     }
 }
 
-impl Length for Chunks {
+impl Length for FileChunks {
     fn len(&self) -> u64 {
         self.bytes.len()
     }
 }
 
-impl ChunkReader for Chunks {
+impl ChunkReader for FileChunks {
     type T = Box<dyn Read + Send>;
 
     fn get_read(&self, start: u64) -> ::parquet::errors::Result<Self::T> {

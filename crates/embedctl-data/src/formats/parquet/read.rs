@@ -12,7 +12,7 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::file::reader::Length;
 
-use super::pages::Chunks;
+use super::pages::FileChunks;
 use crate::input::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
 use crate::input::columnar::table::AskedColumns;
 use crate::input::columnar::{Batches, TableReader, at_most, entered};
@@ -111,7 +111,7 @@ fn check(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
 /// A Parquet file.
 struct Parquet {
     source: Arc<Planned>,
-    chunks: Chunks,
+    chunks: FileChunks,
     metadata: ArrowReaderMetadata,
     schema: SchemaRef,
     mask: ProjectionMask,
@@ -128,7 +128,7 @@ struct Parquet {
 impl Parquet {
     /// Reads the footer.
     fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
-        let chunks = Chunks::new(bytes);
+        let chunks = FileChunks::new(bytes);
         let metadata = guarded(source, footer, || {
             ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new())
         })?;

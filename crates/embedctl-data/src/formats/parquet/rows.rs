@@ -10,7 +10,7 @@ use ::parquet::arrow::arrow_reader::{
 use ::parquet::file::metadata::PageIndexPolicy;
 use arrow::datatypes::DataType;
 
-use super::pages::Chunks;
+use super::pages::FileChunks;
 use crate::output::quantize::Dtype;
 use crate::output::read::lists::{Vectors, element};
 use crate::output::read::{ChosenRows, guarded, no_such_vectors, runs};
@@ -22,7 +22,7 @@ struct ParquetRows {
     width: usize,
     rows: u64,
     columns: Vec<String>,
-    chunks: Chunks,
+    chunks: FileChunks,
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
 }
@@ -32,7 +32,7 @@ struct ParquetRows {
 /// # Errors
 /// If it cannot be read, or holds no such vectors.
 pub(super) fn open(file: &Readable, columns: &[(String, usize)]) -> Result<Box<dyn ChosenRows>> {
-    let chunks = Chunks::new(Arc::clone(&file.bytes));
+    let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
     let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
     let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());

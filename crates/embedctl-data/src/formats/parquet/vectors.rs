@@ -10,7 +10,7 @@ use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use arrow::datatypes::DataType;
 
-use super::pages::Chunks;
+use super::pages::FileChunks;
 use crate::output::made::{KEY, decoded};
 use crate::output::read::lists::{of_batch, vectors_in};
 use crate::output::read::{CUT, Said, TakeVector, guarded, unreadable};
@@ -27,7 +27,7 @@ const BATCH_NUMBERS: usize = 4 << 20;
 const WIDE: usize = 1 << 16;
 
 pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    let chunks = Chunks::new(Arc::clone(&file.bytes));
+    let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new();
     let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
     let columns = vectors_in(metadata.schema(), said);
@@ -64,7 +64,7 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
 
 /// The provenance, as text.
 pub(super) fn provenance(file: &Readable) -> Result<Option<String>> {
-    let chunks = Chunks::new(Arc::clone(&file.bytes));
+    let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let Some(reader) = decoded(|| SerializedFileReader::new(chunks))? else {
         return Ok(None);
     };
