@@ -1,8 +1,9 @@
 //! The result of a benchmark, as it is shown, written as JSON, and read again as a baseline.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::compare::BaselineComparison;
@@ -302,45 +303,14 @@ fn most_frequent<'a>(words: impl Iterator<Item = &'a str>) -> String {
     most.map_or_else(String::new, |(word, _)| (*word).to_owned())
 }
 
-/// Now, in UTC.
+/// Now, in UTC, to the second.
 pub(super) fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    date(since.map_or(0, |since| since.as_secs()))
-}
-
-/// Seconds since 1970 as `2026-11-21T12:00:00Z`.
-fn date(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March here, so that the odd day is the last; eras have 400 of them.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    DateTime::<Utc>::from(SystemTime::now()).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (seconds, expected) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_199, "2024-02-29T23:59:59Z"),
-            (1_709_251_200, "2024-03-01T00:00:00Z"),
-            (1_798_761_599, "2026-12-31T23:59:59Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(date(seconds), expected);
-        }
-    }
 
     #[test]
     fn latency_is_in_milliseconds() {

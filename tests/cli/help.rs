@@ -86,7 +86,7 @@ fn tips_are_not_absurd() {
     let sandbox = Sandbox::new();
     for line in [
         "--dtype f16",
-        "--gpu 1",
+        "--gpus 1",
         "--batch-size -1",
         "--max-length -5",
     ] {
@@ -100,6 +100,32 @@ fn tips_are_not_absurd() {
     assert!(run.stderr.contains(words), "{run}");
     let run = sandbox.run("embed texts.txt --ouput out.npy");
     assert!(run.stderr.contains("'--output'"), "{run}");
+}
+
+#[test]
+fn names_of_other_tools_are_explained() {
+    let sandbox = Sandbox::new();
+    for (line, tip) in [
+        ("--column body", "here it is '--text-field'"),
+        ("--chunk-size=100", "here it is '--chunk-tokens'"),
+        ("--gpu", "here it is '--provider cuda'"),
+        ("--normalize", "'--normalize true'"),
+        ("--precision f16", "here it is 'fp16'"),
+        ("--precision bfloat16", "here it is 'bf16'"),
+        ("--dtype fp16", "here it is 'f16'"),
+    ] {
+        let run = sandbox.run(&format!("embed texts.txt -o out.npy {line}"));
+        assert_eq!(run.code, Some(2), "{run}");
+        let tip = format!("tip: {tip}\n");
+        assert!(run.stderr.contains(&tip), "{run}");
+        assert_eq!(run.stderr.matches("tip:").count(), 1, "{run}");
+    }
+    sandbox.write("texts.txt", "one\n");
+    for file in ["texts.txt", "no/such.jsonl"] {
+        let run = sandbox.run(file);
+        let tip = "tip: to embed a file: 'embedctl embed FILE -o OUT.parquet'";
+        assert!(run.code == Some(2) && run.stderr.contains(tip), "{run}");
+    }
 }
 
 #[test]

@@ -140,6 +140,7 @@ impl Sandbox {
             (r"(rten|onnxruntime) \d+\.\d+\.\d+\S*", "$1 [VERSION]"),
             (r#""version":"[\d.]+""#, r#""version":"[VERSION]""#),
             (r#"_(seconds|per_second)":[\d.e-]+"#, r#"_$1":[NUMBER]"#),
+            (r#""time":"\d{4}-\d\d-\d\dT[\d:.]+Z""#, r#""time":"[TIME]""#),
         ];
         patterns.into_iter().fold(text, |text, (pattern, with)| {
             let pattern = Regex::new(pattern).unwrap();

@@ -39,7 +39,7 @@ pub(crate) fn not_utf8(error: str::Utf8Error) -> Cause {
         "the record is not valid UTF-8 at its byte {}",
         error.valid_up_to() + 1
     ))
-    .with("convert the input, for example with `iconv -t UTF-8`")
+    .with("convert the input, for example with `iconv -f LATIN1 -t UTF-8`")
 }
 
 /// Parses lines of all formats.

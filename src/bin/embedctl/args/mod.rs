@@ -38,7 +38,7 @@ pub use verify::VerifyModelArgs;
 
 use crate::config::Completed;
 
-/// Embeds texts in bulk: records in, Parquet or NPY vectors out, in the same order
+/// Embeds texts in bulk: text, JSONL, CSV, Parquet or Arrow in, vectors out in eleven formats, in the same order
 ///
 /// Standard output is for data alone; messages go to standard error.
 #[derive(Debug, Parser)]

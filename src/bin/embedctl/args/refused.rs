@@ -1,17 +1,64 @@
 //! A command line that was not understood: which environment variable is at fault, and tips that help.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::Command;
-use clap::builder::Resettable;
+use clap::builder::{Resettable, StyledStr};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+/// Names that other tools give to an option, and what it is called here.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("--backend", "--provider"),
+    ("--chunk-size", "--chunk-tokens"),
+    ("--column", "--text-field"),
+    ("--cpu", "--provider native,cpu"),
+    ("--cuda", "--provider cuda"),
+    ("--fp16", "--precision fp16"),
+    ("--gpu", "--provider cuda"),
+    ("--half", "--precision fp16"),
+    ("--jobs", "--threads"),
+    ("--max-seq-length", "--max-length"),
+    ("--model-id", "--model"),
+    ("--model-name", "--model"),
+    ("--num-workers", "--threads"),
+    ("--revision", "--model NAME@REVISION"),
+    ("--truncate-dim", "--dimensions"),
+    ("--workers", "--threads"),
+];
+
+/// Other spellings of types, for the arithmetic (`--precision`) and for components (`--dtype`).
+const OTHER_TYPES: &[(&str, &str, &str)] = &[
+    ("bfloat16", "bf16", ""),
+    ("f16", "fp16", "f16"),
+    ("f32", "fp32", "f32"),
+    ("float", "fp32", "f32"),
+    ("float16", "fp16", "f16"),
+    ("float32", "fp32", "f32"),
+    ("fp16", "fp16", "f16"),
+    ("fp32", "fp32", "f32"),
+    ("half", "fp16", "f16"),
+];
 
 /// Improves clap's error about `arguments`.
 pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
     match error.kind() {
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            if let Some(said) = other_value(&error) {
+                error.remove(ContextKind::SuggestedValue);
+                tip(&mut error, &said);
+            }
             if let Some(named) = variable(&error, arguments) {
                 error.insert(ContextKind::InvalidArg, ContextValue::String(named));
+            }
+        }
+        ErrorKind::InvalidSubcommand => {
+            let given = text(&error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            if given.contains(['.', '/']) || Path::new(&given).exists() {
+                tip(
+                    &mut error,
+                    "to embed a file: 'embedctl embed FILE -o OUT.parquet'",
+                );
             }
         }
         ErrorKind::UnknownArgument => {
@@ -25,10 +72,38 @@ pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
             if !near {
                 error.remove(ContextKind::SuggestedArg);
             }
+            let other = OTHER_NAMES.iter().find(|(name, _)| *name == given);
+            if let Some((_, own)) = other {
+                error.remove(ContextKind::SuggestedArg);
+                tip(&mut error, &format!("here it is '{own}'"));
+            }
         }
         _ => {}
     }
     error
+}
+
+/// What to write in place of a value that is written otherwise elsewhere, or is missing.
+fn other_value(error: &Error) -> Option<String> {
+    let option = text(error, ContextKind::InvalidArg)?;
+    let name = option.split([' ', '=']).next()?;
+    let given = text(error, ContextKind::InvalidValue)?.to_ascii_lowercase();
+    if given.is_empty() && option.ends_with("<BOOL>") {
+        return Some(format!("'{name} true'"));
+    }
+    let (_, precision, dtype) = OTHER_TYPES.iter().find(|(other, ..)| *other == given)?;
+    let own = match name {
+        "--precision" => precision,
+        "--dtype" => dtype,
+        _ => return None,
+    };
+    Some(format!("here it is '{own}'")).filter(|_| !own.is_empty())
+}
+
+/// Adds a line to what clap advises.
+fn tip(error: &mut Error, words: &str) {
+    let words = vec![StyledStr::from(words.to_owned())];
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(words));
 }
 
 /// The variable that the value that `error` is about comes from, with its option.

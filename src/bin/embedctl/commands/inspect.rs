@@ -29,6 +29,11 @@ pub fn run(
             "--verify and --rejects take one file; name one",
         ));
     }
+    if args.same && args.files.len() < 2 {
+        return Err(CommandFailure::usage(
+            "--same compares files with one another, and there is one; name a second, such as a folder of other parts",
+        ));
+    }
     let cancel = interrupt::watch(RunFiles::new())?;
     let named = args.files.iter().chain(&args.rejects).chain(&args.input);
     let storage = stores::storage(

@@ -20,8 +20,10 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::Context;
+use chrono::{DateTime, SecondsFormat, Utc};
 use clap::builder::styling::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -143,6 +145,7 @@ impl Printer {
                 .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
             self.object(&json!({
                 "level": "error",
+                "time": now(),
                 "message": message,
                 "causes": causes,
                 "hint": failure.hint(),
@@ -288,7 +291,9 @@ impl Printer {
     /// Prints a message however little is to be said.
     fn print(&self, level: MessageLevel, message: impl fmt::Display) {
         if self.json {
-            self.object(&json!({"level": level.name(), "message": message.to_string()}));
+            self.object(
+                &json!({"level": level.name(), "time": now(), "message": message.to_string()}),
+            );
         } else if let Some((label, colour)) = level.label() {
             let label = self.paint(&format!("{label}:"), colour);
             self.line(&format!("{label} {}", self.safe(&message.to_string())));
@@ -301,6 +306,7 @@ impl Printer {
     fn event(&self, level: MessageLevel, event: &str, message: &str, fields: Map<String, Value>) {
         let mut object = Map::new();
         object.insert("level".to_owned(), level.name().into());
+        object.insert("time".to_owned(), now().into());
         object.insert("event".to_owned(), event.into());
         object.insert("message".to_owned(), message.into());
         object.extend(fields);
@@ -360,6 +366,11 @@ impl Printer {
             .lock()
             .write_all(format!("{text}\n").as_bytes());
     }
+}
+
+/// The time of a line of the log: UTC, to the millisecond.
+fn now() -> String {
+    DateTime::<Utc>::from(SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// Whether an environment variable is set to anything.

@@ -34,7 +34,9 @@ pub fn print_parser_answer(answer: &clap::Error, secrets: &Secrets) -> ExitCode 
     let plain = plain || text != said || printable(&text) != text;
     let _ = if has_option(&arguments, "--log-format", "json") {
         let text = text.trim().trim_start_matches("error: ");
-        let object = json!({"level": "error", "message": text, "causes": [], "hint": null});
+        let object = json!({
+            "level": "error", "time": super::now(), "message": text, "causes": [], "hint": null,
+        });
         writeln!(
             io::stderr().lock(),
             "{}",

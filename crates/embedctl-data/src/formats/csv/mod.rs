@@ -299,7 +299,7 @@ fn header(source: &Planned, fields: &ByteRecord) -> Result<Vec<String>> {
     let names = fields.iter().map(|name| String::from_utf8(name.to_vec()));
     names.collect::<Result<_, _>>().map_err(|_| {
         Error::input(Place::file(&source.name), "its header is not valid UTF-8")
-            .with_remedy("convert the input, for example with `iconv -t UTF-8`")
+            .with_remedy("convert the input, for example with `iconv -f LATIN1 -t UTF-8`")
     })
 }
 
