@@ -4,9 +4,9 @@
 //! once, attention over each row. The feed-forward's wide inner activations are made and used up a block of tokens at a
 //! time, so that they stay in the processor's cache.
 
-use super::architecture::{Architecture, Layer};
+use super::architecture::{Architecture, Layer, PositionBias};
 use super::kernels::{
-    Attention, CacheLines, HeadsInput, Isa, ProductFinish, RelativeBias, Sight, linear, rotary,
+    Attention, CacheLines, HeadsInput, Isa, ProductFinish, ScoreBias, Sight, linear, rotary,
 };
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::relative_bias;
@@ -58,6 +58,15 @@ impl Executor<'_> {
         );
         let position_row = room(position_row, width);
         for span in rows.spans() {
+            if let Some(most) = self.architecture.longest
+                && span.len() > most
+            {
+                return Err(Error::usage(format!(
+                    "{MAX_LENGTH}: a text has {} tokens, and the model is computed exactly for {most} at most",
+                    span.len()
+                ))
+                .with_remedy(format!("give a smaller {MAX_LENGTH}")));
+            }
             let mut counted = 0;
             for token in span.clone() {
                 let id = rows.ids[token];
@@ -118,12 +127,30 @@ impl Executor<'_> {
                 ProductFinish::Store,
             );
         }
-        for (turns, frequencies) in scratch.turns.iter_mut().zip(&self.architecture.rotary) {
-            frequencies.extend(turns, longest);
+        let sets = self.architecture.rotary.iter().zip(&outer.angles);
+        for (turns, (frequencies, stored)) in scratch.turns.iter_mut().zip(sets) {
+            match stored {
+                None => frequencies.extend(turns, longest),
+                Some(stored) => turns.copy(stored, longest),
+            }
         }
-        if !outer.relative_bias.is_empty() {
-            let heads = self.architecture.attention.heads;
-            relative_bias::extend(&mut scratch.bias, &outer.relative_bias, heads, longest);
+        match self.architecture.attention.position_bias {
+            // Of each layer.
+            None
+            | Some(PositionBias::Buckets {
+                of_each_layer: true,
+                ..
+            }) => {}
+            Some(kind) => {
+                let heads = self.architecture.attention.heads;
+                relative_bias::extend(
+                    &mut scratch.bias,
+                    kind,
+                    &outer.relative_bias,
+                    heads,
+                    longest,
+                );
+            }
         }
         Ok(())
     }
@@ -157,6 +184,8 @@ impl Executor<'_> {
             attention: attention_scratch,
             bias,
             turns,
+            experts,
+            relative,
             ..
         } = scratch;
         let states = room(states, tokens * hidden);
@@ -171,7 +200,9 @@ impl Executor<'_> {
         };
 
         // Attention.
-        let [into, output, up, down] = &weights.products;
+        let [into, output, up, down, ..] = &weights.products[..] else {
+            return;
+        };
         let input = self.before(&weights.attention_norms, states, branch);
         note(Product::Input, input);
         let input = operand.convert(into, input, hidden, tokens);
@@ -186,6 +217,7 @@ impl Executor<'_> {
             kv_heads: attention.key_value_heads,
             head_width: attention.head_size,
             scale: attention.scale,
+            softcap: attention.softcap,
             sight: Sight {
                 before: layer.reach.unwrap_or(usize::MAX),
                 after: if layer.causal {
@@ -195,19 +227,27 @@ impl Executor<'_> {
                 },
             },
         };
-        let bias = (!bias.is_empty()).then(|| RelativeBias {
-            table: bias,
-            reach: relative_bias::reach(bias, attention.heads),
-        });
+        if let (Some(kind), false) = (attention.position_bias, weights.relative_bias.is_empty()) {
+            bias.clear();
+            let longest = rows.longest();
+            relative_bias::extend(bias, kind, &weights.relative_bias, attention.heads, longest);
+        }
+        let bias = (!bias.is_empty())
+            .then(|| ScoreBias::by_distance(bias, relative_bias::reach(bias, attention.heads)));
         for span in rows.spans() {
             let own = &mut heads[span.start * stride..span.end * stride];
-            if weights.head_norms.is_some() || layer.rotary.is_some() {
+            let turns = layer.rotary.map(|index| {
+                let beyond = self.architecture.rotary[index].beyond;
+                let other = beyond.filter(|(limit, _)| span.len() > *limit);
+                &turns[other.map_or(index, |(_, other)| other)]
+            });
+            if weights.query_key_norms.is_some() || turns.is_some() {
                 for (position, token) in own.chunks_exact_mut(stride).enumerate() {
-                    if let Some([query_norm, key_norm]) = &weights.head_norms {
+                    if let Some([query_norm, key_norm]) = &weights.query_key_norms {
                         query_norm.apply(self.isa, &mut token[..query]);
                         key_norm.apply(self.isa, &mut token[query..query + key]);
                     }
-                    if let Some(turns) = layer.rotary.map(|index| &turns[index]) {
+                    if let Some(turns) = turns {
                         let (cosines, sines) = turns.at(position);
                         rotary(
                             self.isa,
@@ -218,6 +258,42 @@ impl Executor<'_> {
                         );
                     }
                 }
+            }
+            if attention.disentangled.is_some() {
+                // A head at a time: each has a score of its own for each pair of tokens.
+                let one = Attention {
+                    heads: 1,
+                    kv_heads: 1,
+                    ..shape
+                };
+                let size = attention.head_size;
+                for head in 0..attention.heads {
+                    let positions = &weights.relative_positions;
+                    let data = (&*own, stride, query);
+                    let bias = relative.bias(
+                        self.architecture,
+                        positions,
+                        operand,
+                        data,
+                        head,
+                        span.len(),
+                    );
+                    let of = |first: usize| HeadsInput {
+                        data: &own[first + head * size..],
+                        stride,
+                    };
+                    one.run(
+                        self.isa,
+                        into.arithmetic(),
+                        attention_scratch,
+                        (of(0), of(query), of(query + key)),
+                        span.len(),
+                        bias.map(|bias| ScoreBias::of_pairs(bias, span.len())),
+                        &mut context[span.start * query + head * size..span.end * query],
+                        query,
+                    );
+                }
+                continue;
             }
             let input = |first: usize| HeadsInput {
                 data: own.get(first..).unwrap_or_default(),
@@ -243,6 +319,30 @@ impl Executor<'_> {
         // Feed-forward, a block of tokens at a time.
         let input = self.before(&weights.feed_forward_norms, states, branch);
         note(Product::Up, input);
+        if weights.experts.is_some() {
+            let note = |values: &[f32]| note(Product::Down, values);
+            self.experts(
+                weights,
+                input,
+                tokens,
+                experts,
+                operand,
+                inner,
+                inner_operand,
+                note,
+            );
+            let sum = room(&mut experts.sum, tokens * hidden);
+            self.after(
+                &weights.feed_forward_norms,
+                states,
+                branch,
+                |out, finish| match finish {
+                    ProductFinish::Add => add(out, sum),
+                    _ => out.copy_from_slice(sum),
+                },
+            );
+            return;
+        }
         // The input may share memory with the branch's output.
         let input = operand.convert_apart(up, input, hidden, tokens);
         let width = feed_forward.width;
@@ -309,9 +409,16 @@ impl Executor<'_> {
         branch: &mut CacheLines,
         run: impl FnOnce(&mut [f32], ProductFinish),
     ) {
-        match &norms.after {
-            None => run(states, ProductFinish::Add),
-            Some(norm) => {
+        match (&norms.after, &norms.with_input) {
+            (None, None) => run(states, ProductFinish::Add),
+            (_, Some(norm)) => {
+                let branch = room(branch, states.len());
+                branch.copy_from_slice(states);
+                run(branch, ProductFinish::Add);
+                norm.apply(self.isa, branch);
+                add(states, branch);
+            }
+            (Some(norm), None) => {
                 let branch = room(branch, states.len());
                 run(branch, ProductFinish::Store);
                 norm.apply(self.isa, branch);

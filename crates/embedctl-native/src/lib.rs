@@ -32,8 +32,10 @@
 mod adapter;
 mod adapter_settings;
 pub mod architecture;
+mod disentangled;
 mod encoder;
 mod executor;
+mod experts;
 pub mod kernels;
 mod loader;
 mod names;

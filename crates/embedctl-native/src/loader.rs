@@ -5,11 +5,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::adapter::{CheckedAdapter, class_parts};
-use super::architecture::{Architecture, NormDescription, NormKind};
+use super::architecture::{Architecture, NormDescription, NormKind, PositionBias, QueryKeyNorm};
 use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
 use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::prefix::{self, Prefix};
+use super::rotary::{Rotary, RotaryTable};
 use super::rows::StoredRows;
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
@@ -136,14 +137,19 @@ impl<'a> Loader<'a> {
         } else {
             None
         };
-        let relative_bias = match attention.relative_buckets {
-            None => Vec::new(),
-            Some(buckets) => table(names.relative_bias, &[buckets, attention.heads])?,
+        let relative_bias = match attention.position_bias {
+            Some(PositionBias::Buckets {
+                rows,
+                of_each_layer: false,
+                ..
+            }) => table(names.relative_bias, &[rows, attention.heads])?,
+            _ => Vec::new(),
         };
         Ok(OuterWeights {
             word: ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?,
             positions: positions.transpose()?,
             types,
+            angles: self.angles()?,
             norm: embeddings
                 .norm
                 .map(|norm| self.norm(["", ""], names.embedding_norm, norm, width))
@@ -156,6 +162,25 @@ impl<'a> Loader<'a> {
                 .transpose()?,
             relative_bias,
         })
+    }
+
+    /// Sines and cosines that the checkpoint has, of each set of frequencies.
+    fn angles(&self) -> Result<Vec<Option<RotaryTable>>> {
+        let stored = |rotary: &Rotary| {
+            let name = format!("{}{}.weight", self.prefix, rotary.stored?);
+            self.checkpoint.get(&name)
+        };
+        let table = |rotary: &Rotary| {
+            let Some(tensor) = stored(rotary) else {
+                return Ok(None);
+            };
+            let pairs = rotary.frequencies.len();
+            let rows = tensor.shape().first().copied().unwrap_or_default();
+            let rows = self.architecture.longest.unwrap_or(rows);
+            tensor.expect_shape(&[rows, 2 * pairs])?;
+            Ok(Some(RotaryTable::of_stored(&tensor.floats()?, pairs)))
+        };
+        self.architecture.rotary.iter().map(table).collect()
     }
 
     /// A set of weights in `arithmetic`; `ranges` are the greatest magnitudes of each product's inputs, by
@@ -190,7 +215,20 @@ impl<'a> Loader<'a> {
         };
         type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
         let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
-            let rows = self.rows(layer, sources, outputs, inputs, biased)?;
+            let mut rows = self.rows(layer, sources, outputs, inputs, biased)?;
+            match which {
+                Product::Input => {
+                    let bias = &rows.1;
+                    let all = 0..bias.len();
+                    rows.1 = all.map(|row| bias[self.stored_row(row)]).collect();
+                }
+                Product::Output | Product::Down => {
+                    let scale = self.architecture.branch_scale;
+                    rows.1.iter_mut().for_each(|value| *value *= scale);
+                    rows.0.scale(scale);
+                }
+                Product::Up => {}
+            }
             let layout = PackedLayout {
                 outputs: if which == Product::Up {
                     inner
@@ -201,8 +239,21 @@ impl<'a> Loader<'a> {
                 gated: which == Product::Up && feed_forward.gated,
             };
             let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            self.pack(arithmetic, layout, rows, ranges)
+            match which {
+                Product::Input => {
+                    self.pack_by(arithmetic, layout, rows, ranges, |row| self.stored_row(row))
+                }
+                _ => self.pack(arithmetic, layout, rows, ranges),
+            }
         };
+        // All layers of a set agree on whether they have experts, as on the first norm.
+        let own_layers = || {
+            let layers = self.architecture.layers.iter();
+            layers.filter(|layer| layer.weights == set)
+        };
+        let experts = feed_forward
+            .experts
+            .filter(|_| own_layers().any(|layer| layer.experts));
         // In parallel: packing takes most of the time of an exact result of a few rows.
         let products: [Parts<'_>; 4] = [
             (
@@ -228,15 +279,25 @@ impl<'a> Loader<'a> {
                 feed_forward.down_bias,
             ),
         ];
-        let packed: Vec<_> = products.into_par_iter().map(product).collect();
+        let taken = if experts.is_some() { 2 } else { 4 };
+        let packed: Vec<_> = products[..taken].par_iter().copied().map(product).collect();
         // The first error in their order, the same each time.
-        let products = packed.into_iter().collect::<Result<Vec<_>>>()?;
-        // All layers of a set agree on whether they have the first norm.
-        let first_norm = self
-            .architecture
-            .layers
-            .iter()
-            .any(|layer| layer.weights == set && layer.first_norm);
+        let mut products = packed.into_iter().collect::<Result<Vec<_>>>()?;
+        let experts = experts
+            .map(|experts| self.experts(layer[0], &experts, arithmetic, ranges, &mut products))
+            .transpose()?;
+        let relative_bias = match attention.position_bias {
+            Some(PositionBias::Buckets {
+                rows,
+                of_each_layer: true,
+                ..
+            }) => {
+                let name = format!("{}{}.weight", layer[0], names.relative_bias);
+                self.tensor(&name, &[rows, attention.heads])?.floats()?
+            }
+            _ => Vec::new(),
+        };
+        let first_norm = own_layers().any(|layer| layer.first_norm);
         let around = |names: &NormNames, before: bool| {
             let one = |names: Alternatives| {
                 (!names.is_empty())
@@ -246,33 +307,52 @@ impl<'a> Loader<'a> {
             Ok::<_, Error>(Norms {
                 before: if before { one(names.before)? } else { None },
                 after: one(names.after)?,
+                with_input: one(names.with_input)?,
                 sum: one(names.sum)?,
             })
         };
-        let head_norms = match attention.head_norm {
+        let query_key_norms = match attention.query_key_norm {
             None => None,
-            Some(norm) => {
-                let [query, key] = names.query_key_norm;
+            Some(QueryKeyNorm { norm, all_heads }) => {
+                let [query_name, key_name] = names.query_key_norm;
+                let size = attention.head_size;
+                let [query, key] = if all_heads { [query, key] } else { [size; 2] };
                 Some([
-                    self.norm(layer, query, norm, attention.head_size)?,
-                    self.norm(layer, key, norm, attention.head_size)?,
+                    self.norm(layer, query_name, norm, query)?,
+                    self.norm(layer, key_name, norm, key)?,
                 ])
             }
         };
         Ok(LayerWeights {
-            products: (products.try_into()).expect("a matrix of each product"),
+            products,
+            experts,
+            relative_positions: self.relative_positions(layer)?,
+            relative_bias,
             attention_norms: around(&names.attention_norms, first_norm)?,
             feed_forward_norms: around(&names.feed_forward_norms, true)?,
-            head_norms,
+            query_key_norms,
         })
     }
 
-    fn pack(
+    /// Packs a product's rows as they are stored.
+    pub(super) fn pack(
+        &self,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
+        rows: (StoredRows<'_>, Vec<f32>),
+        ranges: Option<&[f32]>,
+    ) -> Result<Matrix> {
+        self.pack_by(arithmetic, layout, rows, ranges, |row| row)
+    }
+
+    /// Packs a product whose row `row` is stored as row `order(row)`; the bias is in order.
+    fn pack_by(
         &self,
         arithmetic: ProductPrecision,
         layout: PackedLayout,
         (mut weight, bias): (StoredRows<'_>, Vec<f32>),
         ranges: Option<&[f32]>,
+        order: impl Fn(usize) -> usize,
     ) -> Result<Matrix> {
         // 8-bit sums over very many inputs could overflow.
         let arithmetic = if layout.inputs > 65_000 {
@@ -280,10 +360,50 @@ impl<'a> Loader<'a> {
         } else {
             arithmetic
         };
-        let row = |row: usize, out: &mut [f32]| weight.row(row, out);
+        let row = |row: usize, out: &mut [f32]| weight.row(order(row), out);
         let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
         weight.check()?;
         Ok(matrix)
+    }
+
+    /// Where the checkpoint keeps row `row` of queries, keys and values: rotary positions turn channels of both halves
+    /// of a head here, and query, key and value of all heads follow one another.
+    fn stored_row(&self, row: usize) -> usize {
+        let Architecture {
+            attention, rotary, ..
+        } = self.architecture;
+        let size = attention.head_size;
+        let (query, key) = (attention.heads * size, attention.key_value_heads * size);
+        let (part, first) = if row < query {
+            (0, 0)
+        } else if row < query + key {
+            (1, query)
+        } else {
+            (2, query + key)
+        };
+        let (head, mut channel) = ((row - first) / size, (row - first) % size);
+        if attention.rows.adjacent_pairs && part < 2 {
+            let pairs = rotary.first().map_or(0, |rotary| rotary.frequencies.len());
+            if channel < pairs {
+                channel *= 2;
+            } else if channel < 2 * pairs {
+                channel = 2 * (channel - pairs) + 1;
+            }
+        }
+        if attention.rows.fused_by_head {
+            (3 * head + part) * size + channel
+        } else {
+            first + head * size + channel
+        }
+    }
+
+    /// The tensor of this name behind the prefix.
+    pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>> {
+        let name = format!("{}{name}", self.prefix);
+        let tensor = self.checkpoint.get(&name);
+        let tensor = tensor.ok_or_else(|| missing(self.checkpoint, &name))?;
+        tensor.expect_shape(shape)?;
+        Ok(tensor)
     }
 
     /// How the checkpoint spells the layer of a set.
@@ -343,13 +463,20 @@ impl<'a> Loader<'a> {
     }
 
     /// `layer` is the layer's part of a name: in the checkpoint, and in transformers' class.
-    fn norm(
+    pub(super) fn norm(
         &self,
         [layer, own]: [&str; 2],
         names: Alternatives,
         norm: NormDescription,
         width: usize,
     ) -> Result<kernels::Norm> {
+        if norm.kind == NormKind::Plain {
+            return Ok(kernels::Norm::layer(
+                vec![1.0; width],
+                Vec::new(),
+                norm.epsilon,
+            ));
+        }
         // Old checkpoints call a norm's scale and shift gamma and beta.
         let vector = |endings: [&str; 2]| {
             let all = || {
@@ -370,7 +497,7 @@ impl<'a> Loader<'a> {
             NormKind::Layer { bias: true } => {
                 kernels::Norm::layer(weight, vector(["bias", "beta"])?, norm.epsilon)
             }
-            NormKind::Layer { bias: false } => {
+            NormKind::Layer { bias: false } | NormKind::Plain => {
                 kernels::Norm::layer(weight, Vec::new(), norm.epsilon)
             }
             NormKind::Rms { offset } => {
@@ -381,7 +508,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The rows of a product's weight, and its bias (empty where it has none); `layer` as in [`Loader::norm`].
-    fn rows(
+    pub(super) fn rows(
         &self,
         [layer, own]: [&str; 2],
         sources: Sources,

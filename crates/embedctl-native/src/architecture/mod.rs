@@ -3,22 +3,38 @@
 //! Every function below restates how the class that `AutoModel` would take uses its settings;
 //! [`ConfigSettings::finish`] refuses settings that none of them has read. The executor knows no model types.
 
+mod clip_text;
 mod common;
+mod deberta_v2;
 mod decoders;
 mod encoders;
+mod gemma2;
+mod granite;
+mod gte_new;
+mod jina_bert;
+mod longformer;
+mod modernbert_decoder;
+mod neobert;
+mod nomic_moe;
+mod olmo;
+mod phi3;
+mod qwen3_moe;
+mod refused;
+mod roformer;
+mod smollm3;
+mod t5;
 #[cfg(test)]
 mod tests;
+mod xlm_roberta_xl;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use self::decoders::{Decoder, decoder, gemma3};
-use self::encoders::{BertLike, RotaryBert, albert, bert, distilbert, modernbert, rotary_bert};
 use super::kernels::Activation;
-use super::names::TensorNames;
+use super::names::{Alternatives, Sources, TensorNames};
 use super::rotary::Rotary;
-use super::settings::{ConfigSettings, Unsupported};
+use super::settings::{ConfigSettings, Supported, Unsupported};
 
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;
@@ -29,6 +45,61 @@ const MODEL: &[&str] = &["model"];
 /// Larger heads than any model has.
 const MAX_HEAD: usize = 4096;
 
+/// A `model_type` that the engine runs.
+pub(crate) struct KnownType {
+    /// `model_type` of config.json.
+    pub model_type: &'static str,
+    /// Reads its settings.
+    pub read: fn(&ConfigSettings) -> Supported<Architecture>,
+    /// `base_model_prefix` of the classes in transformers 5.23 ([`Architecture::base_names`]).
+    pub base_names: &'static [&'static str],
+    /// Whether config.json describes an encoder and a decoder, of which the encoder alone is run.
+    pub encoder_of_pair: bool,
+}
+
+impl KnownType {
+    const fn new(
+        model_type: &'static str,
+        base_names: &'static [&'static str],
+        read: fn(&ConfigSettings) -> Supported<Architecture>,
+    ) -> Self {
+        Self {
+            model_type,
+            read,
+            base_names,
+            encoder_of_pair: false,
+        }
+    }
+
+    const fn encoder_of_pair(self) -> Self {
+        Self {
+            encoder_of_pair: true,
+            ..self
+        }
+    }
+}
+
+/// All that the engine runs, by file of this folder.
+const KNOWN: &[&[KnownType]] = &[
+    encoders::TYPES,
+    decoders::TYPES,
+    gte_new::TYPES,
+    t5::TYPES,
+    deberta_v2::TYPES,
+    gemma2::TYPES,
+    xlm_roberta_xl::TYPES,
+    roformer::TYPES,
+    longformer::TYPES,
+    modernbert_decoder::TYPES,
+    granite::TYPES,
+    smollm3::TYPES,
+    olmo::TYPES,
+    phi3::TYPES,
+    qwen3_moe::TYPES,
+    neobert::TYPES,
+    clip_text::TYPES,
+];
+
 /// How a norm works.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NormKind {
@@ -37,6 +108,8 @@ pub enum NormKind {
         /// Whether there is a shift.
         bias: bool,
     },
+    /// Mean and variance alone: no tensor belongs to it.
+    Plain,
     /// Root of the mean square, and a scale to which `offset` is added.
     Rms {
         /// 1 where a checkpoint stores the scale's distance from 1.
@@ -83,6 +156,79 @@ pub struct Embeddings {
     pub projected: bool,
 }
 
+/// A norm of queries and keys.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueryKeyNorm {
+    /// How it works.
+    pub norm: NormDescription,
+    /// Whether it is one norm over all heads, and not one of each head.
+    pub all_heads: bool,
+}
+
+/// A value that is added to attention scores by the distance from query to key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PositionBias {
+    /// T5's: a learned value for each head and bucket of distances.
+    Buckets {
+        /// Rows of the table.
+        rows: usize,
+        /// Buckets that are counted, half of them for keys behind the query.
+        count: usize,
+        /// The distance at which the last bucket begins.
+        reach: usize,
+        /// Whether each layer has a table of its own.
+        of_each_layer: bool,
+    },
+    /// `ALiBi`: the distance times a slope that each head has by its number.
+    Slopes,
+}
+
+/// The rows of the product that makes queries, keys and values, as checkpoints have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueryKeyRows {
+    /// Rotary positions turn channels `2 i` and `2 i + 1`, not `i` and `i + size / 2`.
+    pub adjacent_pairs: bool,
+    /// A fused tensor has query, key and value of one head after another.
+    pub fused_by_head: bool,
+}
+
+/// DeBERTa's scores of contents with relative positions. The names are those of a layer's products, of the table of
+/// relative positions, and of its norm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disentangled {
+    /// Relative positions to each side that have an embedding.
+    pub span: usize,
+    /// The distance at which the last of them begins, where far ones share some by their logarithm.
+    pub farthest: Option<usize>,
+    /// What makes keys of relative positions, which queries are compared with.
+    pub keys: Option<Sources>,
+    /// What makes queries of them, which keys are compared with.
+    pub queries: Option<Sources>,
+    /// The table.
+    pub table: &'static str,
+    /// Its norm.
+    pub norm: Option<Alternatives>,
+}
+
+/// Feed-forwards of which each token takes some.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpertsDescription {
+    /// How many there are.
+    pub count: usize,
+    /// How many a token takes: those with the greatest share.
+    pub chosen: usize,
+    /// Whether the shares of those taken are divided by their sum.
+    pub normalized: bool,
+    /// Their inner width.
+    pub width: usize,
+    /// Whether the activated half is multiplied with another.
+    pub gated: bool,
+    /// Their activation.
+    pub activation: Activation,
+    /// Whether a bias is added to their sum.
+    pub bias: bool,
+}
+
 /// A layer's attention, as far as all layers agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AttentionDescription {
@@ -98,10 +244,16 @@ pub struct AttentionDescription {
     pub input_bias: bool,
     /// Whether the output has one.
     pub output_bias: bool,
-    /// The norm of each head's query and key.
-    pub head_norm: Option<NormDescription>,
-    /// Buckets of a relative position bias that all layers share.
-    pub relative_buckets: Option<usize>,
+    /// The norm of queries and keys.
+    pub query_key_norm: Option<QueryKeyNorm>,
+    /// What is added to scores by distance.
+    pub position_bias: Option<PositionBias>,
+    /// Scores with relative positions.
+    pub disentangled: Option<Disentangled>,
+    /// The magnitude to which scores are bent by `tanh`.
+    pub softcap: Option<f32>,
+    /// How checkpoints order the rows of queries, keys and values.
+    pub rows: QueryKeyRows,
 }
 
 /// A layer's feed-forward.
@@ -117,6 +269,20 @@ pub struct FeedForward {
     pub up_bias: bool,
     /// Whether the second has one.
     pub down_bias: bool,
+    /// The experts of layers that have them in place of it.
+    pub experts: Option<ExpertsDescription>,
+}
+
+impl FeedForward {
+    /// The inner widths of all layers: its own and that of experts.
+    pub(crate) fn widths(&self) -> [usize; 2] {
+        [
+            self.width.max(1),
+            self.experts
+                .map_or(self.width, |experts| experts.width)
+                .max(1),
+        ]
+    }
 }
 
 /// One layer.
@@ -132,6 +298,8 @@ pub struct Layer {
     pub rotary: Option<usize>,
     /// Whether the norm before attention is there (ModernBERT's first layer has none).
     pub first_norm: bool,
+    /// Whether experts take the place of the feed-forward.
+    pub experts: bool,
 }
 
 /// A model, described.
@@ -157,6 +325,10 @@ pub struct Architecture {
     pub rotary: Vec<Rotary>,
     /// Whether a norm follows the last layer.
     pub final_norm: bool,
+    /// Factor of a branch's output, before it is added to the residual stream.
+    pub branch_scale: f32,
+    /// Tokens of a row, at most, where no table of positions says so.
+    pub longest: Option<usize>,
     /// The names of its tensors.
     pub names: &'static TensorNames,
     /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
@@ -189,32 +361,21 @@ impl Architecture {
     pub fn parse(file: PathBuf, value: Value) -> Result<Self, Unsupported> {
         let settings = ConfigSettings::new(file, value)?;
         let model_type = settings.word("model_type", "")?.to_string();
-        settings.pinned("is_encoder_decoder", &[json!(false)])?;
-        // The names are `base_model_prefix` of the classes in transformers 5.23; it takes `new` off GTE's as well.
-        let (architecture, base_names): (_, &[&str]) = match model_type.as_str() {
-            "bert" => (bert(&settings, BertLike::Bert)?, &["bert"]),
-            "ernie" => (bert(&settings, BertLike::Ernie)?, &["ernie"]),
-            "electra" => (bert(&settings, BertLike::Electra)?, &["electra"]),
-            "roberta" | "xlm-roberta" | "camembert" => {
-                (bert(&settings, BertLike::Roberta)?, &["roberta"])
-            }
-            "mpnet" => (bert(&settings, BertLike::MpNet)?, &["mpnet"]),
-            "distilbert" => (distilbert(&settings)?, &["distilbert"]),
-            "albert" => (albert(&settings)?, &["albert"]),
-            "nomic_bert" => (rotary_bert(&settings, RotaryBert::Nomic)?, &["nomic_bert"]),
-            "gte" => (rotary_bert(&settings, RotaryBert::Gte)?, &["gte", "new"]),
-            "jina_embeddings_v3" => (rotary_bert(&settings, RotaryBert::Jina)?, &["roberta"]),
-            "modernbert" => (modernbert(&settings)?, MODEL),
-            "llama" => (decoder(&settings, Decoder::Llama)?, MODEL),
-            "eurobert" => (decoder(&settings, Decoder::EuroBert)?, MODEL),
-            "mistral" => (decoder(&settings, Decoder::Mistral)?, MODEL),
-            "ministral" => (decoder(&settings, Decoder::Ministral)?, MODEL),
-            "qwen2" => (decoder(&settings, Decoder::Qwen2)?, MODEL),
-            "qwen3" => (decoder(&settings, Decoder::Qwen3)?, MODEL),
-            "gemma" => (decoder(&settings, Decoder::Gemma)?, MODEL),
-            "gemma3_text" => (gemma3(&settings)?, MODEL),
-            _ => return Err(settings.unknown("model_type")),
+        let known = KNOWN
+            .iter()
+            .copied()
+            .flatten()
+            .find(|known| known.model_type == model_type);
+        let Some(known) = known else {
+            return Err(refused::reason(&model_type).map_or_else(
+                || settings.unknown("model_type"),
+                |reason| settings.refuse(reason),
+            ));
         };
+        if !known.encoder_of_pair {
+            settings.pinned("is_encoder_decoder", &[json!(false)])?;
+        }
+        let architecture = (known.read)(&settings)?;
         if architecture.attention.head_size > MAX_HEAD {
             return Err(settings.refuse(format!(
                 "attention heads have {} channels; the native engine supports at most {MAX_HEAD}",
@@ -224,7 +385,7 @@ impl Architecture {
         settings.finish()?;
         Ok(Self {
             model_type,
-            base_names,
+            base_names: known.base_names,
             ..architecture
         })
     }

@@ -11,7 +11,7 @@ fn refusal(value: Value) -> String {
 #[test]
 fn a_setting_that_is_not_understood_is_refused_by_its_name() {
     for (setting, value) in [
-        ("model_type", json!("t5")),
+        ("model_type", json!("perceiver")),
         ("hidden_act", json!("xielu")),
         ("position_embedding_type", json!("relative_key")),
         ("add_cross_attention", json!(true)),
@@ -34,8 +34,9 @@ fn a_setting_that_is_not_understood_is_refused_by_its_name() {
 fn a_rotary_setting_that_is_not_understood_is_refused_by_its_name() {
     let qwen = |rope: Value| json!({"model_type": "qwen3", "rope_parameters": rope});
     for (name, rope) in [
-        ("rope_type", json!({"rope_type": "longrope"})),
-        ("type", json!({"type": "dynamic", "factor": 2.0})),
+        ("rope_type", json!({"rope_type": "proportional"})),
+        ("short_factor", json!({"rope_type": "longrope"})),
+        ("type", json!({"type": "mystery", "factor": 2.0})),
         ("factor", json!({"rope_type": "linear"})),
         ("factor", json!({"rope_type": "linear", "factor": -1})),
         (
