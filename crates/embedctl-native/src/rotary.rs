@@ -37,6 +37,8 @@ pub(super) struct RotaryShape {
     pub positions: usize,
     /// Whether the class's own frequencies follow `partial_rotary_factor`; those of a scaling always do.
     pub partial: bool,
+    /// Whether the class has GTE's `ntk` scaling.
+    pub own_ntk: bool,
 }
 
 /// Frequencies as settings ask for them.
@@ -62,6 +64,7 @@ impl Rotary {
             theta,
             positions,
             partial,
+            own_ntk,
         } = shape;
         let refuse = |name: &str| {
             let value = parameters.get(name).unwrap_or(&Value::Null);
@@ -98,7 +101,8 @@ impl Rotary {
                 "factor original_max_position_embeddings attention_factor beta_fast beta_slow mscale
                 mscale_all_dim truncate"
             }
-            "dynamic" | "ntk" => "factor mixed_b",
+            "dynamic" => "factor",
+            "ntk" if own_ntk => "factor mixed_b",
             "longrope" | "su" => {
                 "factor original_max_position_embeddings attention_factor short_factor long_factor"
             }

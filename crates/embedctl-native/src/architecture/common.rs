@@ -92,6 +92,7 @@ pub(super) fn base(
         final_norm: false,
         branch_scale: 1.0,
         longest: None,
+        own_code: false,
         names,
         base_names: &[],
     })
@@ -190,6 +191,7 @@ pub(super) fn turn_all(
         theta,
         positions,
         partial: false,
+        own_ntk: false,
     };
     turn_by(settings, all, &rope_parameters(settings)?, shape)
 }
@@ -261,6 +263,7 @@ pub(super) fn turn_by_type(
             theta: settings.positive(theta, default)?,
             positions,
             partial: false,
+            own_ntk: false,
         };
         sets[index] = add_rotary(all, Rotary::read(settings, &parameters, shape)?);
     }

@@ -14,7 +14,8 @@ pub(super) const TYPES: &[KnownType] = &[
     KnownType::new("llama", MODEL, |all| decoder(all, Decoder::Llama)),
     KnownType::new("llama_bidirec", MODEL, |all| {
         decoder(all, Decoder::LlamaBidirectional)
-    }),
+    })
+    .own_code(),
     KnownType::new("eurobert", MODEL, |all| decoder(all, Decoder::EuroBert)),
     KnownType::new("mistral", MODEL, |all| decoder(all, Decoder::Mistral)),
     KnownType::new("ministral", MODEL, |all| decoder(all, Decoder::Ministral)),

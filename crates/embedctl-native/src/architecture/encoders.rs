@@ -253,6 +253,7 @@ pub(super) fn rotary_bert(settings: &ConfigSettings, kind: RotaryBert) -> Suppor
     all.embeddings.norm = Some(all.norm);
     if kind == Gte {
         stated_defaults(settings)?;
+        settings.pinned("position_embedding_type", &[json!("rope")])?;
     }
     let types = if kind == Nomic { 2 } else { 1 };
     all.embeddings.types = if kind == Gte {

@@ -32,6 +32,7 @@ fn gemma2(settings: &ConfigSettings) -> Supported<Architecture> {
     all.attention.softcap = capped.then_some(cap);
     // Of the first releases.
     settings.value("hidden_act");
+    settings.value("sliding_window_size");
     all.feed_forward = FeedForward {
         width: settings.count("intermediate_size", 9216)?,
         activation: activation(settings, "hidden_activation", "gelu_pytorch_tanh")?,

@@ -9,12 +9,13 @@ use crate::names;
 use crate::rotary::RotaryShape;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("new", &["new"], gte_new)];
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("new", &["new"], gte_new).own_code()];
 
 /// Settings of the repository's code at the values with which transformers' class `gte` agrees.
 pub(super) fn stated_defaults(settings: &ConfigSettings) -> Supported<()> {
     settings.pinned("layer_norm_type", &[json!("layer_norm")])?;
     settings.pinned("logn_attention_scale", &[json!(false)])?;
+    settings.value("matryoshka_dimensions"); // widths to cut vectors to
     // How the products are computed; no effect on the result.
     for unread in ["pack_qkv", "logn_attention_clip1"] {
         settings.value(unread);
@@ -56,6 +57,7 @@ fn gte_new(settings: &ConfigSettings) -> Supported<Architecture> {
                 theta,
                 positions,
                 partial: false,
+                own_ntk: true,
             };
             turn_by(settings, &mut all, &parameters, shape)?;
         }

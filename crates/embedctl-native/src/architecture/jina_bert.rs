@@ -65,6 +65,7 @@ pub(super) fn jina_bert(settings: &ConfigSettings) -> Supported<Architecture> {
     all.norm.epsilon = epsilon(settings, "layer_norm_eps", 1e-12)?;
     all.embeddings.norm = Some(all.norm);
     all.embeddings.types = settings.count("type_vocab_size", 2)?;
+    all.own_code = true;
     all.attention.position_bias = Some(PositionBias::Slopes);
     all.attention.query_key_norm = normed.then_some(QueryKeyNorm {
         norm: all.norm,

@@ -55,6 +55,8 @@ pub(crate) struct KnownType {
     pub base_names: &'static [&'static str],
     /// Whether config.json describes an encoder and a decoder, of which the encoder alone is run.
     pub encoder_of_pair: bool,
+    /// Whether the reference is the repositories' own code, since transformers has no class for it.
+    pub own_code: bool,
 }
 
 impl KnownType {
@@ -68,6 +70,14 @@ impl KnownType {
             read,
             base_names,
             encoder_of_pair: false,
+            own_code: false,
+        }
+    }
+
+    const fn own_code(self) -> Self {
+        Self {
+            own_code: true,
+            ..self
         }
     }
 
@@ -329,11 +339,40 @@ pub struct Architecture {
     pub branch_scale: f32,
     /// Tokens of a row, at most, where no table of positions says so.
     pub longest: Option<usize>,
+    /// Whether this is the network of the repository's own code, which `auto_map` names.
+    pub own_code: bool,
     /// The names of its tensors.
     pub names: &'static TensorNames,
     /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
     /// puts one of them, or nothing, before the names.
     pub base_names: &'static [&'static str],
+}
+
+/// The kinds of products that every network runs in.
+pub(crate) const PRECISIONS: &str = "fp32, int16, int8";
+
+/// The table of docs/models.md: every known `model_type`, and what the engine does with it.
+#[must_use]
+pub fn table() -> String {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    for known in KNOWN.iter().copied().flatten() {
+        let reference = if known.own_code {
+            "the repository's own code"
+        } else {
+            "transformers"
+        };
+        rows.push((known.model_type, format!("{PRECISIONS} | {reference}")));
+    }
+    for (model_type, reason) in refused::REFUSED {
+        rows.push((model_type, format!("no: {reason} | ")));
+    }
+    rows.sort();
+    let mut table =
+        String::from("| `model_type` | native | reference | ONNX |\n|---|---|---|---|\n");
+    for (model_type, row) in rows {
+        table += &format!("| `{model_type}` | {row} | any export |\n").replace("|  |", "| |");
+    }
+    table
 }
 
 impl Architecture {
@@ -386,6 +425,7 @@ impl Architecture {
         Ok(Self {
             model_type,
             base_names: known.base_names,
+            own_code: known.own_code || architecture.own_code,
             ..architecture
         })
     }

@@ -9,7 +9,7 @@ use crate::names::{BASE, NormNames, TensorNames};
 use crate::rotary::RotaryShape;
 use crate::settings::{ConfigSettings, Supported};
 
-pub(super) const TYPES: &[KnownType] = &[KnownType::new("neobert", MODEL, neobert)];
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("neobert", MODEL, neobert).own_code()];
 
 static NEOBERT: TensorNames = TensorNames {
     word: &["encoder"],
@@ -55,6 +55,9 @@ fn neobert(settings: &ConfigSettings) -> Supported<Architecture> {
         "decoder_init_range",
         "classifier_init_range",
         "kwargs",
+        "pretrained_model_name_or_path",
+        "trust_remote_code",
+        "max_position_embeddings",
     ] {
         settings.value(unread);
     }
@@ -67,6 +70,7 @@ fn neobert(settings: &ConfigSettings) -> Supported<Architecture> {
         theta: 10_000.0,
         positions,
         partial: false,
+        own_ntk: false,
     };
     turn_by(settings, &mut all, &serde_json::Map::new(), shape)?;
     // The code computes no angles beyond them.

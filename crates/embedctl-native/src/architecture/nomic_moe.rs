@@ -28,6 +28,7 @@ pub(super) fn nomic_moe(settings: &ConfigSettings) -> Supported<Architecture> {
         settings.count_or_zero("n_layer", 12)?,
         settings.count("n_head", 12)?,
     )?;
+    all.own_code = true;
     all.norm.epsilon = epsilon(settings, "layer_norm_epsilon", 1e-12)?;
     all.embeddings.norm = Some(all.norm);
     all.embeddings.types = settings.count_or_zero("type_vocab_size", 2)?;
@@ -106,6 +107,7 @@ pub(super) fn nomic_moe(settings: &ConfigSettings) -> Supported<Architecture> {
         theta: settings.positive("rotary_emb_base", 10_000.0)?,
         positions: 2048,
         partial: false,
+        own_ntk: false,
     };
     turn_by(settings, &mut all, &serde_json::Map::new(), shape)?;
     Ok(all)

@@ -66,6 +66,7 @@ fn phi3(settings: &ConfigSettings) -> Supported<Architecture> {
         theta: settings.positive("rope_theta", 10_000.0)?,
         positions,
         partial: true,
+        own_ntk: false,
     };
     turn_by(settings, &mut all, &parameters, shape)?;
     Ok(all)

@@ -7,29 +7,37 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
         "its block-sparse attention picks random blocks, which only its own code repeats",
     ),
     ("canine", "it reads characters by hashes, not tokens"),
+    (
+        "deberta",
+        "the first version's products and positions are built in another way than those of deberta-v2",
+    ),
     ("fnet", "it mixes tokens by Fourier transforms"),
+    (
+        "gpt2",
+        "its products are stored transposed, which is not read yet",
+    ),
+    (
+        "gpt_neox",
+        "attention and feed-forward stand beside each other, not behind",
+    ),
     ("lfm2", "some of its layers are convolutions"),
+    ("longt5", "its attention is local with summaries of blocks"),
     ("mamba", "its layers are state spaces, not attention"),
-    ("mamba2", "its layers are state spaces, not attention"),
+    (
+        "mobilebert",
+        "its layers have bottlenecks and several feed-forwards",
+    ),
     (
         "nvembed",
-        "its vectors come from a latent attention layer behind the network",
+        "its vectors come from latent attention behind the network",
     ),
     (
         "nystromformer",
         "its attention is an approximation by landmarks",
     ),
     (
-        "qwen2_vl",
-        "its configuration nests the text network beside a vision network",
-    ),
-    (
-        "qwen2_5_vl",
-        "its configuration nests the text network beside a vision network",
-    ),
-    (
-        "qwen3_vl",
-        "its configuration nests the text network beside a vision network",
+        "phi",
+        "attention and feed-forward stand beside each other, not behind",
     ),
     (
         "reformer",
@@ -37,7 +45,7 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "xlnet",
-        "its attention runs over two streams with relative positions of its own",
+        "its relative positions and two streams are its own",
     ),
 ];
 

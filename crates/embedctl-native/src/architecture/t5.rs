@@ -71,6 +71,7 @@ fn t5(
         "initializer_factor",
         "n_positions",
         "scale_decoder_outputs",
+        "scalable_attention",
     ] {
         settings.value(unread);
     }

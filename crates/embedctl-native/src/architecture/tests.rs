@@ -98,6 +98,48 @@ fn defaults_are_those_of_the_models_class() {
     assert_eq!(roberta.embeddings.positions.unwrap().after, Some(1));
 }
 
+/// Settings as published models state them; nothing in them may be left over.
+#[test]
+fn published_configurations_are_understood() {
+    let lines = std::fs::read_to_string("../../fixtures/architectures/published.jsonl").unwrap();
+    for line in lines.lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let read = read(line["config"].take());
+        assert!(read.is_ok(), "{}: {}", line["model"], read.unwrap_err());
+    }
+}
+
+#[test]
+fn a_known_type_that_is_not_run_says_why() {
+    for (model_type, reason) in refused::REFUSED {
+        let refused = refusal(json!({"model_type": model_type}));
+        assert!(
+            refused.contains(reason) && refused.contains("ONNX export"),
+            "{refused}"
+        );
+        let all = KNOWN.iter().copied().flatten();
+        assert!(all.clone().all(|known| known.model_type != *model_type));
+    }
+}
+
+/// `EMBEDCTL_UPDATE_DOCS=1` writes the table.
+#[test]
+fn the_table_of_the_documentation_is_that_of_the_code() {
+    const FILE: &str = "../../docs/models.md";
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let (before, rest) = text.split_once("<!-- table -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    let wanted = format!("{before}<!-- table -->\n{}<!-- end -->{after}", table());
+    if std::env::var_os("EMBEDCTL_UPDATE_DOCS").is_some() {
+        std::fs::write(FILE, wanted).unwrap();
+    } else {
+        assert!(
+            text == wanted,
+            "{FILE} is not up to date: run this test with EMBEDCTL_UPDATE_DOCS=1"
+        );
+    }
+}
+
 #[test]
 fn nomics_own_settings_must_say_what_the_class_takes_for_granted() {
     let own = json!({
