@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::architecture::Architecture;
-use super::names::{Alternatives, Sources, TASK_TYPE};
+use super::names::{self, Alternatives, Sources, TASK_TYPE};
 use crate::adapter_settings::{self, AdapterSettings};
 use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
@@ -353,7 +353,7 @@ fn modules(architecture: &Architecture) -> (BTreeSet<String>, BTreeSet<String>) 
     {
         for (sources, outputs) in of_layer {
             let parts = class_parts(sources, outputs).iter();
-            products.extend(parts.map(|part| format!("{layer}{part}")));
+            products.extend(parts.map(|part| format!("{layer}{}", names::module(part))));
         }
         others.extend(
             norms

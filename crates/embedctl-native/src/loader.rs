@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::adapter::{CheckedAdapter, class_parts};
 use super::architecture::{Architecture, NormDescription, NormKind, PositionBias, QueryKeyNorm};
 use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
-use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
+use super::names::{self, Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::prefix::{self, Prefix};
 use super::rotary::{Rotary, RotaryTable};
@@ -413,7 +413,7 @@ impl<'a> Loader<'a> {
             let parts = self.architecture.names.query_key_value.iter();
             parts.filter_map(|parts| parts.first()).any(|part| {
                 self.checkpoint
-                    .get(&format!("{}{spelling}{part}.weight", self.prefix))
+                    .get(&format!("{}{spelling}{}.weight", self.prefix, names::module(part)))
                     .is_some()
             })
         };
@@ -517,8 +517,7 @@ impl<'a> Loader<'a> {
         biased: bool,
     ) -> Result<(StoredRows<'a>, Vec<f32>)> {
         let full = |part: &str, ending: &str| {
-            let name = part.split_once('#').map_or(part, |(name, _)| name);
-            format!("{}{layer}{name}.{ending}", self.prefix)
+            format!("{}{layer}{}.{ending}", self.prefix, names::module(part))
         };
         let fitting = || {
             sources
@@ -556,7 +555,11 @@ impl<'a> Loader<'a> {
                 tensor.expect_shape(shape)?;
                 Ok::<_, Error>(tensor)
             };
-            weight.append(tensor("weight", &[stored, inputs])?, first, rows);
+            if part.starts_with('^') {
+                weight.append_columns(tensor("weight", &[inputs, stored])?, 0, stored);
+            } else {
+                weight.append(tensor("weight", &[stored, inputs])?, first, rows);
+            }
             if biased {
                 let start = bias.len();
                 bias.resize(start + rows, 0.0);
@@ -577,7 +580,7 @@ impl<'a> Loader<'a> {
                 } else {
                     &mut []
                 };
-                let module = format!("{own}{part}");
+                let module = format!("{own}{}", names::module(part));
                 weight.change(start, adapter.change(&module, end - start, inputs, bias)?);
                 start = end;
             }

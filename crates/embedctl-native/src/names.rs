@@ -5,8 +5,14 @@
 //! written by a repository's own code differ from those that transformers writes.
 
 /// Alternatives; each a list of tensors whose rows follow one another. `NAME#0` and `NAME#1` are the first
-/// and the second half of a tensor's rows.
+/// and the second half of a tensor's rows; `^NAME` is a tensor whose columns are the rows.
 pub type Sources = &'static [&'static [&'static str]];
+
+/// The module of a part: its name without marks.
+pub(crate) fn module(part: &str) -> &str {
+    let part = part.strip_prefix('^').unwrap_or(part);
+    part.split_once('#').map_or(part, |(name, _)| name)
+}
 
 /// Alternative names of one tensor pair (`.weight`, `.bias`).
 pub type Alternatives = &'static [&'static str];

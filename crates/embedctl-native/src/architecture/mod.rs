@@ -9,6 +9,7 @@ mod deberta_v2;
 mod decoders;
 mod encoders;
 mod gemma2;
+mod gpt;
 mod granite;
 mod gte_new;
 mod jina_bert;
@@ -97,6 +98,7 @@ const KNOWN: &[&[KnownType]] = &[
     t5::TYPES,
     deberta_v2::TYPES,
     gemma2::TYPES,
+    gpt::TYPES,
     xlm_roberta_xl::TYPES,
     roformer::TYPES,
     longformer::TYPES,

@@ -13,10 +13,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     ),
     ("fnet", "it mixes tokens by Fourier transforms"),
     (
-        "gpt2",
-        "its products are stored transposed, which is not read yet",
-    ),
-    (
         "gpt_neox",
         "attention and feed-forward stand beside each other, not behind",
     ),
