@@ -215,6 +215,7 @@ fn calibrate(loader: &Loader<'_>, outer: &OuterWeights) -> Result<Vec<InputRange
             let taken = positions.after.map_or(0, |padding| padding as usize + 1);
             positions.count.saturating_sub(taken).min(length)
         });
+    let length = architecture.longest.map_or(length, |most| most.min(length));
     let vocabulary = outer.word.rows() as u64;
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut id = || {

@@ -26,6 +26,12 @@ pub(super) const TYPES: &[KnownType] = &[
     KnownType::new("electra", &["electra"], |all| bert(all, BertLike::Electra)),
     KnownType::new("roberta", &["roberta"], |all| bert(all, BertLike::Roberta)),
     KnownType::new("xlm-roberta", &["roberta"], |all| {
+        if all.word("position_embedding_type", "absolute")? == "rotary" {
+            return Err(all.refuse(
+                "describes Jina embeddings 3 by its repository's own code, whose adapters for tasks are not applied here; \
+                 use a checkpoint in the form of transformers' class (model_type jina_embeddings_v3)",
+            ));
+        }
         bert(all, BertLike::Roberta)
     }),
     KnownType::new("camembert", &["roberta"], |all| {

@@ -42,6 +42,9 @@ fn neobert(settings: &ConfigSettings) -> Supported<Architecture> {
     all.attention.rows.fused_by_head = true;
     // Two thirds of what is stated, up to a multiple of 8.
     let stated = settings.count("intermediate_size", 3072)?;
+    if stated < 2 {
+        return Err(settings.unknown("intermediate_size"));
+    }
     all.feed_forward = FeedForward {
         width: (2 * stated / 3).next_multiple_of(8),
         activation: Activation::Silu,

@@ -87,6 +87,9 @@ fn t5(
     all.attention.heads = heads;
     all.attention.key_value_heads = heads;
     all.attention.head_size = settings.count("d_kv", 64)?;
+    if heads * all.attention.head_size > 1 << 24 {
+        return Err(settings.unknown("num_heads"));
+    }
     all.attention.scale = 1.0;
     (all.attention.input_bias, all.attention.output_bias) = (false, false);
     all.norm = NormDescription {

@@ -110,6 +110,25 @@ fn published_configurations_are_understood() {
 }
 
 #[test]
+fn the_repositorys_own_code_is_told_from_transformers_class() {
+    let own = |config: Value| read(config).unwrap().own_code;
+    assert!(own(
+        json!({"model_type": "bert", "position_embedding_type": "alibi"})
+    ));
+    assert!(own(json!({"model_type": "new"})));
+    assert!(own(json!({"model_type": "nomic_bert", "num_experts": 8})));
+    assert!(!own(json!({"model_type": "nomic_bert"})));
+    assert!(!own(json!({"model_type": "bert"})));
+}
+
+#[test]
+fn jina_embeddings_3_by_their_own_code_are_refused_with_what_helps() {
+    let refused =
+        refusal(json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"}));
+    assert!(refused.contains("jina_embeddings_v3"), "{refused}");
+}
+
+#[test]
 fn a_known_type_that_is_not_run_says_why() {
     for (model_type, reason) in refused::REFUSED {
         let refused = refusal(json!({"model_type": model_type}));
