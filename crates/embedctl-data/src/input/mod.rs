@@ -15,6 +15,7 @@ pub(crate) mod cells;
 pub(crate) mod columnar;
 pub(crate) mod columns;
 pub(crate) mod compression;
+pub(crate) mod csv_options;
 pub(crate) mod fields;
 mod fit;
 pub(crate) mod json;
@@ -42,10 +43,11 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 pub use crate::formats::input::{InputFacts, InputFormat};
+pub use csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
 pub use fields::{IdType, Keep, KeepType};
 pub use list::{expand, resolve};
 pub use options::{
-    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, Delimiter, InputOptions, Part, Share,
+    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share,
     WINDOW_BYTES,
 };
 pub use pace::Settled;

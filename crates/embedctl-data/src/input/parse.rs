@@ -13,7 +13,7 @@ use crate::formats::jsonl::{self, Jsonl, Unseen};
 use crate::formats::text;
 use crate::record::RecordFields;
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
+use embedctl_common::setting::{MAX_RECORD_BYTES, ON_ERROR, TEXT_FIELD};
 
 /// The content of a line.
 #[derive(Debug)]
@@ -34,6 +34,13 @@ pub(crate) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
 }
 
 /// Why a record that is no text is rejected.
+/// The cause for a record whose text, the field or column `name`, is null.
+pub(crate) fn no_text(name: &str) -> Cause {
+    Cause::of(format!("the record has no text (`{name}` is null)")).with(format!(
+        "give it a text, or leave such records out with `{ON_ERROR} skip`"
+    ))
+}
+
 pub(crate) fn not_utf8(error: str::Utf8Error) -> Cause {
     Cause::of(format!(
         "the record is not valid UTF-8 at its byte {}",

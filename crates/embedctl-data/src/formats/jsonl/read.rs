@@ -11,6 +11,7 @@ use crate::input::columns::InputColumns;
 use crate::input::fields::IdType;
 use crate::input::json::{self, JsonType};
 use crate::input::options::InputOptions;
+use crate::input::parse::no_text;
 use crate::input::paths::{self, PathValues, Paths};
 use crate::input::window::{Known, Record};
 use crate::record::RecordFields;
@@ -204,6 +205,7 @@ impl Jsonl {
             Some((raw, JsonType::String)) => {
                 return plain(name, raw).map(Option::unwrap_or_default);
             }
+            Some((_, JsonType::Null)) => return Err(no_text(name)),
             Some((_, kind)) => format!("the field `{name}` is {kind}, not a string"),
             None => format!("the record has no field `{name}`{}", fields(line)),
         };

@@ -10,7 +10,7 @@ use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, rounded, takes};
 use crate::input::json;
 use crate::input::options::InputOptions;
-use crate::input::parse::too_long;
+use crate::input::parse::{no_text, too_long};
 use crate::input::source::Planned;
 use crate::input::texts::{is_text, string, strings};
 use crate::json_values::add_value;
@@ -286,13 +286,7 @@ impl Prepared {
                 Cow::Owned(template.text(values)?)
             }
             None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
-                Cause::of(format!(
-                    "the record has no text (the column `{}` is null)",
-                    self.options.text_field
-                ))
-                .with(format!(
-                    "name the column that holds the text with `{TEXT_FIELD}`"
-                ))
+                no_text(&self.options.text_field)
             })?),
         };
         if text.len() > limit {

@@ -5,6 +5,7 @@ mod columns;
 mod csv;
 mod damaged;
 mod places;
+mod quoting;
 mod records;
 mod refused;
 mod sources;

@@ -244,7 +244,7 @@ fn texts_of_every_string_type() {
                 window.rejects[0]
                     .cause
                     .reason
-                    .contains("the column `text` is null")
+                    .contains("`text` is null")
             );
         }
     }
