@@ -107,7 +107,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calibration: Option<PathBuf>,
 
-    /// List type of the vectors in Parquet and Arrow [default: fixed]
+    /// List type of the vectors in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]
     #[arg(long, value_name = "KIND", value_parser = vector_type())]
     pub vector_type: Option<VectorType>,
 
