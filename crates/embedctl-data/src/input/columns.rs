@@ -11,9 +11,10 @@ use super::cells::{self, Basis, Cell};
 use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::InputOptions;
+use super::places::PlaceColumns;
 use super::texts::is_text;
-use crate::record::{JSON_COLUMN, Origin, SourceNames};
-use arrow::array::{ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder};
+use crate::record::{JSON_COLUMN, Origin};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Cause, Error, Result};
@@ -29,21 +30,14 @@ pub(crate) struct InputColumns {
     fixed: bool,
     /// Whether every field is kept.
     all: bool,
-    /// The columns `file` and `line`.
-    places: Option<Places>,
+    /// The columns that a record's place decides.
+    places: PlaceColumns,
     schema: SchemaRef,
-}
-
-/// Where each record stood.
-struct Places {
-    names: SourceNames,
-    files: StringBuilder,
-    lines: Int64Builder,
 }
 
 impl InputColumns {
     /// Columns without any row.
-    pub(crate) fn new(options: &InputOptions, names: &SourceNames) -> Self {
+    pub(crate) fn new(options: &InputOptions, places: PlaceColumns) -> Self {
         let text = match options.text_template {
             None => Some(options.text_field.clone()),
             Some(_) => None,
@@ -68,11 +62,7 @@ impl InputColumns {
             text,
             fixed: false,
             all: options.keeps_all(),
-            places: options.source_columns.then(|| Places {
-                names: Arc::clone(names),
-                files: StringBuilder::new(),
-                lines: Int64Builder::new(),
-            }),
+            places,
             schema: Arc::new(Schema::empty()),
         };
         columns.renew();
@@ -105,15 +95,15 @@ impl InputColumns {
         }
         let mut left_out = Vec::new();
         for name in fields.filter(|name| *name != id_field) {
-            if self.names().any(|known| known == name) {
+            // A partition's column stands for one of that name in the file.
+            if self.names().any(|known| known == name) || self.places.is_partition(name) {
                 continue;
             }
             if self.fixed {
                 left_out.push(format!("`{name}`"));
                 continue;
             }
-            let own = ["id", "embedding"].contains(&name)
-                || (self.places.is_some() && ["file", "line"].contains(&name));
+            let own = ["id", "embedding"].contains(&name) || self.places.has(name);
             if own {
                 return Err(Cause::of(format!(
                     "`{KEEP} '*'` finds a field `{name}`, and the output has a column of its own by that name"
@@ -137,7 +127,7 @@ impl InputColumns {
 
     /// Makes the schema anew.
     fn renew(&mut self) {
-        self.schema = schema(&self.id, &self.kept, self.places.is_some());
+        self.schema = schema(&self.id, &self.kept, &self.places);
     }
 
     /// `id` and the kept fields; a field whose type is not decided yet is a string.
@@ -196,7 +186,7 @@ impl InputColumns {
     /// # Errors
     /// If the options have not made that schema.
     pub(crate) fn go_on(&mut self, schema: &Schema) -> Result<(), Cause> {
-        let places = if self.places.is_some() { 2 } else { 0 };
+        let places = self.places.fields().count();
         let kept = schema.fields().iter().skip(1);
         let kept = kept.take(schema.fields().len().saturating_sub(1 + places));
         self.expand(
@@ -265,28 +255,15 @@ impl InputColumns {
         cells.collect()
     }
 
-    /// The columns `file` and `line` for `count` rows from `origin` on; none where they are not wanted.
+    /// The columns that places decide, for `count` rows from `origin` on.
     pub(crate) fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
-        let Some(places) = &self.places else {
-            return Vec::new();
-        };
-        let file = place_name(&places.names, origin);
-        let files = StringArray::from_iter_values(std::iter::repeat_n(file, count));
-        let lines = (0..count as u64).map(|row| line_number(origin.line + row));
-        vec![
-            Arc::new(files),
-            Arc::new(Int64Array::from_iter_values(lines)),
-        ]
+        self.places.of_rows(origin, count)
     }
 
     /// Appends one row; `kept` comes from [`InputColumns::cell`].
     pub(crate) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
         self.id.push(id);
-        if let Some(places) = &mut self.places {
-            let file = place_name(&places.names, origin);
-            places.files.append_value(file);
-            places.lines.append_value(line_number(origin.line));
-        }
+        self.places.push(origin);
         for (column, cell) in self.kept.iter_mut().zip(kept) {
             column.builder.push(cell);
         }
@@ -340,10 +317,7 @@ impl InputColumns {
                 None => array,
             });
         }
-        if let Some(places) = &mut self.places {
-            arrays.push(Arc::new(places.files.finish()));
-            arrays.push(Arc::new(places.lines.finish()));
-        }
+        arrays.extend(self.places.finish());
         RecordBatch::try_new(self.schema(), arrays).map_err(unsound)
     }
 }
@@ -353,13 +327,11 @@ pub(crate) fn unsound(error: ArrowError) -> Error {
     Error::internal(format!("columns of the input: {error}"))
 }
 
-fn schema(id: &Builder, kept: &[KeptColumn], places: bool) -> SchemaRef {
-    let own = |name, kind| Arc::new(Field::new(name, kind, true));
-    let places = places.then(|| [own("file", DataType::Utf8), own("line", DataType::Int64)]);
-    let fields = [own("id", id.data_type())]
+fn schema(id: &Builder, kept: &[KeptColumn], places: &PlaceColumns) -> SchemaRef {
+    let fields = [Arc::new(Field::new("id", id.data_type(), true))]
         .into_iter()
         .chain(kept.iter().map(KeptColumn::field))
-        .chain(places.into_iter().flatten());
+        .chain(places.fields());
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
@@ -385,13 +357,4 @@ fn lines_kind(field: &Field) -> Option<KeepType> {
 /// A text is a string whatever the records hold.
 fn of_text(text: Option<&str>, name: &str) -> Option<(KeepType, Basis)> {
     (text == Some(name)).then_some((KeepType::String, Basis::Values))
-}
-
-fn line_number(line: u64) -> i64 {
-    i64::try_from(line).expect("no source has 2^63 lines")
-}
-
-fn place_name(names: &SourceNames, origin: Origin) -> &str {
-    let name = names.get(origin.source as usize);
-    name.map_or("", String::as_str)
 }

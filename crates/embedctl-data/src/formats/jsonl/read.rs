@@ -338,11 +338,13 @@ fn names(object: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::places::{Partitions, PlaceColumns};
     use crate::input::tests::options;
 
     fn reason(line: &str) -> String {
         let options = Arc::new(options());
-        let columns = InputColumns::new(&options, &[].into());
+        let places = PlaceColumns::new(&options, Partitions::default(), &[].into()).unwrap();
+        let columns = InputColumns::new(&options, places);
         let reason = Jsonl::new(&options).record(line, 0, &columns);
         reason.unwrap_err().to_string()
     }
