@@ -63,7 +63,7 @@ pub use open::Done;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{About, Create, Limits, Made, Parts};
 pub use paths::{folder_format, is_folder, is_inside, parts_of};
-pub(crate) use reader::text_hash;
+pub(crate) use reader::{point_inside, text_hash};
 pub use reader::{Covered, JobReader};
 pub(crate) use seal::sealed;
 pub use shards::{Shard, Stretch, plan};
