@@ -32,10 +32,10 @@ mod tune;
 mod worker;
 mod workload;
 
+pub use crate::work::Work;
 pub use compare::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
-pub use crate::work::Work;
 pub use machine::Machine;
 pub use options::{BenchOptions, TuneOptions, Watcher};
 pub use peak::{Peak, measure as measure_peak};

@@ -54,7 +54,10 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
 /// all of them.
 pub(crate) fn mixes_rows(model: &Model, info: &EngineInfo) -> bool {
     let runs_graph = info.provider.weights() == WeightsKind::Onnx;
-    runs_graph && model.onnx().is_ok_and(|onnx| onnx.graph.is_dynamically_quantized())
+    runs_graph
+        && model
+            .onnx()
+            .is_ok_and(|onnx| onnx.graph.is_dynamically_quantized())
 }
 
 /// The note on such a model.

@@ -75,7 +75,9 @@ pub(super) fn cut(in_flight: &InFlight, limits: Option<&PortionLimits>) -> Vec<P
         Some(mark) => {
             let inside = |record: u64| usize::try_from(record - mark.start).unwrap_or(total);
             let ranges = mark.missing.iter();
-            ranges.map(|range| inside(range.start)..inside(range.end)).collect()
+            ranges
+                .map(|range| inside(range.start)..inside(range.end))
+                .collect()
         }
     };
     let distinct: Vec<u32> = (in_flight.distinct.of_rows())

@@ -100,7 +100,10 @@ fn rows(folder: &Path) -> Vec<Value> {
     let lines = parts(folder);
     let lines = lines.iter().map(|path| fs::read_to_string(path).unwrap());
     let lines: String = lines.collect();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn folder(count: usize) -> tempfile::TempDir {
@@ -146,11 +149,17 @@ fn an_interrupt_keeps_finished_rows_and_a_resumed_run_gives_the_same_output() {
                     Ok(_) => break,
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted),
                 }
-                assert!(written == 0 || now.len() > safe, "{written}: {} rows", now.len());
+                assert!(
+                    written == 0 || now.len() > safe,
+                    "{written}: {} rows",
+                    now.len()
+                );
                 (after, safe) = (next, now.len());
             }
             assert_eq!(rows(stopped.path()), expected);
-            let state = crate::job::inspect(&stopped.path().join("out")).unwrap().unwrap();
+            let state = crate::job::inspect(&stopped.path().join("out"))
+                .unwrap()
+                .unwrap();
             assert!(state.success);
             assert_eq!(state.faults(), Vec::<String>::new());
         }

@@ -152,7 +152,8 @@ impl Tokenizing {
         in_flight.portions = portions;
         in_flight.done = done;
         let plans = plans.into_iter().enumerate();
-        let plans = plans.flat_map(|(portion, plans)| plans.into_iter().map(move |it| (portion, it)));
+        let plans =
+            plans.flat_map(|(portion, plans)| plans.into_iter().map(move |it| (portion, it)));
         let job = |(portion, plan)| BatchJob {
             portion,
             plan,

@@ -130,7 +130,10 @@ fn a_store_that_writes_a_name_twice_is_found_out() {
         ignores_conditions: true,
         ..Manners::default()
     });
-    let error = careless.storage().prove_conditional_writes(&folder).unwrap_err();
+    let error = careless
+        .storage()
+        .prove_conditional_writes(&folder)
+        .unwrap_err();
     assert!(error.to_string().contains("If-None-Match"), "{error}");
     assert!(careless.objects.lock().unwrap().is_empty());
 }
@@ -158,6 +161,16 @@ fn a_cut_write_is_repeated_and_its_object_is_known_again() {
         ..Manners::default()
     });
     let path = "/bucket/out/part".to_owned();
-    store.objects.lock().unwrap().insert(path, b"another".to_vec());
-    assert!(store.storage().put_new(&at, b"content".to_vec()).unwrap().is_none());
+    store
+        .objects
+        .lock()
+        .unwrap()
+        .insert(path, b"another".to_vec());
+    assert!(
+        store
+            .storage()
+            .put_new(&at, b"content".to_vec())
+            .unwrap()
+            .is_none()
+    );
 }

@@ -98,7 +98,10 @@ pub(super) fn was_cut(failure: &Failure) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(&failure.error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<HttpError>() {
-            return matches!(error.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Timeout);
+            return matches!(
+                error.kind(),
+                HttpErrorKind::Interrupted | HttpErrorKind::Timeout
+            );
         }
         cause = error.source();
     }

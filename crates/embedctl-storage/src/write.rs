@@ -9,11 +9,11 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
+use super::RETRIES;
 use super::Written;
 use super::address::Address;
 use super::failure::{Failure, was_cut, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
-use super::RETRIES;
 use super::store::{ObjectLocation, Storage};
 use super::version::bare;
 use embedctl_common::error::{Error, ErrorKind, Result};
@@ -127,7 +127,10 @@ impl Storage {
     /// If the second write succeeds, or the store refuses the first.
     pub fn prove_conditional_writes(&self, folder: &Address) -> Result<()> {
         let (time, process) = (SystemTime::now(), std::process::id());
-        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let time = time
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_nanos();
         let probe = folder.with_key(format!("{}probe-{process}-{time}", folder.key()));
         let location = self.location(&probe, None)?;
         let put = || self.put(&location, Bytes::from_static(b"probe"), PutMode::Create);

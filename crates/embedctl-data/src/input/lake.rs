@@ -112,7 +112,10 @@ mod tests {
             fs::write(table.join(log), "{}").unwrap();
             let error = refuse_table(&table).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
-            let names = [format!("s3://b/t/{log}"), "s3://b/t/data/x.parquet".to_owned()];
+            let names = [
+                format!("s3://b/t/{log}"),
+                "s3://b/t/data/x.parquet".to_owned(),
+            ];
             let error = refuse_listed(names.iter().map(String::as_str)).unwrap_err();
             assert!(error.to_string().contains("s3://b/t is a table"), "{error}");
         }

@@ -31,7 +31,11 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
             sources.push(Source::Path(input.clone()));
         } else if input.is_dir() {
             // A folder inside of a table is a part of it.
-            for folder in input.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()) {
+            for folder in input
+                .ancestors()
+                .skip(1)
+                .filter(|it| !it.as_os_str().is_empty())
+            {
                 lake::refuse_table(folder)?;
             }
             let known = |path: &Path| match format::by_ending(path).0 {

@@ -49,8 +49,7 @@ pub use csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
 pub use fields::{IdType, Keep, KeepType};
 pub use list::{expand, resolve};
 pub use options::{
-    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share,
-    WINDOW_BYTES,
+    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share, WINDOW_BYTES,
 };
 pub use pace::Settled;
 pub use source::Source;
@@ -63,8 +62,8 @@ use crate::record::{SourceNames, Window};
 use columns::InputColumns;
 use embedctl_common::error::{Error, Result};
 use pace::Pace;
-use places::{Partitions, PlaceColumns};
 use parse::Parser;
+use places::{Partitions, PlaceColumns};
 use reader::{Filled, Reader};
 use sample::Sampler;
 use source::{From, Planned, Stdin};

@@ -169,7 +169,7 @@ impl InputOptions {
 }
 
 impl Default for InputOptions {
-    /// Fields `text` and `id`, ids as strings, nothing kept, records up to 4 MiB, windows of 8,192 records
+    /// Fields `text` and `id`, ids in their own types, nothing kept, records up to 4 MiB, windows of 8,192 records
     /// or 16 MiB.
     fn default() -> Self {
         Self {
@@ -178,7 +178,7 @@ impl Default for InputOptions {
             text_field: "text".to_owned(),
             text_template: None,
             id_field: "id".to_owned(),
-            id_type: IdType::String,
+            id_type: IdType::Kept,
             keep: Vec::new(),
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
             window_rows: DEFAULT_WINDOW_ROWS,

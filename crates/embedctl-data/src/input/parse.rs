@@ -100,7 +100,7 @@ impl Parser {
                 {
                     return Err(self.looks_like_jsonl(source, text, has_text));
                 }
-                let record = text::record(text, line.number, self.options.id_type, columns);
+                let record = text::record(text, line.number, columns);
                 Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
@@ -125,7 +125,7 @@ impl Parser {
         let text = str::from_utf8(line.bytes);
         match (format, text) {
             (InputFormat::Text, _) => Known {
-                id: text::id(line.number, self.options.id_type),
+                id: text::id(line.number, columns),
                 ..nothing
             },
             (InputFormat::Jsonl, Ok(text)) if line.length <= self.limit() as u64 => {
@@ -147,7 +147,7 @@ impl Parser {
         match (format, text) {
             (InputFormat::Text, text) => {
                 let mut fields = RecordFields::default();
-                let id = text::id(line.number, self.options.id_type);
+                let id = text::id(line.number, columns);
                 fields.add(&self.options.id_field, |out| id.write_json(out));
                 if let Some(text) = text {
                     fields.add_text(&self.options.text_field, text);

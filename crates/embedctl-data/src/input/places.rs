@@ -51,10 +51,12 @@ impl Partitions {
             let are_integers = values.iter().flatten().all(|value| is_integer(value));
             partitions.push(Partition {
                 name: name.clone(),
-                kind: keep.and_then(|keep| keep.kind).unwrap_or(match are_integers {
-                    true => KeepType::Int,
-                    false => KeepType::String,
-                }),
+                kind: keep
+                    .and_then(|keep| keep.kind)
+                    .unwrap_or(match are_integers {
+                        true => KeepType::Int,
+                        false => KeepType::String,
+                    }),
                 values,
             });
         }
@@ -66,12 +68,17 @@ impl Partitions {
 
 /// Whether a number is written as programs write it: `007` is a name.
 fn is_integer(value: &str) -> bool {
-    value.parse::<i64>().is_ok_and(|number| number.to_string() == value)
+    value
+        .parse::<i64>()
+        .is_ok_and(|number| number.to_string() == value)
 }
 
 /// The partitions in the folders of a path or an address, from the top.
 fn keys(name: &str) -> Vec<(String, Option<String>)> {
-    let folders = name.split(['?', '#']).next().filter(|_| name.contains("://"));
+    let folders = name
+        .split(['?', '#'])
+        .next()
+        .filter(|_| name.contains("://"));
     let Some((folders, _)) = folders.unwrap_or(name).rsplit_once(['/', '\\']) else {
         return Vec::new();
     };
@@ -121,21 +128,27 @@ impl PlaceColumns {
     ) -> Result<Self> {
         let partitions = partitions.0.into_iter().map(|partition| {
             let column = KeptColumn::new(&partition.name, Some((partition.kind, Basis::Declared)));
-            let values = partition.values.iter().zip(names.iter()).map(|(value, source)| {
-                let Some(value) = value else {
-                    return Ok(Cell::Null);
-                };
-                let cell = column.text_cell(value).map_err(|cause| {
-                    Error::usage(cause.map(|reason| format!("the folder of {source}: {reason}")))
-                })?;
-                Ok(match cell {
-                    Cell::Int(number) => Cell::Int(number),
-                    Cell::Float(number) => Cell::Float(number),
-                    Cell::Bool(value) => Cell::Bool(value),
-                    Cell::String(_) | Cell::Json(_) => Cell::String(Cow::Owned(value.clone())),
-                    Cell::Null => Cell::Null,
-                })
-            });
+            let values = partition
+                .values
+                .iter()
+                .zip(names.iter())
+                .map(|(value, source)| {
+                    let Some(value) = value else {
+                        return Ok(Cell::Null);
+                    };
+                    let cell = column.text_cell(value).map_err(|cause| {
+                        Error::usage(
+                            cause.map(|reason| format!("the folder of {source}: {reason}")),
+                        )
+                    })?;
+                    Ok(match cell {
+                        Cell::Int(number) => Cell::Int(number),
+                        Cell::Float(number) => Cell::Float(number),
+                        Cell::Bool(value) => Cell::Bool(value),
+                        Cell::String(_) | Cell::Json(_) => Cell::String(Cow::Owned(value.clone())),
+                        Cell::Null => Cell::Null,
+                    })
+                });
             let values = values.collect::<Result<_>>()?;
             Ok(PartitionColumn { column, values })
         });
@@ -229,13 +242,20 @@ mod tests {
     fn folders_of_paths_and_addresses_are_partitions() {
         let found = |name: &str| -> Vec<String> {
             let keys = keys(name).into_iter();
-            keys.map(|(key, value)| format!("{key}={}", value.unwrap_or("-".to_owned()))).collect()
+            keys.map(|(key, value)| format!("{key}={}", value.unwrap_or("-".to_owned())))
+                .collect()
         };
         for (name, expected) in [
             ("year=2024/part-0.parquet", vec!["year=2024"]),
-            ("/t/year=2024/month=01/000000_0", vec!["year=2024", "month=01"]),
+            (
+                "/t/year=2024/month=01/000000_0",
+                vec!["year=2024", "month=01"],
+            ),
             ("s3://b/t/day=2024-01-01/x.parquet", vec!["day=2024-01-01"]),
-            ("t/city=S%C3%A3o%20Paulo/a=b=c/x.csv", vec!["city=São Paulo", "a=b=c"]),
+            (
+                "t/city=S%C3%A3o%20Paulo/a=b=c/x.csv",
+                vec!["city=São Paulo", "a=b=c"],
+            ),
             ("t/k=__HIVE_DEFAULT_PARTITION__/x.csv", vec!["k=-"]),
             ("t/k=/x.csv", vec!["k="]),
             ("t/k=100%/l=%zz/x.csv", vec!["k=100%", "l=%zz"]),

@@ -9,8 +9,8 @@ use super::source::{Planned, Source};
 use crate::formats::input::InputFormat;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
-    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, KEEP, MAX_RECORD_BYTES, SOURCE_COLUMNS,
-    TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
+    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, KEEP, MAX_RECORD_BYTES,
+    SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
 };
 
 /// Checks the options that do not depend on a source's format.
@@ -166,10 +166,10 @@ fn check_csv(sources: &[Planned], options: &InputOptions) -> Result<()> {
     if let Some((option, _)) = named.iter().find(|(_, is_named)| *is_named)
         && !sources.iter().any(|one| separator(one).is_some())
     {
-        return Err(
-            Error::usage(format!("`{option}` is about CSV, and no input is read as that"))
-                .with_remedy("leave it out, or say `-i csv`"),
-        );
+        return Err(Error::usage(format!(
+            "`{option}` is about CSV, and no input is read as that"
+        ))
+        .with_remedy("leave it out, or say `-i csv`"));
     }
     for source in sources {
         let Some(separator) = separator(source) else {
@@ -187,8 +187,12 @@ fn check_csv(sources: &[Planned], options: &InputOptions) -> Result<()> {
             if let Some((other, _)) = others[..number].iter().find(|(_, other)| other == byte) {
                 let byte = byte.escape_ascii();
                 return Err(source
-                    .usage(format!("`{other}` and `{option}` are the same character, `{byte}`"))
-                    .with_remedy("give them different characters; a doubled quote needs no option"));
+                    .usage(format!(
+                        "`{other}` and `{option}` are the same character, `{byte}`"
+                    ))
+                    .with_remedy(
+                        "give them different characters; a doubled quote needs no option",
+                    ));
             }
         }
     }

@@ -64,11 +64,14 @@ impl OutputOptions {
     /// pyarrow 26 refuse lists of fixed size that are null.
     #[must_use]
     pub fn resolved_vector_type(&self) -> VectorType {
-        let is_parquet = self.resolved_format().is_ok_and(|it| it == OutputFormat::Parquet);
-        self.vector_type.unwrap_or(match self.nullable && is_parquet {
-            true => VectorType::List,
-            false => VectorType::Fixed,
-        })
+        let is_parquet = self
+            .resolved_format()
+            .is_ok_and(|it| it == OutputFormat::Parquet);
+        self.vector_type
+            .unwrap_or(match self.nullable && is_parquet {
+                true => VectorType::List,
+                false => VectorType::Fixed,
+            })
     }
 
     /// Everything as it is by default.

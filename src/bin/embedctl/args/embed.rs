@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use embedctl::engine::ProviderOption;
-use embedctl::input::{CsvEscape, CsvOptions, CsvQuote, Delimiter, IdType, InputFormat, InputOptions, Keep, Template};
+use embedctl::input::{
+    CsvEscape, CsvOptions, CsvQuote, Delimiter, IdType, InputFormat, InputOptions, Keep, Template,
+};
 use embedctl::job::Shard;
 use embedctl::output::{Dtype, OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
@@ -232,7 +234,7 @@ pub struct InputArgs {
     pub id_field: String,
 
     /// Type of the id column
-    #[arg(long, value_name = "TYPE", default_value = "string", value_parser = id_type())]
+    #[arg(long, value_name = "TYPE", default_value = "kept", value_parser = id_type())]
     pub id_type: IdType,
 
     /// Answer one Arrow stream after another, each with its own schema, until standard input closes

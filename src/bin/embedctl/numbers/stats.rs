@@ -13,7 +13,9 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     let reading = state.meter.read(numbers.worked(state));
     let counts = &state.counts;
     // A run that has ended has nothing left.
-    let left = reading.left.filter(|_| state.end.is_none() && state.summary.is_none());
+    let left = reading
+        .left
+        .filter(|_| state.end.is_none() && state.summary.is_none());
     let end = state.end.as_ref();
     let stages = state
         .stages

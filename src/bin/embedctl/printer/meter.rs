@@ -124,8 +124,14 @@ impl Meter {
         let bytes = self.window.map_or(0, |window| window.size.consumed);
         let before = self.window.map_or(0, |window| window.records_before);
         let behind = self.window.map_or(0, |window| before + window.size.records);
-        let of_bytes = self.input.bytes.map(|total| done(written.consumed, written.consumed, bytes) / total as f64);
-        let of_records = self.input.records.map(|total| done(written.read, before, behind) / total as f64);
+        let of_bytes = self
+            .input
+            .bytes
+            .map(|total| done(written.consumed, written.consumed, bytes) / total as f64);
+        let of_records = self
+            .input
+            .records
+            .map(|total| done(written.read, before, behind) / total as f64);
         let shares = of_bytes.into_iter().chain(of_records);
         shares.reduce(f64::max).map(|share| share.min(1.0))
     }

@@ -15,9 +15,8 @@ use self::split::{Split, SplitFields};
 use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
 use crate::input::columns::InputColumns;
-use crate::input::fields::IdType;
-use crate::input::json;
 use crate::input::csv_options::{CsvDialect, Delimiter};
+use crate::input::json;
 use crate::input::options::InputOptions;
 use crate::input::pace::Pace;
 use crate::input::parse::{Parser, no_text, not_utf8};
@@ -176,8 +175,8 @@ impl CsvReader {
             return Ok(());
         }
         let line = self.records.origin.line;
-        let are_whole = self.asked.header.len() > 1
-            && self.records.are_whole(self.asked.header.len());
+        let are_whole =
+            self.asked.header.len() > 1 && self.records.are_whole(self.asked.header.len());
         if are_whole && self.dialect.is_doubtful() {
             let last = line + lines - 1;
             let reason = format!(
@@ -241,11 +240,17 @@ impl AskedFields {
             found.map(|index| Arc::new(Field::new(&header[index], DataType::Utf8, true)))
         };
         let fields: Vec<_> = self.kept.iter().map(text).collect();
-        columns.adopt(&fields).map_err(|cause| source.usage(cause))
+        columns
+            .adopt(None, &fields)
+            .map_err(|cause| source.usage(cause))
     }
 
     /// The record of those fields.
-    fn record<'a>(&self, fields: &[Option<&'a str>], columns: &InputColumns) -> Result<Record<'a>, Cause> {
+    fn record<'a>(
+        &self,
+        fields: &[Option<&'a str>],
+        columns: &InputColumns,
+    ) -> Result<Record<'a>, Cause> {
         if fields.len() != self.header.len() {
             return Err(Cause::of(format!(
                 "the record has {} fields, and the header has {}",
@@ -266,7 +271,7 @@ impl AskedFields {
         };
         Ok(Record {
             text,
-            id: self.id(fields)?,
+            id: self.id(fields, columns)?,
             kept: self.kept(fields, columns).collect::<Result<_, _>>()?,
         })
     }
@@ -279,7 +284,7 @@ impl AskedFields {
         }
         let kept = self.kept(fields, columns);
         Known {
-            id: self.id(fields).unwrap_or(Cell::Null),
+            id: self.id(fields, columns).unwrap_or(Cell::Null),
             kept: kept.map(|cell| cell.unwrap_or(Cell::Null)).collect(),
         }
     }
@@ -290,12 +295,17 @@ impl AskedFields {
         if fields.len() != self.header.len() {
             return own;
         }
-        let mut add = |name: &str, cell: Result<Cell<'_>, Cause>, written: Option<&str>| match cell {
+        let mut add = |name: &str, cell: Result<Cell<'_>, Cause>, written: Option<&str>| match cell
+        {
             Ok(cell) => own.add(name, |out| cell.write_json(out)),
             Err(_) => own.add_text(name, written.unwrap_or_default()),
         };
         if let Some(index) = self.id {
-            add(&self.options.id_field, self.id(fields), fields[index]);
+            add(
+                &self.options.id_field,
+                self.id(fields, columns),
+                fields[index],
+            );
         }
         let (_, texts) = self.options.texts();
         for (name, &index) in texts.iter().zip(&self.text) {
@@ -311,12 +321,16 @@ impl AskedFields {
         own
     }
 
-    fn id<'a>(&self, fields: &[Option<&'a str>]) -> Result<Cell<'a>, Cause> {
+    fn id<'a>(
+        &self,
+        fields: &[Option<&'a str>],
+        columns: &InputColumns,
+    ) -> Result<Cell<'a>, Cause> {
         Ok(match self.id.and_then(|index| fields[index]) {
             None | Some("") => Cell::Null,
-            Some(id) => match self.options.id_type {
-                IdType::String => Cell::String(Cow::Borrowed(id)),
-                IdType::Int => id.parse().map(Cell::Int).map_err(|_| {
+            Some(id) => match columns.has_int_ids() {
+                false => Cell::String(Cow::Borrowed(id)),
+                true => id.parse().map(Cell::Int).map_err(|_| {
                     Cause::of(format!(
                         "the id `{}` is not a 64-bit integer ({})",
                         self.options.id_field,
@@ -334,10 +348,12 @@ impl AskedFields {
         columns: &InputColumns,
     ) -> impl Iterator<Item = Result<Cell<'a>, Cause>> {
         let kept = self.kept.iter().enumerate();
-        kept.map(|(column, field)| match field.and_then(|field| fields[field]) {
-            Some(field) => columns.text_cell(column, field),
-            None => Ok(Cell::Null),
-        })
+        kept.map(
+            |(column, field)| match field.and_then(|field| fields[field]) {
+                Some(field) => columns.text_cell(column, field),
+                None => Ok(Cell::Null),
+            },
+        )
     }
 }
 
@@ -353,7 +369,10 @@ fn doubtful(source: &Planned, line: u64, reason: &str) -> Error {
 }
 
 fn header(source: &Planned, fields: &SplitFields) -> Result<Vec<String>> {
-    let names = fields.bytes.iter().map(|name| String::from_utf8(name.to_vec()));
+    let names = fields
+        .bytes
+        .iter()
+        .map(|name| String::from_utf8(name.to_vec()));
     names.collect::<Result<_, _>>().map_err(|_| {
         Error::input(Place::file(&source.name), "its header is not valid UTF-8")
             .with_remedy("convert the input, for example with `iconv -t UTF-8`")
@@ -373,7 +392,11 @@ impl Reader for CsvReader {
                     continue;
                 }
                 NextRecord::Misquoted(cause) if self.dialect.is_doubtful() => {
-                    return Err(doubtful(&self.source, self.records.origin.line, &cause.reason));
+                    return Err(doubtful(
+                        &self.source,
+                        self.records.origin.line,
+                        &cause.reason,
+                    ));
                 }
                 NextRecord::Record => self.check_lines(&mut filling.warnings)?,
                 NextRecord::Bad(_) | NextRecord::Misquoted(_) => {}

@@ -289,7 +289,9 @@ impl Quotes {
                 _ if byte == dialect.delimiter => Self::Start,
                 Self::Closed => return Err(()),
                 // Beside quotes, an escape character has a meaning in quoted fields alone.
-                Self::Start | Self::Plain if dialect.quote.is_none() && is_escape(byte) => Self::Escaped,
+                Self::Start | Self::Plain if dialect.quote.is_none() && is_escape(byte) => {
+                    Self::Escaped
+                }
                 Self::Start | Self::Plain => Self::Plain,
             };
         }

@@ -8,7 +8,6 @@ use serde::de::IgnoredAny;
 
 use crate::input::cells::Cell;
 use crate::input::columns::InputColumns;
-use crate::input::fields::IdType;
 use crate::input::json::{self, JsonType};
 use crate::input::options::InputOptions;
 use crate::input::parse::no_text;
@@ -135,7 +134,7 @@ impl Jsonl {
         }
         Ok(Record {
             text: self.text(line, &values)?,
-            id: self.id(&values)?,
+            id: self.id(&values, columns)?,
             kept: (0..columns.kept())
                 .map(|index| columns.cell(index, values.get(self.kept + index)))
                 .collect::<Result<_, _>>()?,
@@ -150,7 +149,7 @@ impl Jsonl {
             cell.unwrap_or(Cell::Null)
         });
         Some(Known {
-            id: self.id(&values).unwrap_or(Cell::Null),
+            id: self.id(&values, columns).unwrap_or(Cell::Null),
             kept: kept.collect(),
         })
     }
@@ -214,29 +213,29 @@ impl Jsonl {
         )))
     }
 
-    fn id<'a>(&self, values: &PathValues<'a>) -> Result<Cell<'a>, Cause> {
+    fn id<'a>(&self, values: &PathValues<'a>, columns: &InputColumns) -> Result<Cell<'a>, Cause> {
         let Some(raw) = values.get(ID) else {
             return Ok(Cell::Null);
         };
         let name = &self.options.id_field;
         let kind = json::kind(raw);
-        let (takes, remedy) = match (self.options.id_type, kind) {
+        let (takes, remedy) = match (columns.has_int_ids(), kind) {
             (_, JsonType::Null) => return Ok(Cell::Null),
-            (IdType::String, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
-            (IdType::String, JsonType::String) => {
+            (false, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
+            (false, JsonType::String) => {
                 let text = json::string(raw).map_err(|error| no_character("id", name, &error));
                 return Ok(Cell::String(text?));
             }
-            (IdType::String, _) => ("ids are strings or integers".to_owned(), another_id()),
-            (IdType::Int, JsonType::Integer) => {
+            (false, _) => ("ids are strings or integers".to_owned(), another_id()),
+            (true, JsonType::Integer) => {
                 return raw.parse().map(Cell::Int).map_err(|_| {
                     let excerpt = json::excerpt(raw);
                     Cause::of(format!("the id `{name}` is beyond 64 bits ({excerpt})"))
                         .with(string_ids())
                 });
             }
-            (IdType::Int, kind) => (
-                format!("`{ID_TYPE} int` takes integers alone"),
+            (true, kind) => (
+                format!("ids are integers here (`{ID_TYPE}`)"),
                 match kind {
                     JsonType::String => string_ids(),
                     _ => another_id(),

@@ -81,18 +81,37 @@ fn a_quoted_field_over_many_lines_is_a_warning_with_its_line() {
     let field = |lines: usize| "line\n".repeat(lines - 1) + "line";
     for (lines, warns) in [(2, false), (5, false), (6, true), (40, true)] {
         let content = format!("id,text\n0,x\n1,\"{}\"\n2,\"{0}\"\n", field(lines));
-        for (name, content) in [("a.csv", content.clone()), ("a.tsv", content.replace(',', "\t"))] {
+        for (name, content) in [
+            ("a.csv", content.clone()),
+            ("a.tsv", content.replace(',', "\t")),
+        ] {
             let window = Files::new().with(name, &content).window(options());
             assert_eq!(window.texts.len(), 3);
             let warnings = window.warnings.join("\n");
-            assert_eq!(window.warnings.len(), usize::from(warns), "{lines}: {warnings}");
-            assert!(!warns || warnings.contains(&format!("{name}:3: a quoted field goes over {lines} lines")));
-            let named = Files::new().with(name, &content).window(written("\"", "", None));
+            assert_eq!(
+                window.warnings.len(),
+                usize::from(warns),
+                "{lines}: {warnings}"
+            );
+            assert!(
+                !warns
+                    || warnings
+                        .contains(&format!("{name}:3: a quoted field goes over {lines} lines"))
+            );
+            let named = Files::new()
+                .with(name, &content)
+                .window(written("\"", "", None));
             assert!(named.warnings.is_empty());
         }
     }
-    let window = Files::new().with("a.csv", unquoted(2, 4, ',').replace(", 5", "")).window(options());
-    assert!(window.warnings[0].contains("a.csv:3"), "{:?}", window.warnings);
+    let window = Files::new()
+        .with("a.csv", unquoted(2, 4, ',').replace(", 5", ""))
+        .window(options());
+    assert!(
+        window.warnings[0].contains("a.csv:3"),
+        "{:?}",
+        window.warnings
+    );
 }
 
 #[test]
@@ -104,20 +123,42 @@ fn copy_text_is_read_with_its_escapes_and_nulls() {
     };
     let window = Files::new().with("a.tsv", content).window(options);
     let texts: Vec<_> = window.texts.iter().collect();
-    assert_eq!(texts, ["a\tb\nc\\N", "\"q\" x", "", "two\nlines", "tab\there"]);
+    assert_eq!(
+        texts,
+        ["a\tb\nc\\N", "\"q\" x", "", "two\nlines", "tab\there"]
+    );
     let some = |text: &str| Some(text.to_owned());
-    assert_eq!(kept(&window, "note"), [None, some("\\N"), some(""), some("z"), some("v\\")]);
-    assert_eq!(kept(&window, "id"), [some("1"), some("2"), None, some("4"), some("6")]);
+    assert_eq!(
+        kept(&window, "note"),
+        [None, some("\\N"), some(""), some("z"), some("v\\")]
+    );
+    assert_eq!(
+        kept(&window, "id"),
+        [some("1"), some("2"), None, some("4"), some("6")]
+    );
     let reject = &window.rejects[0];
     assert_eq!(reject.origin.line, 7);
-    assert!(reject.cause.to_string().contains("has no text (`text` is null)"), "{}", reject.cause);
+    assert!(
+        reject
+            .cause
+            .to_string()
+            .contains("has no text (`text` is null)"),
+        "{}",
+        reject.cause
+    );
 }
 
 #[test]
 fn quotes_escapes_and_nulls_are_those_that_are_named() {
     for (quote, escape, null, content, expected) in [
         ("'", "", None, "id,text\n1,'a, \"b\"'\n", "a, \"b\""),
-        ("\"", "\\", None, "id,text\n1,\"a \\\"b\\\", \\\\\"\n", "a \"b\", \\"),
+        (
+            "\"",
+            "\\",
+            None,
+            "id,text\n1,\"a \\\"b\\\", \\\\\"\n",
+            "a \"b\", \\",
+        ),
         ("", "\\", None, "id,text\n1,\"a\\\"\nb\"\n", "a\"\nb"),
         ("none", "", None, "id,text\n1,\"a\\\n", "\"a\\"),
         ("none", "", Some(""), "id,text\n,a\n", "a"),
@@ -125,8 +166,16 @@ fn quotes_escapes_and_nulls_are_those_that_are_named() {
     ] {
         let files = Files::new().with("a.csv", content);
         let window = files.window(written(quote, escape, null));
-        assert_eq!(window.texts.iter().collect::<Vec<_>>(), [expected], "{content}");
-        assert_eq!(kept(&window, "id")[0].is_none(), null.is_some(), "{content}");
+        assert_eq!(
+            window.texts.iter().collect::<Vec<_>>(),
+            [expected],
+            "{content}"
+        );
+        assert_eq!(
+            kept(&window, "id")[0].is_none(),
+            null.is_some(),
+            "{content}"
+        );
     }
     for wrong in ["", "ab", "a", " ", "\n", "é"] {
         assert!(wrong.parse::<CsvQuote>().is_err(), "{wrong:?}");
@@ -137,10 +186,16 @@ fn quotes_escapes_and_nulls_are_those_that_are_named() {
         (",", "", None, "the same character"),
         ("none", ",", None, "the same character"),
     ] {
-        let error = Files::new().with("a.csv", "id,text\n").open(written(quote, escape, null));
+        let error = Files::new()
+            .with("a.csv", "id,text\n")
+            .open(written(quote, escape, null));
         assert!(failure(error).contains(words));
     }
-    for options in [written("none", "", None), written("", "\\", None), written("", "", Some("x"))] {
+    for options in [
+        written("none", "", None),
+        written("", "\\", None),
+        written("", "", Some("x")),
+    ] {
         let error = Files::new().with("a.jsonl", "{}").open(options);
         assert!(failure(error).contains("no input is read as that"));
     }
@@ -148,7 +203,9 @@ fn quotes_escapes_and_nulls_are_those_that_are_named() {
 
 #[test]
 fn reading_goes_on_between_escaped_lines() {
-    let content: String = (0..8).map(|row| format!("{row}\tone\\\ntwo {row}\n")).collect();
+    let content: String = (0..8)
+        .map(|row| format!("{row}\tone\\\ntwo {row}\n"))
+        .collect();
     let files = Files::new().with("a.tsv", format!("id\ttext\n{content}"));
     let by = |start| InputOptions {
         window_rows: 1,
