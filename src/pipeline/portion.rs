@@ -7,9 +7,14 @@
 use std::ops::Range;
 
 use super::tokenizing::InFlight;
+use crate::engine::Engine;
 
-/// Operations of a portion, about: some seconds of a few cores.
+/// Operations of a portion, about: some seconds of a few cores, and of a device.
 const OPERATIONS: f64 = 1e12;
+const OPERATIONS_OF_DEVICE: f64 = 3e13;
+
+/// How much more that is where rows are padded, and sorting many of them by length saves time.
+const PADDED: f64 = 3.0;
 
 /// Batches of a portion at least: enough to sort rows by length.
 const BATCHES: usize = 16;
@@ -23,10 +28,20 @@ pub(super) struct PortionLimits {
 }
 
 impl PortionLimits {
-    /// For a model that takes `cost` operations for a row of so many tokens, in batches of `tokens` tokens.
-    pub(super) fn new(tokens: usize, cost: impl Fn(usize) -> f64 + Send + 'static) -> Self {
+    /// For an engine whose batches have `tokens` tokens, and a model that takes `cost` operations for a row of so many
+    /// tokens.
+    pub(super) fn new(
+        engine: &dyn Engine,
+        tokens: usize,
+        cost: impl Fn(usize) -> f64 + Send + 'static,
+    ) -> Self {
+        let operations = match (engine.info().provider.is_on_worker(), engine.is_ragged()) {
+            (true, true) => OPERATIONS,
+            (true, false) => OPERATIONS * PADDED,
+            (false, _) => OPERATIONS_OF_DEVICE,
+        };
         Self {
-            operations: OPERATIONS,
+            operations,
             tokens: tokens.saturating_mul(BATCHES),
             cost: Box::new(cost),
         }

@@ -365,16 +365,13 @@ fn portions(
     let batches = if limits.equal_lengths { 16 } else { 1 };
     let tokens = limits.tokens.saturating_mul(batches);
     if engine.operations(1) > 0 {
-        let engine = Arc::clone(engine);
-        return Some(PortionLimits::new(tokens, move |tokens| {
-            2.0 * engine.operations(tokens) as f64
-        }));
+        let counts = Arc::clone(engine);
+        let cost = move |tokens| 2.0 * counts.operations(tokens) as f64;
+        return Some(PortionLimits::new(engine.as_ref(), tokens, cost));
     }
     let work = Work::of(model).ok()?;
-    Some(PortionLimits::new(tokens, move |tokens| {
-        let tokens = tokens as f64;
-        work.total(tokens, tokens * tokens)
-    }))
+    let cost = move |tokens: usize| work.total(tokens as f64, (tokens * tokens) as f64);
+    Some(PortionLimits::new(engine.as_ref(), tokens, cost))
 }
 
 /// Hashes the model's files, unless that was done.

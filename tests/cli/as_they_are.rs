@@ -119,8 +119,10 @@ fn limits_count_in_the_numbers_of_a_run() {
         ("--limit 50 --sample 200", 50),
     ] {
         let line = format!("in.jsonl {limit} --window 10 -o out.jsonl --force --stats stats.json");
-        let run = sandbox.embed(&format!("{line} --progress always --log-format json"));
-        done(&run);
+        let line = format!("{line} --progress always --log-format json");
+        let output = sandbox.embed_command(&line).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{said}");
         let stats: Value =
             serde_json::from_slice(&fs::read(sandbox.path("stats.json")).unwrap()).unwrap();
         assert_eq!(stats["embedded"], records);
@@ -128,14 +130,10 @@ fn limits_count_in_the_numbers_of_a_run() {
         assert_eq!(stats["progress"]["share"], 1.0);
         assert_eq!(stats["progress"]["seconds_left"], Value::Null);
         // The last line of the progress is that of a run that is done.
-        let said = run
-            .stderr
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let last = said
-            .filter(|said| said["event"] == "progress")
-            .last()
-            .unwrap();
-        assert_eq!(last["share"], 1.0, "{run}");
+        let events = said.lines();
+        let events = events.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let last = events.filter(|it| it["event"] == "progress").last();
+        let last = last.unwrap();
+        assert_eq!(last["share"], 1.0, "{said}");
     }
 }

@@ -172,8 +172,8 @@ pub struct RecordArgs {
 
     /// Quote around CSV fields; none: quotes are ordinary characters [default: '"']
     ///
-    /// Most TSV has no quoting: PostgreSQL's COPY and GLUE need none. TSV whose quotes do not balance is refused unless
-    /// this option is given.
+    /// Most TSV has no quoting, such as that of GLUE and of PostgreSQL's COPY. TSV whose quotes do not balance is refused
+    /// unless this option is given.
     #[arg(long, value_name = "CHAR")]
     pub csv_quote: Option<CsvQuote>,
 
