@@ -124,7 +124,10 @@ fn address(text: &str) -> Address {
 fn a_store_that_writes_a_name_twice_is_found_out() {
     let honest = Small::start(Manners::default());
     let folder = address("s3://bucket/out/_embedctl/");
-    honest.storage().prove_conditional_writes(&folder).unwrap();
+    honest
+        .storage()
+        .prove_conditional_writes(&folder, &folder)
+        .unwrap();
     assert!(honest.objects.lock().unwrap().is_empty());
     let careless = Small::start(Manners {
         ignores_conditions: true,
@@ -132,7 +135,7 @@ fn a_store_that_writes_a_name_twice_is_found_out() {
     });
     let error = careless
         .storage()
-        .prove_conditional_writes(&folder)
+        .prove_conditional_writes(&folder, &folder)
         .unwrap_err();
     assert!(error.to_string().contains("If-None-Match"), "{error}");
     assert!(careless.objects.lock().unwrap().is_empty());

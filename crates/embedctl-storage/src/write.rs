@@ -86,6 +86,16 @@ impl Storage {
     /// # Errors
     /// If its place is read only, or the store refuses.
     pub fn put_new(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<Option<Written>> {
+        self.put_new_for(address, address, bytes)
+    }
+
+    /// The same; messages name `shown`.
+    fn put_new_for(
+        &self,
+        shown: &Address,
+        address: &Address,
+        bytes: impl Into<Bytes>,
+    ) -> Result<Option<Written>> {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
         let bytes = bytes.into();
@@ -99,7 +109,7 @@ impl Storage {
             };
             // `object_store` repeats requests that were not sent, but not one that may have been carried out.
             if attempt == RETRIES || !was_cut(&failure) {
-                return Err(self.explain(address, Doing::Write, failure));
+                return Err(self.explain(shown, Doing::Write, failure));
             }
             self.pause(attempt)?;
             attempt += 1;
@@ -121,11 +131,12 @@ impl Storage {
         }
     }
 
-    /// Proves that the store refuses to write a name twice: writes an object below `folder`, and then again.
+    /// Proves that the store refuses to write a name twice: writes an object below `folder`, and then again. Messages
+    /// name `shown`.
     ///
     /// # Errors
     /// If the second write succeeds, or the store refuses the first.
-    pub fn prove_conditional_writes(&self, folder: &Address) -> Result<()> {
+    pub fn prove_conditional_writes(&self, shown: &Address, folder: &Address) -> Result<()> {
         let (time, process) = (SystemTime::now(), std::process::id());
         let time = time
             .duration_since(UNIX_EPOCH)
@@ -134,7 +145,7 @@ impl Storage {
         let probe = folder.with_key(format!("{}probe-{process}-{time}", folder.key()));
         let location = self.location(&probe, None)?;
         let put = || self.put(&location, Bytes::from_static(b"probe"), PutMode::Create);
-        let first = self.put_new(&probe, Bytes::from_static(b"probe"))?;
+        let first = self.put_new_for(shown, &probe, Bytes::from_static(b"probe"))?;
         let is_refused = first.is_some() && matches!(put()?, Err(failure) if exists(&failure));
         // Without the permission to remove objects it stays.
         let _ = self.remove(&probe);
@@ -143,7 +154,7 @@ impl Storage {
         }
         let reason = "the store does not refuse to write an object twice (it ignores If-None-Match), so two runs could \
                       overwrite each other's parts";
-        Err(Error::new(ErrorKind::Storage, folder, reason).with_remedy(
+        Err(Error::new(ErrorKind::Storage, shown, reason).with_remedy(
             "use a store with conditional writes, or a newer version of this one; or write to a folder of this machine \
              and copy it",
         ))

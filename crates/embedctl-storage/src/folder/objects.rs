@@ -177,8 +177,8 @@ impl SharedFolder for ObjectFolder {
     }
 
     fn prove_exclusive(&self, folder: &str) -> Result<()> {
-        self.storage
-            .prove_conditional_writes(&self.at(&format!("{folder}/")))
+        let folder = self.at(&format!("{folder}/"));
+        self.storage.prove_conditional_writes(&self.base, &folder)
     }
 
     fn lock(&self, _: &str) -> Result<Option<FolderLock>> {
