@@ -86,7 +86,7 @@ pub(super) fn cut(in_flight: &InFlight, limits: Option<&PortionLimits>) -> Vec<P
     let total = window.records();
     let mark = window.mark.as_ref();
     let missing: Vec<Range<usize>> = match mark {
-        None => vec![0..total],
+        None => std::iter::once(0..total).collect(),
         Some(mark) => {
             let inside = |record: u64| usize::try_from(record - mark.start).unwrap_or(total);
             let ranges = mark.missing.iter();

@@ -132,7 +132,7 @@ fn limits_count_in_the_numbers_of_a_run() {
         // The last line of the progress is that of a run that is done.
         let events = said.lines();
         let events = events.map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let last = events.filter(|it| it["event"] == "progress").last();
+        let last = events.filter(|it| it["event"] == "progress").next_back();
         let last = last.unwrap();
         assert_eq!(last["share"], 1.0, "{said}");
     }

@@ -121,7 +121,7 @@ fn answer(
 fn address(text: &str) -> Address {
     match Location::of(text.as_ref()).unwrap() {
         Location::Remote(address) => address,
-        _ => unreachable!("an address"),
+        Location::Local(_) => unreachable!("an address"),
     }
 }
 

@@ -362,7 +362,7 @@ fn doubtful(source: &Planned, line: u64, reason: &str) -> Error {
     let reason = format!("{reason}, and TSV is often written without quoting");
     Error::record(
         Place::file(&source.name).line(line),
-        &Cause::of(reason).with(format!(
+        Cause::of(reason).with(format!(
             "say `{CSV_QUOTE} none` if quotes are ordinary characters here, or `{CSV_QUOTE} '\"'` if fields are quoted"
         )),
     )

@@ -75,7 +75,8 @@ mod tests {
     fn intervals_are_microseconds_days_and_months() {
         let day_time = IntervalDayTime::new(-3, 4);
         let nanoseconds = |nanoseconds| IntervalMonthDayNano::new(5, -6, nanoseconds);
-        let arrays: [(ArrayRef, Option<(i64, i32, i32)>); 8] = [
+        type Parts = (i64, i32, i32);
+        let arrays: [(ArrayRef, Option<Parts>); 8] = [
             (
                 Arc::new(IntervalYearMonthArray::from(vec![14])),
                 Some((0, 0, 14)),

@@ -72,7 +72,7 @@ fn ids_of_tables_keep_their_types() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
         let batch = table(texts, Arc::clone(&array));
         for content in [
-            arrow_stream(&[batch.clone()]),
+            arrow_stream(std::slice::from_ref(&batch)),
             parquet(&[batch], 9, Compression::SNAPPY),
         ] {
             let window = Files::new().with("a", content).window(options());
