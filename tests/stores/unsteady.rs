@@ -96,9 +96,18 @@ fn answer(
                 ("200 OK", Vec::new())
             }
         }
-        "delete" => {
-            objects.remove(path);
-            ("204 No Content", Vec::new())
+        // Objects are removed by a list.
+        "post" => {
+            let list = String::from_utf8_lossy(&body).into_owned();
+            let keys = list.split("<Key>").skip(1);
+            let keys: Vec<&str> = keys.filter_map(|rest| rest.split('<').next()).collect();
+            let removed = keys.iter().map(|key| {
+                objects.remove(&format!("/bucket/{key}"));
+                format!("<Deleted><Key>{key}</Key></Deleted>")
+            });
+            let removed: String = removed.collect();
+            let answer = format!("<DeleteResult>{removed}</DeleteResult>");
+            ("200 OK", answer.into_bytes())
         }
         _ => match objects.get(path) {
             Some(object) => ("200 OK", object.clone()),
