@@ -137,7 +137,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__bench)
-            opts="-i -m -p -q -v -h --corpus --input --csv-delimiter --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -m -p -q -v -h --corpus --input --csv-delimiter --csv-quote --csv-escape --csv-null --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -163,6 +163,18 @@ _embedctl() {
                     return 0
                     ;;
                 --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -604,7 +616,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -707,6 +719,18 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --text-field)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -724,7 +748,7 @@ _embedctl() {
                     return 0
                     ;;
                 --id-type)
-                    COMPREPLY=($(compgen -W "string int" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "kept string int" -- "${cur}"))
                     return 0
                     ;;
                 --keep)
@@ -1176,7 +1200,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__inspect)
-            opts="-m -p -i -q -v -h --same --json --rejects --verify --input --text-column --text-field --model --provider --storage-option --input-format --csv-delimiter --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-m -p -i -q -v -h --same --json --rejects --verify --input --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model --provider --storage-option --input-format --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1214,6 +1238,22 @@ _embedctl() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -1256,10 +1296,6 @@ _embedctl() {
                     ;;
                 -i)
                     COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
-                    return 0
-                    ;;
-                --csv-delimiter)
-                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --progress)
@@ -1359,7 +1395,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__verify__subcmd__model)
-            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --text-column --text-field --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --storage-option --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --storage-option --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1404,6 +1440,18 @@ _embedctl() {
                     return 0
                     ;;
                 --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -70,7 +70,7 @@ uint8\t''
 binary\t''
 ubinary\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l calibration -d 'File with the range of each component, for quantization to int8 and uint8' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'List type of the vectors in Parquet and Arrow [default: fixed]' -r -f -a "fixed\t'Fixed-size lists'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vector-type -d 'List type of the vectors in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]' -r -f -a "fixed\t'Fixed-size lists'
 list\t'Variable-size lists, for readers without fixed-size lists (Spark)'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l embedding-field -l embedding-column -d 'Name of the vector column [default: embedding]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d 'Records per part, if OUT is a folder [default: as many as fit in 128 MiB]' -r
@@ -83,10 +83,14 @@ tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'Field or column that holds the id; nested as a.b' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-type -d 'Type of the id column' -r -f -a "string\t'Strings; integers as their digits'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-type -d 'Type of the id column' -r -f -a "kept\t'As in the input: the type of a table\'s column; in text, CSV and JSONL strings'
+string\t'Strings; integers as their digits'
 int\t'64-bit integers'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l keep -d 'Input fields to copy to the output: NAME or NAME:TYPE, separated by commas; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l limit -d 'Read only the first N records; 0: all [default: all; 1,000 with --dry-run]' -r
@@ -247,6 +251,10 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'File of rejected records written with FILE, to check its hash' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed N rows of FILE again and compare; exit with 1 if they differ' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'The embedded input, if FILE does not hold the texts' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s m -l model -d 'The model, if it is not at the place in the provenance' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
@@ -269,7 +277,6 @@ csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -296,6 +303,9 @@ tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
@@ -387,6 +397,9 @@ long\t''
 mixed\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Your own records instead: any input of embed, also addresses; may be repeated; \'-\': standard input' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 jsonl\t'A line is a JSON object'

@@ -23,6 +23,7 @@ pub mod profile;
 pub mod progress;
 pub mod reuse;
 pub mod survey;
+mod work;
 
 pub use arrow;
 pub use availability::info;

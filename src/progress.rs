@@ -43,6 +43,26 @@ impl Counts {
     }
 }
 
+/// How much a run reads, as far as that is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InputSize {
+    /// Bytes of the sources.
+    pub bytes: Option<u64>,
+    /// Records at most, where the options limit them.
+    pub records: Option<u64>,
+}
+
+/// A window whose batches begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WindowSize {
+    /// Bytes of the sources consumed at its end.
+    pub consumed: u64,
+    /// Records that it adds.
+    pub records: u64,
+    /// Tokens that it has to run.
+    pub tokens: u64,
+}
+
 /// A batch that was run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchDone {
@@ -60,17 +80,16 @@ pub trait Progress: Send + Sync {
     /// The clocks of the run that is about to begin; they may be read at any time.
     fn stages(&self, watch: &StageWatch) {}
 
-    /// The engine is open and work begins; `total_bytes` is the sources' size where it is known.
-    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {}
+    /// The engine is open and work begins.
+    fn started(&self, engine: &EngineInfo, input: InputSize) {}
 
-    /// The batches of the next window come from now on: it has `tokens` to run, and ends after `consumed`
-    /// bytes of the sources.
-    fn window(&self, consumed: u64, tokens: u64) {}
+    /// The batches of the next window come from now on.
+    fn window(&self, window: WindowSize) {}
 
     /// A batch was embedded (called often; cheap).
     fn batch(&self, done: BatchDone) {}
 
-    /// A window was written.
+    /// A window, or a portion of one, was written.
     fn written(&self, counts: &Counts) {}
 
     /// The output is complete and stands under its name.
@@ -92,12 +111,12 @@ impl Progress for Vec<Arc<dyn Progress>> {
         self.iter().for_each(|one| one.stages(watch));
     }
 
-    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
-        self.iter().for_each(|one| one.started(engine, total_bytes));
+    fn started(&self, engine: &EngineInfo, input: InputSize) {
+        self.iter().for_each(|one| one.started(engine, input));
     }
 
-    fn window(&self, consumed: u64, tokens: u64) {
-        self.iter().for_each(|one| one.window(consumed, tokens));
+    fn window(&self, window: WindowSize) {
+        self.iter().for_each(|one| one.window(window));
     }
 
     fn batch(&self, done: BatchDone) {

@@ -35,7 +35,7 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         Ok(onnx) if !single && engine.info().provider.weights() == WeightsKind::Onnx => &onnx.graph,
         _ => return Ok(engine),
     };
-    if graph.is_dynamically_quantized() {
+    if mixes_rows(model, engine.info()) {
         return Ok(engine);
     }
     let mut worker = engine.worker()?;
@@ -48,6 +48,16 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         info,
         worker: Mutex::new(Some(worker)),
     }))
+}
+
+/// Whether the rows of a batch change each other's vectors: a graph that is quantized while it runs takes one scale for
+/// all of them.
+pub(crate) fn mixes_rows(model: &Model, info: &EngineInfo) -> bool {
+    let runs_graph = info.provider.weights() == WeightsKind::Onnx;
+    runs_graph
+        && model
+            .onnx()
+            .is_ok_and(|onnx| onnx.graph.is_dynamically_quantized())
 }
 
 /// The note on such a model.

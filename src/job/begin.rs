@@ -36,6 +36,7 @@ impl Job {
         let Some(lock) = storage.lock(&names::lock(index))? else {
             return Err(busy(&self.shown));
         };
+        storage.prove_exclusive(names::OWN)?;
         if self.anew {
             if count > 1 {
                 return Err(Error::usage(format!(

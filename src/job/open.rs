@@ -12,7 +12,7 @@ use crate::hash::Hash;
 use crate::output::VectorWriter;
 use crate::position::Position;
 use crate::progress::Counts;
-use crate::record::{Mark, Rows, TextHash};
+use crate::record::{Mark, Rows, TextHash, WindowStart};
 use crate::remedies::with_remedy;
 use arrow::datatypes::SchemaRef;
 
@@ -39,6 +39,8 @@ pub(super) struct Open {
     pub start: Point,
     pub end: Point,
     pub position: Option<Position>,
+    /// Where the window in hand begins, unless all of it is here.
+    pub window: Option<WindowStart>,
     pub columns: Option<SchemaRef>,
     /// Index of the source in which the part before it ends.
     pub source: u32,
@@ -71,6 +73,7 @@ impl Open {
         self.rejects.add(&rejects)?;
         self.records += records;
         self.position = mark.position;
+        self.window = mark.is_inside.then_some(mark.window);
         self.columns = mark.columns;
         self.end = Point {
             records: mark.end,
@@ -94,6 +97,7 @@ impl Open {
             start: self.start.clone(),
             end: self.end.clone(),
             position: self.position,
+            window: self.window.clone(),
             sources: sources.skip(self.source as usize).cloned().collect(),
             rows: self.texts.bytes / size_of::<TextHash>() as u64,
             embedded: counts.embedded,

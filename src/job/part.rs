@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::input::Source;
 use crate::position::Position;
-use crate::record::TextHash;
+use crate::record::{TextHash, WindowStart};
 use crate::setting::FORCE;
 use crate::storage::SharedFolder;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -116,6 +116,9 @@ pub struct PartInfo {
     /// Where the record behind it stands in its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
+    /// Where the window begins in which it ends, unless it ends with a window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowStart>,
     /// The sources that it read from.
     pub sources: Vec<SourceState>,
     /// Rows in it: more than records where records are cut into chunks.

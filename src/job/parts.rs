@@ -1,6 +1,6 @@
 //! Writes rows in parts: separate files, each published whole and with a record of its content.
 //!
-//! A part ends where a window ends. Its files are written in an order such that the next run understands the state
+//! A part ends where a window ends, or after its time where a portion of a window ends. Its files are written in an order such that the next run understands the state
 //! after any interruption:
 //!
 //! ```text
@@ -131,15 +131,19 @@ impl Parts {
     /// If the system refuses, or another run writes the same parts.
     pub fn take(&mut self, done: Done, made: Made<'_>) -> Result<()> {
         let (end, embedded) = (done.mark.end, done.counts.embedded);
+        let is_inside = done.mark.is_inside;
         let records = end - done.mark.start;
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.begin(&done.mark, done.rows.columns.schema())?,
         };
         open.add(done, records)?;
-        let full = open.records + records.max(self.limits.window) > self.limits.records
-            || open.bytes >= self.limits.bytes
-            || open.began.elapsed() >= self.limits.time;
+        let holds_no_more = || {
+            open.records + records.max(self.limits.window) > self.limits.records
+                || open.bytes >= self.limits.bytes
+        };
+        // Only time ends a part inside of a window.
+        let full = (!is_inside && holds_no_more()) || open.began.elapsed() >= self.limits.time;
         // Without a row the types of columns may still change, and all parts have the same.
         let has_rows = embedded > self.counted.embedded;
         let ends = (full && has_rows && !open.is_last) || self.starts.contains(&end);
@@ -317,6 +321,7 @@ impl Parts {
             },
             end: Point::default(),
             position: None,
+            window: None,
             columns: None,
             source: position.map_or(self.about.share.start, |position| position.source),
             records: 0,

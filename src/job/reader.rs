@@ -1,6 +1,8 @@
 //! Reading a job's input: every window gets a mark by which a later run finds its place, and records that earlier runs
 //! have embedded are skipped.
 
+use std::ops::Range;
+
 use sha2::{Digest, Sha256};
 
 use super::Job;
@@ -8,7 +10,8 @@ use super::part::Point;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;
-use crate::record::{Mark, TextHash, Window};
+use crate::position::Position;
+use crate::record::{Mark, TextHash, Window, WindowStart};
 use arrow::ipc::writer::StreamWriter;
 
 /// An embedded stretch of the input.
@@ -24,6 +27,8 @@ pub struct Covered {
 pub struct JobReader {
     inner: RecordReader,
     records: u64,
+    /// Where the next record stands; `None`: at the begin of the input.
+    position: Option<Position>,
     chain: Chain,
     /// The stretches that are still to be skipped, in order.
     covered: std::collections::VecDeque<Covered>,
@@ -34,10 +39,11 @@ pub struct JobReader {
 impl JobReader {
     /// Skips the `covered` stretches, which are in order and don't overlap. `from` is the start of `inner`.
     #[must_use]
-    pub fn new(inner: RecordReader, from: Point, covered: Vec<Covered>, job: &Job) -> Self {
+    pub fn new(inner: RecordReader, from: WindowStart, covered: Vec<Covered>, job: &Job) -> Self {
         Self {
             inner,
             records: from.records,
+            position: from.position,
             chain: Chain(from.hash),
             covered: covered.into(),
             job: job.clone(),
@@ -50,44 +56,37 @@ impl JobReader {
         &self.inner
     }
 
-    /// The next window that is not embedded yet, with its mark; `None` at the end.
+    /// The next window that is not embedded yet, or not all of it, with its mark; `None` at the end.
     ///
     /// # Errors
     /// As [`RecordReader::next_window`]; or if the input is not the one that was embedded.
     pub fn next_window(&mut self) -> Result<Option<Window>> {
         while let Some(mut window) = self.inner.next_window()? {
-            let start = self.records;
-            let before = self.chain.0.clone();
-            self.records += (window.texts.len() + window.rejects.len()) as u64;
-            let texts = self.chain.add(&window)?;
-            let end = self.records;
-            let hash = self.chain.0.clone();
-            if let Some(covered) = self.covered.front() {
-                if start >= covered.start.records {
-                    if end > covered.end.records
-                        || (end == covered.end.records && hash != covered.end.hash)
-                    {
-                        return Err(self.differs(covered.end.records));
-                    }
-                    if end == covered.end.records {
-                        self.covered.pop_front();
-                    }
-                    continue;
-                }
-                if end > covered.start.records
-                    || (end == covered.start.records && hash != covered.start.hash)
-                {
-                    return Err(self.differs(covered.start.records));
-                }
+            let start = WindowStart {
+                records: self.records,
+                hash: self.chain.0.clone(),
+                position: self.position.replace(window.position),
+            };
+            let texts: Vec<TextHash> = window.texts.iter().map(text_hash).collect();
+            let missing = self.missing(&window, &texts)?;
+            let end = start.records + window.records() as u64;
+            let hash = self.chain.behind(&window, &texts, window.records())?;
+            self.records = end;
+            self.chain = Chain(hash.clone());
+            if missing.is_empty() {
+                continue;
             }
             window.mark = Some(Mark {
                 position: Some(window.position),
                 columns: self.inner.columns(),
-                start,
-                before,
+                start: start.records,
+                before: start.hash.clone(),
                 end,
                 hash,
                 texts,
+                missing,
+                window: start,
+                is_inside: false,
             });
             return Ok(Some(window));
         }
@@ -95,6 +94,54 @@ impl JobReader {
             Some(covered) => Err(self.differs(covered.end.records)),
             None => Ok(None),
         }
+    }
+
+    /// The records of the window behind those read so far that are not embedded yet. A stretch that begins or ends
+    /// inside of it must do so behind the same records.
+    fn missing(&mut self, window: &Window, texts: &[TextHash]) -> Result<Vec<Range<u64>>> {
+        let (start, records) = (self.records, window.records() as u64);
+        let end = start + records;
+        let is_same = |point: &Point| -> Result<bool> {
+            let inside = point.records.checked_sub(start);
+            let inside = inside.and_then(|inside| usize::try_from(inside).ok());
+            match inside {
+                Some(inside) => Ok(self.chain.behind(window, texts, inside)? == point.hash),
+                None => Ok(true), // a window before it
+            }
+        };
+        let (mut at, mut missing) = (start, Vec::new());
+        while let Some(covered) = self.covered.front() {
+            if covered.start.records >= end {
+                break;
+            }
+            if !is_same(&covered.start)? {
+                return Err(self.differs(covered.start.records));
+            }
+            if covered.start.records > at {
+                missing.push(at..covered.start.records);
+            }
+            if covered.end.records > end {
+                at = end;
+                break;
+            }
+            if !is_same(&covered.end)? {
+                return Err(self.differs(covered.end.records));
+            }
+            at = covered.end.records;
+            self.covered.pop_front();
+        }
+        if at < end {
+            missing.push(at..end);
+        }
+        Ok(missing)
+    }
+
+    /// How many of the records that follow are embedded already.
+    #[must_use]
+    pub fn covered_records(&self) -> u64 {
+        let covered = self.covered.iter();
+        let records = covered.map(|it| it.end.records - it.start.records.max(self.records));
+        records.sum()
     }
 
     /// The end of the records read so far.
@@ -134,18 +181,19 @@ impl JobReader {
 struct Chain(String);
 
 impl Chain {
-    /// Adds a window; the hashes of its texts.
-    fn add(&mut self, window: &Window) -> Result<Vec<TextHash>> {
-        let mut texts = Vec::with_capacity(window.texts.len());
-        let mut bytes = Vec::with_capacity(window.texts.len() * (size_of::<TextHash>() + 12));
-        for (text, origin) in window.texts.iter().zip(&window.origins) {
-            let hash = text_hash(text);
-            bytes.extend_from_slice(&hash);
+    /// The chain behind the first `records` records of a window; `texts` are the hashes of its texts.
+    fn behind(&self, window: &Window, texts: &[TextHash], records: usize) -> Result<String> {
+        if records == 0 {
+            return Ok(self.0.clone());
+        }
+        let (count, rejects) = window.first(records);
+        let mut bytes = Vec::with_capacity(count * (size_of::<TextHash>() + 12));
+        for (hash, origin) in texts.iter().zip(&window.origins).take(count) {
+            bytes.extend_from_slice(hash);
             bytes.extend_from_slice(&origin.source.to_le_bytes());
             bytes.extend_from_slice(&origin.line.to_le_bytes());
-            texts.push(hash);
         }
-        for reject in &window.rejects {
+        for reject in &window.rejects[..rejects] {
             bytes.extend_from_slice(&reject.origin.source.to_le_bytes());
             bytes.extend_from_slice(&reject.origin.line.to_le_bytes());
             bytes.extend_from_slice(&(reject.raw.len() as u64).to_le_bytes());
@@ -155,13 +203,21 @@ impl Chain {
         chain.add(&self.0);
         chain.add(&bytes);
         // Arrow's own encoding: whatever types columns have, and however they are cut from larger ones.
-        let schema = window.columns.schema();
-        let written = StreamWriter::try_new(&mut chain, &schema)
-            .and_then(|mut writer| writer.write(&window.columns).and_then(|()| writer.finish()));
+        let columns = window.columns.slice(0, count);
+        let written = StreamWriter::try_new(&mut chain, &columns.schema())
+            .and_then(|mut writer| writer.write(&columns).and_then(|()| writer.finish()));
         written.map_err(|error| Error::internal(format!("hashing the input: {error}")))?;
-        self.0 = chain.hex();
-        Ok(texts)
+        Ok(chain.hex())
     }
+}
+
+/// The end of the first `records` records of a window, which is read from `mark` on.
+pub(crate) fn point_inside(window: &Window, mark: &Mark, records: usize) -> Result<Point> {
+    let chain = Chain(mark.window.hash.clone());
+    Ok(Point {
+        records: mark.window.records + records as u64,
+        hash: chain.behind(window, &mark.texts, records)?,
+    })
 }
 
 /// The hash that identifies a text.

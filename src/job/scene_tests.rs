@@ -11,7 +11,7 @@ use crate::cancel::CancelToken;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::output::{Calibration, RunFiles};
 use crate::progress::Counts;
-use crate::record::{Reject, RowRef, Rows, SourceNames, Window};
+use crate::record::{Reject, RowRef, Rows, SourceNames, Window, WindowStart};
 use crate::rejects;
 use crate::storage::Readable;
 
@@ -91,7 +91,7 @@ impl JobScene {
         };
         let (reader, names) = self.reader(begun.window)?;
         let (columns, covered) = (reader.schema(), begun.covered());
-        let mut reader = JobReader::new(reader, Point::default(), covered, &job);
+        let mut reader = JobReader::new(reader, WindowStart::default(), covered, &job);
         let mut parts = self.parts(&job, begun, names.clone(), columns)?;
         let made = |counts: &Counts| -> Result<Value> { Ok(json!({"read": counts.read})) };
         let mut counts = Counts::default();

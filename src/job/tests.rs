@@ -12,7 +12,7 @@ use super::storage_tests::TestStorage;
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::progress::Counts;
-use crate::record::Rows;
+use crate::record::{Rows, WindowStart};
 
 #[test]
 fn a_run_survives_the_failure_of_any_one_operation() {
@@ -253,7 +253,7 @@ fn rows_come_back_as_they_were() {
     let reader = RecordReader::open(&sources, InputOptions::default()).unwrap();
     let names = reader.names();
     let job = scene.job(false, Arc::new(LocalFolder::new(scene.out())));
-    let mut reader = JobReader::new(reader, Point::default(), Vec::new(), &job);
+    let mut reader = JobReader::new(reader, WindowStart::default(), Vec::new(), &job);
     let window = reader.next_window().unwrap().unwrap();
     let rows = done(window, &names, &mut Counts::default()).rows;
     let path = scene.folder.path().join("rows.spool");

@@ -23,6 +23,8 @@ pub(super) type Behaviour = fn(&Batch, usize) -> Result<f32>;
 struct Fake {
     info: EngineInfo,
     behaviour: Behaviour,
+    /// Operations for a token, as it says.
+    operations: u64,
     batches: Arc<AtomicUsize>,
 }
 
@@ -43,6 +45,10 @@ impl Engine for Fake {
             rows: 4,
             equal_lengths: false,
         }
+    }
+
+    fn operations(&self, tokens: usize) -> u64 {
+        self.operations * tokens as u64
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {
@@ -108,14 +114,28 @@ impl VectorWriter for Kept {
     }
 }
 
-fn model() -> Arc<Model> {
-    let options = ModelOptions {
+/// An engine of that behaviour, which says that a token takes so many operations.
+pub(super) fn fake(behaviour: Behaviour, operations: u64) -> Box<dyn Engine> {
+    Box::new(Fake {
+        info: EngineInfo::new("fake", "1".into(), Provider::Cpu),
+        behaviour,
+        operations,
+        batches: Arc::default(),
+    })
+}
+
+/// The model that the engine pretends to run.
+pub(super) fn model_options() -> ModelOptions {
+    ModelOptions {
         // Mean pooling and nothing that hides what came out of the engine.
         model: "fixtures/parity/bert-mean-legacy/model".into(),
         normalize: Some(false),
         ..ModelOptions::default()
-    };
-    Arc::new(Model::open(&options).unwrap())
+    }
+}
+
+fn model() -> Arc<Model> {
+    Arc::new(Model::open(&model_options()).unwrap())
 }
 
 /// Runs `lines` through an engine of the given behaviour.
@@ -145,12 +165,7 @@ pub(super) fn run_with(
         window_bytes: 1 << 20,
         ..InputOptions::default()
     };
-    let info = EngineInfo::new("fake", "1".into(), Provider::Cpu);
-    let engine: Box<dyn Engine> = Box::new(Fake {
-        info,
-        behaviour,
-        batches: Arc::default(),
-    });
+    let engine = fake(behaviour, 0);
     let kept = Kept::default();
     let sources = [Source::Path(file.path().to_path_buf())];
     let mut run = Run {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::EmbedOptions;
 use crate::error::Result;
 use crate::identity::VectorIdentity;
-use crate::input::InputOptions;
+use crate::input::{CsvOptions, InputOptions};
 use crate::job::{Fingerprint, SourceState};
 use crate::output::OutputOptions;
 use crate::tokenize::Chunking;
@@ -58,7 +58,13 @@ pub(super) fn fingerprint(
     // An option that is added decides here whether it changes rows or columns.
     let InputOptions {
         format,
-        csv_delimiter,
+        csv:
+            CsvOptions {
+                delimiter,
+                quote,
+                escape,
+                null,
+            },
         text_field,
         id_field,
         id_type,
@@ -79,8 +85,16 @@ pub(super) fn fingerprint(
         shares: _,
     } = &options.input;
     all.set("input_format", format!("{format:?}"));
-    if let Some(delimiter) = csv_delimiter {
-        all.set("csv_delimiter", delimiter.to_string());
+    let csv = [
+        ("csv_delimiter", delimiter.map(|it| it.to_string())),
+        ("csv_quote", quote.map(|it| it.to_string())),
+        ("csv_escape", escape.map(|it| it.to_string())),
+        ("csv_null", null.clone()),
+    ];
+    for (key, value) in csv {
+        if let Some(value) = value {
+            all.set(key, value);
+        }
     }
     all.set("text", text_field.clone());
     if let Some(template) = text_template {

@@ -10,10 +10,11 @@ use crate::engine;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::job::{Fingerprint, Job, JobReader, Manifest, Point, ShardEnd, State, clear_parts};
+use crate::job::{Fingerprint, Job, JobReader, Manifest, ShardEnd, State, clear_parts};
 use crate::model::Model;
 use crate::output::proof::Proof;
 use crate::output::{self, Destination};
+use crate::record::WindowStart;
 use crate::remedies;
 use crate::setting::{FORCE, RESUME};
 use crate::storage::Readable;
@@ -84,7 +85,7 @@ impl RunPlan {
                 shares: told(stretches.as_deref()),
                 ..options.input.clone()
             };
-            JobReader::new(input.again(how)?, Point::default(), Vec::new(), job)
+            JobReader::new(input.again(how)?, WindowStart::default(), Vec::new(), job)
                 .compare(&end.end)?;
         }
         if let Some(path) = file {

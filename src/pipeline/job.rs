@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
 use super::provenance::ProvenanceBuilder;
-use super::sink::{EarlierRuns, RowSink, SettledWindow};
+use super::sink::{EarlierRuns, RowSink, SettledPortion};
 use super::source::{InputEnd, range, shares, source_states, told};
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
     About, Begun, Create, Done, Fingerprint, Job, JobReader, Parts, Point, SourceState, Spool,
-    SpoolReader, Stretch, clear_unbegun, remove_parts,
+    SpoolReader, Stretch, clear_unbegun, point_inside, remove_parts,
 };
 use crate::model::Model;
 use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
-use crate::record::SourceNames;
+use crate::record::{Mark, SourceNames, WindowStart};
 use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
@@ -40,6 +40,8 @@ pub(super) struct JobSink {
     begun: Option<Begun>,
     fingerprint: Fingerprint,
     parts: Option<Parts>,
+    /// Where the last portion has ended.
+    end: Point,
     /// Fields are dropped in their order: the folder of the parts goes behind the lock, which it holds.
     _aside: Option<AsideFolder>,
 }
@@ -94,6 +96,7 @@ impl JobSink {
             begun: Some(begun),
             fingerprint: Fingerprint::default(),
             parts: None,
+            end: Point::default(),
             _aside: aside,
         };
         Ok((sink.reader(input, columns)?, sink))
@@ -113,20 +116,23 @@ impl JobSink {
         // A random sample depends on all records before it, too.
         let enters = is_known && how.sample.is_none();
         let (from, covered) = match self.position(begun).filter(|_| enters) {
-            Some((from, position)) => {
-                how.start = Some(position);
+            Some(from) => {
+                how.start = from.position;
                 how.columns = known;
                 how.limit = how.limit.map(|most| most.saturating_sub(from.records));
-                (from, Vec::new())
+                let mut covered = begun.covered();
+                covered.retain(|covered| covered.end.records > from.records);
+                (from, covered)
             }
-            None => (Point::default(), begun.covered()),
+            None => (WindowStart::default(), begun.covered()),
         };
         Ok(JobReader::new(input.again(how)?, from, covered, &self.job))
     }
 
-    /// The position to resume at without reading the records before it. Requires that the parts cover the input from
-    /// its start without a gap, that the format can be entered there, and that no source has changed since.
-    fn position(&self, begun: &Begun) -> Option<(Point, Position)> {
+    /// The window to resume at without reading the records before it: the first that is not embedded, or not all of it.
+    /// Requires that the parts cover the input from its start without a gap, that the format can be entered there, and
+    /// that no source has changed since.
+    fn position(&self, begun: &Begun) -> Option<WindowStart> {
         let mut at = 0;
         let mut last = None;
         for part in begun.state().parts.values() {
@@ -137,9 +143,19 @@ impl JobSink {
                 return None;
             }
             at = part.info.end.records;
-            last = Some((part.info.end.clone(), part.info.position?));
+            last = Some(match &part.info.window {
+                Some(window) => window.clone(),
+                None => WindowStart {
+                    records: at,
+                    hash: part.info.end.hash.clone(),
+                    position: Some(part.info.position?),
+                },
+            });
         }
-        last.filter(|(_, position)| {
+        last.filter(|start| {
+            let Some(position) = start.position else {
+                return false;
+            };
             let is_inside = (position.source as usize) < self.sources.len();
             is_inside && (position.seek != Seek::Reread || position.lines == 0)
         })
@@ -168,6 +184,43 @@ impl JobSink {
     fn begun(&self) -> Result<&Begun> {
         let begun = self.begun.as_ref();
         begun.ok_or_else(|| Error::internal("a job that has begun twice"))
+    }
+
+    /// The mark of a portion of a window with that mark.
+    fn mark(&mut self, settled: &SettledPortion<'_>, mark: &Mark) -> Result<Mark> {
+        let (window, portion) = (&settled.in_flight.window, settled.portion);
+        let point = |records| point_inside(window, mark, records);
+        let starts_at = mark.start + portion.start() as u64;
+        let start = match self.end.records == starts_at && portion.start() > 0 {
+            true => self.end.clone(),
+            false => point(portion.start())?,
+        };
+        self.end = match portion.is_last {
+            true => Point {
+                records: mark.end,
+                hash: mark.hash.clone(),
+            },
+            false => point(portion.end())?,
+        };
+        let next = window.origin(portion.end()).filter(|_| !portion.is_last);
+        // A run that resumes there reads from the begin of the window on.
+        let inside = next.map(|origin| Position {
+            source: origin.source,
+            lines: origin.line.saturating_sub(1),
+            seek: Seek::Reread,
+        });
+        Ok(Mark {
+            start: start.records,
+            before: start.hash,
+            end: self.end.records,
+            hash: self.end.hash.clone(),
+            position: inside.or(mark.position),
+            columns: mark.columns.clone(),
+            texts: Vec::new(),
+            missing: Vec::new(),
+            window: mark.window.clone(),
+            is_inside: !portion.is_last,
+        })
     }
 
     fn parts(&mut self) -> Result<&mut Parts> {
@@ -281,19 +334,19 @@ impl RowSink for JobSink {
         Ok(earlier)
     }
 
-    fn write(&mut self, window: SettledWindow<'_>, made: &ProvenanceBuilder<'_>) -> Result<()> {
-        let lines = window
+    fn write(&mut self, portion: SettledPortion<'_>, made: &ProvenanceBuilder<'_>) -> Result<()> {
+        let lines = portion
             .rejects
             .iter()
-            .map(|it| rejects::line(it, window.names));
+            .map(|it| rejects::line(it, portion.names));
         let rejects = lines.collect::<Result<Vec<_>>>()?.concat();
-        let rows = window.assembly.rows(window.rows)?;
-        let counts = window.counts;
-        let mark = window.mark.as_ref();
+        let rows = portion.assembly.rows(portion.rows)?;
+        let counts = portion.counts;
+        let mark = portion.in_flight.window.mark.as_ref();
         let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
         let done = Done {
-            texts: window.hashes(mark),
-            mark: mark.clone(),
+            texts: portion.hashes(mark),
+            mark: self.mark(&portion, mark)?,
             rejects,
             rows,
             counts,

@@ -2,10 +2,12 @@
 //! the rows that records become.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use super::assembly::{Assembly, Extra, OutputRow, followed_by, with_nulls};
+use super::assembly::{Assembly, Extra, OutputRow};
+use super::portion::Portion;
 use super::provenance::ProvenanceBuilder;
-use super::sink::{RowSink, SettledWindow};
+use super::sink::{RowSink, SettledPortion};
 use super::tokenizing::InFlight;
 use super::{OnError, Summary};
 use crate::engine::row_worker::{Finished, not_finite_empty};
@@ -51,23 +53,24 @@ struct Outcome<'a> {
 }
 
 impl Ledger<'_> {
-    /// Puts a window's vectors back into input order, writes them, and accounts for every record.
-    pub(super) fn settle(&mut self, mut in_flight: InFlight, finished: &[Finished]) -> Result<()> {
+    /// Puts the vectors of a window's portion back into input order, writes them, and accounts for every record;
+    /// `finished` are the window's batches so far, those of the portion among them.
+    pub(super) fn settle(
+        &mut self,
+        in_flight: &InFlight,
+        portion: &Portion,
+        finished: &[Finished],
+    ) -> Result<()> {
         let mut empty = Vec::with_capacity(self.pooler.width());
         self.pooler
             .finish_empty(self.model.config.hidden_width, &mut empty);
-        let mark = in_flight.window.mark.take();
-        let outcome = self.outcome(&in_flight, finished, &empty);
-        let (rows, rejects) = self.account(&in_flight, &outcome)?;
-        let with_rejects;
+        let texts = in_flight.texts(portion);
+        let outcome = self.outcome(in_flight, texts.clone(), finished, &empty);
+        let (rows, rejects) = self.account(in_flight, portion, texts, &outcome)?;
         let columns = match &in_flight.window.batch {
             Some(batch) => batch,
             None if self.extra.errors && !in_flight.window.rejects.is_empty() => {
-                with_rejects = match &in_flight.window.rejected {
-                    Some(rejected) => followed_by(&in_flight.window.columns, rejected)?,
-                    None => with_nulls(&in_flight.window.columns, in_flight.window.rejects.len())?,
-                };
-                &with_rejects
+                in_flight.columns_of_all()?
             }
             None => &in_flight.window.columns,
         };
@@ -79,25 +82,28 @@ impl Ledger<'_> {
             vectors: &outcome.vectors,
             dimensions: self.pooler.width(),
         };
-        self.counts.consumed = in_flight.window.consumed;
-        let window = SettledWindow {
-            in_flight: &in_flight,
-            mark,
+        if portion.is_last {
+            self.counts.consumed = in_flight.window.consumed;
+        }
+        let settled = SettledPortion {
+            in_flight,
+            portion,
             assembly,
             rows: &rows,
             rejects: &rejects,
             names: self.names,
             counts: self.counts,
         };
-        self.sink.write(window, self.made)?;
+        self.sink.write(settled, self.made)?;
         self.progress.written(&self.counts);
         Ok(())
     }
 
-    /// Gives each text its vector, or that of no token at all (`empty`), and counts tokens.
+    /// Gives each of these texts its vector, or that of no token at all (`empty`), and counts tokens.
     fn outcome<'a>(
         &mut self,
         in_flight: &'a InFlight,
+        texts: Range<usize>,
         finished: &'a [Finished],
         empty: &'a [f32],
     ) -> Outcome<'a> {
@@ -112,10 +118,11 @@ impl Ledger<'_> {
             causes.extend(failed.map(|(number, cause)| (*number as usize, cause)));
         }
         let mut outcome = Outcome {
-            vectors: Vec::with_capacity(in_flight.distinct.rows()),
+            vectors: vec![None; in_flight.distinct.rows()],
             causes: HashMap::new(),
         };
-        for (text, number) in in_flight.distinct.of_rows().enumerate() {
+        let numbers = in_flight.distinct.of_rows().enumerate();
+        for (text, number) in numbers.skip(texts.start).take(texts.len()) {
             let tokens = in_flight.tokens.get(number).len();
             self.counts.tokens += tokens as u64;
             self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
@@ -132,7 +139,7 @@ impl Ledger<'_> {
                     causes.get(&number).map(|&cause| cause.clone()),
                 )
             };
-            outcome.vectors.push(vector);
+            outcome.vectors[text] = vector;
             // Without a cause it is missing, which the count at the end finds.
             if let (None, Some(cause)) = (vector, cause) {
                 outcome.causes.insert(text, cause);
@@ -163,10 +170,13 @@ impl Ledger<'_> {
         Ok(())
     }
 
-    /// Counts a window's records in the input's order, and says which rows they become, and which are rejected.
+    /// Counts a portion's records in the input's order, and says which rows they become, and which are rejected.
+    /// `texts` are those of the portion.
     fn account(
         &mut self,
         in_flight: &InFlight,
+        portion: &Portion,
+        texts: Range<usize>,
         outcome: &Outcome<'_>,
     ) -> Result<(Vec<OutputRow>, Vec<Reject>)> {
         // An answered batch keeps its own columns: each record is one row.
@@ -176,26 +186,24 @@ impl Ledger<'_> {
             Some(_) => u32::try_from(record - first).expect("a batch has fewer than 2^32 rows"),
         };
         let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
-        let records =
-            u32::try_from(in_flight.window.origins.len()).expect("a window has fewer than 2^32");
-        let mut rejects = (records..).zip(&in_flight.window.rejects).peekable();
-        let mut planned = Vec::with_capacity(outcome.vectors.len());
-        let mut next_text = 0;
+        let number = |record: usize| u32::try_from(record).expect("a window has fewer than 2^32");
+        let window = &in_flight.window;
+        let rejects = portion.rejects.clone();
+        let mut rejects = (number(window.origins.len() + rejects.start)..)
+            .zip(&window.rejects[rejects])
+            .peekable();
+        let mut planned = Vec::with_capacity(texts.len());
+        let mut next_text = texts.start;
         let mut rejected = Vec::new();
-        for (record, origin) in (0..records).zip(&in_flight.window.origins) {
+        let records = portion.records.clone();
+        for (record, origin) in (number(records.start)..).zip(&window.origins[records]) {
             while let Some((columns, reject)) =
                 rejects.next_if(|(_, reject)| place(&reject.origin) < place(origin))
             {
                 planned.extend(self.reject(reject, column(self.counts.read, columns))?);
                 rejected.push(reject.clone());
             }
-            let parts = match &in_flight.spans {
-                Some(spans) => {
-                    let rest = &spans[next_text..];
-                    rest.iter().take_while(|span| span.text == record).count()
-                }
-                None => 1,
-            };
+            let parts = in_flight.texts_of(record as usize, next_text);
             let texts = next_text..next_text + parts;
             next_text = texts.end;
             let missing = texts.clone().any(|text| outcome.vectors[text].is_none());

@@ -9,8 +9,8 @@
 //! [`RunPlan`] (`plan.rs`) settles what a run will do, `run.rs` does it from top to bottom. Where records come from is
 //! behind one interface (`source.rs`), and so is where rows go (`sink.rs`, and of a job `job.rs`).
 //!
-//! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for
-//! windows in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
+//! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for windows, and for
+//! the portions of a slow model's window (`portion.rs`), in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
 //! one element each: at most five windows exist at a time (one is being read, one tokenized, one written, and
 //! two wait), whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
@@ -25,6 +25,9 @@ mod job;
 mod ledger;
 mod opening;
 mod plan;
+mod portion;
+#[cfg(test)]
+mod portion_tests;
 mod provenance;
 mod reuse;
 mod run;

@@ -9,12 +9,13 @@ use crossbeam_channel::{Receiver, bounded, select, unbounded};
 use super::ledger::Ledger;
 use super::opening::{Opening, ended, in_background, precision_hook, wait};
 use super::plan::RunPlan;
+use super::portion::PortionLimits;
 use super::provenance::ProvenanceBuilder;
 use super::reuse::Earlier;
 use super::sink::{RowSink, WholeSink};
 use super::source::{RecordSource, SourceEvent, spawn_reader};
 use super::tokenizing::{Batching, InFlight, Tokenizing};
-use super::workers::{Workers, collect};
+use super::workers::{Collected, Workers, collect};
 use super::{EmbedOptions, Opened, Summary};
 use crate::cancel::CancelToken;
 use crate::embedder::cosine_of_samples;
@@ -23,11 +24,12 @@ use crate::error::{Error, Result};
 use crate::model::{Model, ModelProvenance, WeightsKind};
 use crate::output::{self, RunFiles};
 use crate::pool::Pooler;
-use crate::progress::{Counts, Progress};
+use crate::progress::{Counts, InputSize, Progress};
 use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
 use crate::threads::{self, usable_cores};
 use crate::tokenize::{Chunked, TextTokenizer};
+use crate::work::Work;
 use arrow::datatypes::{Schema, SchemaRef};
 
 /// A run whose model, input and output are open, and whose engine is being opened.
@@ -122,10 +124,11 @@ impl Run {
     ) -> Result<Summary> {
         // Reading and tokenizing start while the engine loads.
         let clocks = Arc::new(Clocks::default());
-        let (names, total_bytes) = (
-            self.source.input().names(),
-            self.source.input().total_bytes(),
-        );
+        let names = self.source.input().names();
+        let input_size = InputSize {
+            bytes: self.source.input().total_bytes(),
+            records: self.source.most_records(),
+        };
         let schema = self.options.extra().schema(&self.source.input().schema())?;
         let written = self.source.written();
         let windows = spawn_reader(self.source, &clocks)?;
@@ -156,6 +159,7 @@ impl Run {
         let _ = batching.send(Batching {
             limits: limits(&self.options, engine.as_ref()),
             ragged: engine.is_ragged(),
+            portions: portions(&self.options, &engine, &self.model),
             hook: precision.map(|it| precision_hook(&engine, &pooler, &cosine, it.clone())),
         });
         let threads = self.workers.or(engine.workers()).unwrap_or(self.threads);
@@ -166,7 +170,7 @@ impl Run {
         // These compute on their worker's thread; others have threads or a device of their own.
         let stages = StageWatch::new(&clocks, threads, info.provider.is_on_worker());
         progress.stages(&stages);
-        progress.started(&info, total_bytes);
+        progress.started(&info, input_size);
 
         let made = ProvenanceBuilder {
             model: Arc::clone(&self.model),
@@ -209,8 +213,13 @@ impl Run {
                         columns(&window.columns.schema())?;
                         named = true;
                     }
-                    let finished = collect(&in_flight, &workers, progress, cancel)?;
-                    (clocks.write).time(|| ledger.settle(*in_flight, &finished))?;
+                    let mut collected = Collected::new(&in_flight, progress);
+                    for (number, portion) in in_flight.portions.iter().enumerate() {
+                        let batches = &mut collected;
+                        collect(&in_flight, number, batches, &workers, progress, cancel)?;
+                        let finished = &collected.finished;
+                        (clocks.write).time(|| ledger.settle(&in_flight, portion, finished))?;
+                    }
                     if let Some(written) = &written {
                         written.window();
                     }
@@ -339,6 +348,30 @@ fn limits(options: &EmbedOptions, engine: &dyn Engine) -> BatchLimits {
         rows: options.batch_rows.unwrap_or(suits.rows),
         equal_lengths: suits.equal_lengths,
     }
+}
+
+/// How windows are cut into portions; `None` where rows of a batch change each other's vectors, which must not depend on
+/// where a run was resumed.
+fn portions(
+    options: &EmbedOptions,
+    engine: &Arc<dyn Engine>,
+    model: &Model,
+) -> Option<PortionLimits> {
+    if engine::padding::mixes_rows(model, engine.info()) {
+        return None;
+    }
+    let limits = limits(options, engine.as_ref());
+    // Rows of each length need batches of their own.
+    let batches = if limits.equal_lengths { 16 } else { 1 };
+    let tokens = limits.tokens.saturating_mul(batches);
+    if engine.operations(1) > 0 {
+        let counts = Arc::clone(engine);
+        let cost = move |tokens| 2.0 * counts.operations(tokens) as f64;
+        return Some(PortionLimits::new(engine.as_ref(), tokens, cost));
+    }
+    let work = Work::of(model).ok()?;
+    let cost = move |tokens: usize| work.total(tokens as f64, (tokens * tokens) as f64);
+    Some(PortionLimits::new(engine.as_ref(), tokens, cost))
 }
 
 /// Hashes the model's files, unless that was done.

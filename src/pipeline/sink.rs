@@ -2,6 +2,7 @@
 
 use super::assembly::{Assembly, OutputRow};
 use super::plan::RunPlan;
+use super::portion::Portion;
 use super::provenance::ProvenanceBuilder;
 use super::source::InputEnd;
 use super::tokenizing::InFlight;
@@ -15,21 +16,21 @@ use crate::record::{Mark, Reject, SourceNames, TextHash};
 use crate::rejects::RejectsWriter;
 use arrow::datatypes::SchemaRef;
 
-/// A window whose records are all settled.
-pub(super) struct SettledWindow<'a> {
+/// A portion of a window whose records are all settled.
+pub(super) struct SettledPortion<'a> {
     pub(super) in_flight: &'a InFlight,
-    pub(super) mark: Option<Mark>,
+    pub(super) portion: &'a Portion,
     pub(super) assembly: Assembly<'a>,
     /// Its rows, in the input's order.
     pub(super) rows: &'a [OutputRow],
     /// Its rejected records, in the input's order.
     pub(super) rejects: &'a [Reject],
     pub(super) names: &'a SourceNames,
-    /// Counts of the run, this window counted.
+    /// Counts of the run, this portion counted.
     pub(super) counts: Counts,
 }
 
-impl SettledWindow<'_> {
+impl SettledPortion<'_> {
     /// The hashes of its rows' texts: of chunks their own, of records that were never a text none.
     pub(super) fn hashes(&self, mark: &Mark) -> Vec<u8> {
         let hash = |row: &OutputRow| match (row.text, &self.in_flight.spans) {
@@ -60,11 +61,11 @@ pub(super) trait RowSink: Send {
     /// If the output is one of other settings, or cannot be written.
     fn begin(&mut self, made: &ProvenanceBuilder<'_>, schema: SchemaRef) -> Result<EarlierRuns>;
 
-    /// Writes a window.
+    /// Writes a portion of a window.
     ///
     /// # Errors
     /// If the system refuses.
-    fn write(&mut self, window: SettledWindow<'_>, made: &ProvenanceBuilder<'_>) -> Result<()>;
+    fn write(&mut self, portion: SettledPortion<'_>, made: &ProvenanceBuilder<'_>) -> Result<()>;
 
     /// The writer of streams of record batches.
     ///
@@ -113,19 +114,19 @@ impl RowSink for WholeSink {
         Ok(EarlierRuns::default())
     }
 
-    fn write(&mut self, window: SettledWindow<'_>, _: &ProvenanceBuilder<'_>) -> Result<()> {
+    fn write(&mut self, portion: SettledPortion<'_>, _: &ProvenanceBuilder<'_>) -> Result<()> {
         if let Some(list) = &mut self.rejects {
-            for reject in window.rejects {
-                list.write(reject, window.names)?;
+            for reject in portion.rejects {
+                list.write(reject, portion.names)?;
             }
         }
         // A batch is answered, whatever is in it.
-        if window.in_flight.window.batch.is_some() {
-            return self.writer.write(window.assembly.rows(window.rows)?);
+        if portion.in_flight.window.batch.is_some() {
+            return self.writer.write(portion.assembly.rows(portion.rows)?);
         }
         // Without a row there may be no final schema yet, and there is nothing to write.
-        for rows in window.rows.chunks(window.assembly.slice()) {
-            self.writer.write(window.assembly.rows(rows)?)?;
+        for rows in portion.rows.chunks(portion.assembly.slice()) {
+            self.writer.write(portion.assembly.rows(rows)?)?;
         }
         Ok(())
     }

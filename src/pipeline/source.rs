@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
 use crate::job::{self, Job, JobReader, Point, Shard, SourceState, Stretch};
 use crate::position::Position;
-use crate::record::{SourceNames, Window};
+use crate::record::{SourceNames, Window, WindowStart};
 use crate::setting::KEEP;
 use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
@@ -53,6 +53,11 @@ pub(super) trait RecordSource: Send {
         None
     }
 
+    /// How many records it gives at most, where the options limit them.
+    fn most_records(&self) -> Option<u64> {
+        self.input().most_records()
+    }
+
     /// Of a job: the end of all that was read.
     fn point(&self) -> Point {
         Point::default()
@@ -80,6 +85,11 @@ impl RecordSource for JobReader {
 
     fn next(&mut self) -> Result<Option<SourceEvent<Window>>> {
         Ok(self.next_window()?.map(SourceEvent::Window))
+    }
+
+    fn most_records(&self) -> Option<u64> {
+        let covered = self.covered_records();
+        Some(self.input().most_records()?.saturating_sub(covered))
     }
 
     fn point(&self) -> Point {
@@ -147,7 +157,11 @@ pub(super) fn spawn_reader(
                 })
             });
             if let Ok(SourceEvent::Window(window)) = &event {
-                read += (window.texts.len() + window.rejects.len()) as u64;
+                let missing = window.mark.as_ref().map(|mark| mark.missing.iter());
+                read += match missing {
+                    Some(missing) => missing.map(|range| range.end - range.start).sum(),
+                    None => window.records() as u64,
+                };
             }
             let last = matches!(event, Ok(SourceEvent::End(_)) | Err(_));
             if sender.send(event).is_err() || last {
@@ -247,7 +261,7 @@ impl job::Inputs for ShardInputs {
             start,
             ..self.0.input.clone()
         })?;
-        let mut reader = JobReader::new(reader, Point::default(), Vec::new(), job);
+        let mut reader = JobReader::new(reader, WindowStart::default(), Vec::new(), job);
         while reader.next_window()?.is_some() {}
         Ok(reader.end())
     }

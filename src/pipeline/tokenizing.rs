@@ -1,17 +1,22 @@
 //! The tokenizer: texts of windows become tokens, and tokens batches, in input order.
 
+use std::cell::OnceCell;
+use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender, bounded, never, unbounded};
 
 use super::OnError;
+use super::assembly::{followed_by, with_nulls};
 use super::distinct::Distinct;
 use super::ledger::bad_record;
 use super::opening::WindowHook;
+use super::portion::{self, Portion, PortionLimits};
 use super::reuse::{EarlierVectors, with_found};
 use super::source::SourceEvent;
 use super::workers::BatchJob;
-use crate::batch::{self, TokenRows};
+use crate::batch::{self, BatchPlan, TokenRows};
 use crate::engine::BatchLimits;
 use crate::engine::row_worker::Finished;
 use crate::error::{Error, Result};
@@ -26,6 +31,8 @@ pub(super) struct Batching {
     pub(super) limits: BatchLimits,
     /// See [`crate::engine::Engine::is_ragged`].
     pub(super) ragged: bool,
+    /// How much a portion of a window holds; `None`: windows stay whole.
+    pub(super) portions: Option<PortionLimits>,
     /// Sees each window's tokens.
     pub(super) hook: Option<WindowHook>,
 }
@@ -43,8 +50,12 @@ pub(super) struct InFlight {
     pub(super) found: Found,
     /// Tokens of the distinct texts; texts found in an earlier output have none.
     pub(super) tokens: Arc<TokenRows>,
-    pub(super) batches: usize,
-    pub(super) done: Receiver<Finished>,
+    /// What is settled together, in order.
+    pub(super) portions: Vec<Portion>,
+    /// Batches that were run, with the numbers of their portions.
+    pub(super) done: Receiver<(usize, Finished)>,
+    /// See [`InFlight::columns_of_all`].
+    columns_of_all: OnceCell<RecordBatch>,
 }
 
 /// How texts become tokens, and tokens batches.
@@ -111,24 +122,45 @@ impl Tokenizing {
             hook(tokens)?;
         }
         let (limits, ragged, clocks) = (batching.limits, batching.ragged, &self.clocks);
-        let plans = clocks.tokenize.time(|| batch::plan(tokens, limits, ragged));
+        // An answered batch stays whole.
+        let whole = in_flight.window.batch.is_some();
+        let most = batching.portions.as_ref().filter(|_| !whole);
+        let (mut portions, plans) = clocks.tokenize.time(|| {
+            let portions = portion::cut(in_flight, most);
+            let runs = portions.iter().map(|portion| portion.runs.iter().copied());
+            let plans = runs.map(|runs| batch::plan_rows(tokens, runs, limits, ragged));
+            let plans: Vec<Vec<BatchPlan>> = plans.collect();
+            (portions, plans)
+        });
+        let runs = portions.iter().flat_map(|portion| &portion.runs);
+        let real: usize = runs.map(|&row| tokens.get(row as usize).len()).sum();
         let padded = match ragged {
-            true => tokens.tokens(),
-            false => plans.iter().map(|plan| plan.rows.len() * plan.length).sum(),
+            true => real,
+            false => {
+                let plans = plans.iter().flatten();
+                plans.map(|plan| plan.rows.len() * plan.length).sum()
+            }
         };
         let distinct = &in_flight.distinct;
         let ran = (0..distinct.len()).filter(|&text| in_flight.found.get(text).is_none());
         let duplicates: u64 = ran.map(|text| distinct.copies(text) - 1).sum();
-        clocks.planned(tokens.tokens() as u64, padded as u64, duplicates);
+        clocks.planned(real as u64, padded as u64, duplicates);
         let (sender, done) = unbounded();
-        in_flight.batches = plans.len();
+        for (portion, plans) in portions.iter_mut().zip(&plans) {
+            portion.batches = plans.len();
+        }
+        in_flight.portions = portions;
         in_flight.done = done;
-        let job = |plan| BatchJob {
+        let plans = plans.into_iter().enumerate();
+        let plans =
+            plans.flat_map(|(portion, plans)| plans.into_iter().map(move |it| (portion, it)));
+        let job = |(portion, plan)| BatchJob {
+            portion,
             plan,
             tokens: Arc::clone(&in_flight.tokens),
             done: sender.clone(),
         };
-        Ok(plans.into_iter().map(job).collect())
+        Ok(plans.map(job).collect())
     }
 
     fn tokenize(&mut self, mut window: Window) -> Result<InFlight> {
@@ -187,8 +219,43 @@ impl InFlight {
             records,
             distinct,
             found,
-            batches: 0,
+            portions: Vec::new(),
             done: never(),
+            columns_of_all: OnceCell::new(),
         }
+    }
+
+    /// How many texts the record of that number is, the first of them being number `text`.
+    pub(super) fn texts_of(&self, record: usize, text: usize) -> usize {
+        let Some(spans) = &self.spans else {
+            return 1;
+        };
+        let of_record = |span: &&Span| span.text as usize == record;
+        spans[text..].iter().take_while(of_record).count()
+    }
+
+    /// The texts of a portion, by their numbers.
+    pub(super) fn texts(&self, portion: &Portion) -> Range<usize> {
+        let Range { start, end } = portion.records;
+        match &self.spans {
+            None => start..end,
+            Some(spans) => {
+                let first = |record| spans.partition_point(|span| (span.text as usize) < record);
+                first(start)..first(end)
+            }
+        }
+    }
+
+    /// The window's columns, with the rows of rejected records behind those of texts.
+    pub(super) fn columns_of_all(&self) -> Result<&RecordBatch> {
+        if let Some(columns) = self.columns_of_all.get() {
+            return Ok(columns);
+        }
+        let window = &self.window;
+        let columns = match &window.rejected {
+            Some(rejected) => followed_by(&window.columns, rejected)?,
+            None => with_nulls(&window.columns, window.rejects.len())?,
+        };
+        Ok(self.columns_of_all.get_or_init(|| columns))
     }
 }

@@ -15,15 +15,17 @@ use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::Model;
 use crate::pool::Pooler;
-use crate::progress::{BatchDone, Progress};
+use crate::progress::{BatchDone, Progress, WindowSize};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{guarded, spawn};
 
 /// A batch to run.
 pub(super) struct BatchJob {
+    /// Number of its portion.
+    pub(super) portion: usize,
     pub(super) plan: BatchPlan,
     pub(super) tokens: Arc<TokenRows>,
-    pub(super) done: Sender<Finished>,
+    pub(super) done: Sender<(usize, Finished)>,
 }
 
 /// The threads that run batches. Dropped, they stop at the next batch.
@@ -124,7 +126,7 @@ fn run_jobs(
         waiting.lap(&clocks.wait);
         match guarded(|| worker.run(&job.plan, &job.tokens), Error::internal) {
             Ok(finished) => {
-                let _ = job.done.send(finished);
+                let _ = job.done.send((job.portion, finished));
             }
             Err(error) => {
                 // The run is over, whichever window is awaited.
@@ -135,20 +137,47 @@ fn run_jobs(
     }
 }
 
-/// Waits for all batches of a window in flight.
+/// The batches of a window in flight, as they come.
+pub(super) struct Collected {
+    /// Those that were run.
+    pub(super) finished: Vec<Finished>,
+    /// How many of each portion are awaited.
+    left: Vec<usize>,
+}
+
+impl Collected {
+    /// None yet.
+    pub(super) fn new(in_flight: &InFlight, progress: &dyn Progress) -> Self {
+        for warning in &in_flight.window.warnings {
+            progress.warning(warning);
+        }
+        let runs = in_flight.portions.iter().flat_map(|portion| &portion.runs);
+        let tokens = runs.map(|&number| in_flight.tokens.get(number as usize).len() as u64);
+        let records = in_flight.portions.iter().map(|it| it.end() - it.start());
+        progress.window(WindowSize {
+            consumed: in_flight.window.consumed,
+            records: records.sum::<usize>() as u64,
+            tokens: tokens.sum(),
+        });
+        let left: Vec<usize> = in_flight.portions.iter().map(|it| it.batches).collect();
+        Self {
+            finished: Vec::with_capacity(left.iter().sum()),
+            left,
+        }
+    }
+}
+
+/// Waits for all batches of the window's portion of that number.
 pub(super) fn collect(
     in_flight: &InFlight,
+    portion: usize,
+    collected: &mut Collected,
     workers: &Workers,
     progress: &dyn Progress,
     cancel: &CancelToken,
-) -> Result<Vec<Finished>> {
-    for warning in &in_flight.window.warnings {
-        progress.warning(warning);
-    }
-    progress.window(in_flight.window.consumed, in_flight.tokens.tokens() as u64);
-    let mut all = Vec::with_capacity(in_flight.batches);
-    while all.len() < in_flight.batches {
-        let finished = select! {
+) -> Result<()> {
+    while collected.left[portion] > 0 {
+        let (of_portion, finished) = select! {
             recv(in_flight.done) -> message => message.map_err(|_| workers.failure())?,
             recv(workers.failures) -> failure => return Err(failure.unwrap_or_else(|_| ended("worker"))),
             recv(cancel.channel()) -> _ => return Err(Error::interrupted()),
@@ -163,7 +192,8 @@ pub(super) fn collect(
             done.tokens += in_flight.tokens.get(number).len() as u64;
         }
         progress.batch(done);
-        all.push(finished);
+        collected.left[of_portion] -= 1;
+        collected.finished.push(finished);
     }
-    Ok(all)
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! run `INSTA_UPDATE=always cargo test --test cli` and read the difference before committing it.
 
 mod adapters;
+mod as_they_are;
 mod bench;
 mod chunks;
 mod completions;

@@ -4,7 +4,7 @@
 //! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `network.rs`: the way there. `inspected.rs`: `inspect`. `compared.rs`:
 //! what other commands read there. `documented.rs`: the commands of the documentation. `refused.rs`: who says no, and
 //! what is said then. `secrets.rs`: what no output shows. `stopped.rs`: interrupts and kills.
-//! `versions.rs`: objects that are replaced while they are read.
+//! `unsteady.rs`: stores that ignore conditions, cut writes. `versions.rs`: objects that are replaced while they are read.
 
 #[path = "../support/hub/mod.rs"]
 mod hub;
@@ -29,4 +29,5 @@ mod runs;
 mod secrets;
 #[cfg(unix)]
 mod stopped;
+mod unsteady;
 mod versions;

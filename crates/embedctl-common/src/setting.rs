@@ -91,6 +91,12 @@ pub const CHUNK_TOKENS: Setting = Setting("chunk-tokens");
 pub const CORPUS: Setting = Setting("corpus");
 /// `csv-delimiter`.
 pub const CSV_DELIMITER: Setting = Setting("csv-delimiter");
+/// `csv-escape`.
+pub const CSV_ESCAPE: Setting = Setting("csv-escape");
+/// `csv-null`.
+pub const CSV_NULL: Setting = Setting("csv-null");
+/// `csv-quote`.
+pub const CSV_QUOTE: Setting = Setting("csv-quote");
 /// `device`.
 pub const DEVICE: Setting = Setting("device");
 /// `dimensions`.

@@ -3,7 +3,10 @@
 //! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds: a record that
 //! was accepted, or a chunk of one ([`RowRef`] says which).
 
+use std::ops::Range;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::position::Position;
 use arrow::array::{BooleanArray, RecordBatch};
@@ -118,7 +121,7 @@ pub struct Window {
 /// The hash by which a text is known again.
 pub type TextHash = [u8; 16];
 
-/// Where a window lies among all records, and what was read up to its end.
+/// Where a window, or a portion of one, lies among all records, and what was read up to its end.
 #[derive(Debug, Clone, Default)]
 pub struct Mark {
     /// Records before it, rejected ones counted.
@@ -135,9 +138,66 @@ pub struct Mark {
     pub columns: Option<SchemaRef>,
     /// The hashes of its texts.
     pub texts: Vec<TextHash>,
+    /// The records of the window that are to be embedded, by their numbers among all records: ranges in order.
+    pub missing: Vec<Range<u64>>,
+    /// Where the window begins.
+    pub window: WindowStart,
+    /// Whether the window goes on behind its end: it is that of a portion.
+    pub is_inside: bool,
+}
+
+/// Where a window begins: a run that resumes inside of it reads it from there, since windows are the same in every run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowStart {
+    /// Records before it.
+    pub records: u64,
+    /// Hash of all records before it.
+    pub hash: String,
+    /// Where its first record stands; `None`: at the begin of the input.
+    pub position: Option<Position>,
 }
 
 impl Window {
+    /// How many records it holds, rejected ones counted.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.origins.len() + self.rejects.len()
+    }
+
+    /// Of the records behind the first `texts` texts and `rejects` rejected ones: whether the next is a rejected one.
+    #[must_use]
+    pub fn is_reject_next(&self, texts: usize, rejects: usize) -> bool {
+        let place = |origin: &Origin| (origin.source, origin.line, origin.offset);
+        match (self.origins.get(texts), self.rejects.get(rejects)) {
+            (Some(origin), Some(reject)) => place(&reject.origin) < place(origin),
+            (None, _) => true,
+            (_, None) => false,
+        }
+    }
+
+    /// How many of the first `records` records are texts, and how many were rejected.
+    #[must_use]
+    pub fn first(&self, records: usize) -> (usize, usize) {
+        let (mut texts, mut rejects) = (0, 0);
+        for _ in 0..records.min(self.records()) {
+            match self.is_reject_next(texts, rejects) {
+                true => rejects += 1,
+                false => texts += 1,
+            }
+        }
+        (texts, rejects)
+    }
+
+    /// Where its record of that number was read; `None` behind the last.
+    #[must_use]
+    pub fn origin(&self, record: usize) -> Option<Origin> {
+        let (texts, rejects) = self.first(record);
+        match self.is_reject_next(texts, rejects) {
+            true => self.rejects.get(rejects).map(|reject| reject.origin),
+            false => self.origins.get(texts).copied(),
+        }
+    }
+
     /// Leaves out the texts for which `stays` (as long as they are) says no, with what belongs to them.
     ///
     /// # Errors

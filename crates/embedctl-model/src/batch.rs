@@ -137,13 +137,24 @@ pub struct BatchPlan {
     pub length: usize,
 }
 
-/// Cuts a window into batches under `limits`: sorted by length, longest first. Rows without any token
+/// Cuts a window into batches under `limits`, as [`plan_rows`] does.
+#[must_use]
+pub fn plan(tokens: &TokenRows, limits: BatchLimits, ragged: bool) -> Vec<BatchPlan> {
+    let rows = u32::try_from(tokens.len()).expect("a window has fewer than 2^32 rows");
+    plan_rows(tokens, 0..rows, limits, ragged)
+}
+
+/// Cuts some rows of a window into batches under `limits`: sorted by length, longest first. Rows without any token
 /// are left out (there is nothing to run). Every other row is in exactly one batch. `ragged`: for an engine
 /// that runs rows without padding, so that only real tokens count.
 #[must_use]
-pub fn plan(tokens: &TokenRows, limits: BatchLimits, ragged: bool) -> Vec<BatchPlan> {
-    let mut order: Vec<u32> = (0..u32::try_from(tokens.len())
-        .expect("a window has fewer than 2^32 rows"))
+pub fn plan_rows(
+    tokens: &TokenRows,
+    rows: impl IntoIterator<Item = u32>,
+    limits: BatchLimits,
+    ragged: bool,
+) -> Vec<BatchPlan> {
+    let mut order: Vec<u32> = (rows.into_iter())
         .filter(|&row| !tokens.get(row as usize).is_empty())
         .collect();
     order.sort_by_key(|&row| std::cmp::Reverse(tokens.get(row as usize).len()));

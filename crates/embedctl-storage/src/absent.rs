@@ -58,6 +58,8 @@ uncallable! {
         fn list(&Address) -> Result<Vec<Object>>;
         fn look(&Address) -> Result<Object>;
         fn look_for(&Address) -> Result<Option<Object>>;
+        fn holds(&Address, &[u8]) -> Result<Option<Written>>;
+        fn prove_conditional_writes(&Address, &Address) -> Result<()>;
         fn children(&Address) -> Result<Vec<Child>>;
         fn create(&Address, bool) -> Result<ObjectWriter>;
         fn put_new(&Address, Vec<u8>) -> Result<Option<Written>>;

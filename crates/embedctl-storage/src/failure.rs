@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 
-use object_store::client::{HttpError, HttpResponse};
+use object_store::client::{HttpError, HttpErrorKind, HttpResponse};
 
 use embedctl_common::error::Error;
 use embedctl_common::secrets::Secrets;
@@ -91,6 +91,21 @@ impl Refusal {
         }
         let _ = REFUSAL.try_with(|last| *last.borrow_mut() = Some(self));
     }
+}
+
+/// Whether the connection was cut, or silent for too long, when the request may have been carried out.
+pub(super) fn was_cut(failure: &Failure) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(&failure.error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<HttpError>() {
+            return matches!(
+                error.kind(),
+                HttpErrorKind::Interrupted | HttpErrorKind::Timeout
+            );
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Stores the refusal of an operation's last request.

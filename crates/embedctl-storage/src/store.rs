@@ -187,6 +187,18 @@ impl Storage {
         }
     }
 
+    /// Waits before another attempt, each time twice as long.
+    ///
+    /// # Errors
+    /// If the run is cancelled meanwhile.
+    pub(super) fn pause(&self, attempt: u32) -> Result<()> {
+        let pause = self.0.settings.pause * 2_u32.pow(attempt);
+        select! {
+            recv(self.0.cancel.channel()) -> _ => Err(Error::interrupted()),
+            default(pause.min(LONGEST_PAUSE)) => Ok(()),
+        }
+    }
+
     /// Runs a cleanup, also after the run was cancelled; for a short time at most.
     pub(super) fn clean_up(&self, operation: impl Future<Output = ()> + Send + 'static) {
         let (done, result) = bounded::<()>(0);

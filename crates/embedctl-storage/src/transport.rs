@@ -8,7 +8,7 @@
 //! ```
 
 use std::future::Future;
-use std::io::Read;
+use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -348,10 +348,15 @@ impl Service {
             if metadata {
                 return fatal(error.to_string());
             }
+            // A store that is started again refuses connections for a while.
+            let kind = match is_refused(&error) {
+                true => HttpErrorKind::Connect,
+                false => HttpErrorKind::Unknown,
+            };
             match unreachable("", &uri, proxy, &wires.settings, "the address", &error) {
                 RequestFault::Transient { reason, .. } => self.broken(&reason),
                 RequestFault::Final(error) => HttpError::new(
-                    HttpErrorKind::Unknown,
+                    kind,
                     Error::new(ErrorKind::Storage, "", error.reason())
                         .with_remedy_if(error.remedy()),
                 ),
@@ -374,6 +379,14 @@ fn ask(
             .build();
     }
     agent.run(request)
+}
+
+/// Whether the server's machine has refused the connection: nothing was sent.
+fn is_refused(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(cause) => cause.kind() == io::ErrorKind::ConnectionRefused,
+        error => matches!(error, ureq::Error::ConnectionFailed),
+    }
 }
 
 /// An error that asking again does not mend.

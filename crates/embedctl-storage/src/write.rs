@@ -3,18 +3,20 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
+use super::RETRIES;
 use super::Written;
 use super::address::Address;
-use super::failure::{Failure, watched};
+use super::failure::{Failure, was_cut, watched};
 use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
 use super::store::{ObjectLocation, Storage};
 use super::version::bare;
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::remedies;
 use embedctl_common::setting::FORCE;
 
@@ -78,18 +80,84 @@ impl Storage {
     }
 
     /// Writes a short object by one request, unless the name exists. Returns the written object; `None` if the name
-    /// exists. The store decides, so exactly one of several writers succeeds.
+    /// exists. The store decides, so exactly one of several writers succeeds. A request that was cut is repeated; the
+    /// object may then be that of the first attempt, which its content shows.
     ///
     /// # Errors
     /// If its place is read only, or the store refuses.
     pub fn put_new(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<Option<Written>> {
+        self.put_new_for(address, address, bytes)
+    }
+
+    /// The same; messages name `shown`.
+    fn put_new_for(
+        &self,
+        shown: &Address,
+        address: &Address,
+        bytes: impl Into<Bytes>,
+    ) -> Result<Option<Written>> {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
-        match self.put(&location, bytes.into(), PutMode::Create)? {
-            Ok(written) => Ok(Some(written)),
-            Err(failure) if exists(&failure) => Ok(None),
-            Err(failure) => Err(self.explain(address, Doing::Write, failure)),
+        let bytes = bytes.into();
+        let mut attempt = 0;
+        loop {
+            let failure = match self.put(&location, bytes.clone(), PutMode::Create)? {
+                Ok(written) => return Ok(Some(written)),
+                Err(failure) if exists(&failure) && attempt == 0 => return Ok(None),
+                Err(failure) if exists(&failure) => return self.holds(address, &bytes),
+                Err(failure) => failure,
+            };
+            // `object_store` repeats requests that were not sent, but not one that may have been carried out.
+            if attempt == RETRIES || !was_cut(&failure) {
+                return Err(self.explain(shown, Doing::Write, failure));
+            }
+            self.pause(attempt)?;
+            attempt += 1;
         }
+    }
+
+    /// The object of that name, if this is its content.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn holds(&self, address: &Address, bytes: &[u8]) -> Result<Option<Written>> {
+        match self.look_for(address)? {
+            Some(object) if object.size() == bytes.len() as u64 => {
+                let etag = bare(object.etag());
+                let is_so = object.read_whole(bytes.len() as u64)? == bytes;
+                Ok(is_so.then_some(Written { etag }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Proves that the store refuses to write a name twice: writes an object below `folder`, and then again. Messages
+    /// name `shown`.
+    ///
+    /// # Errors
+    /// If the second write succeeds, or the store refuses the first.
+    pub fn prove_conditional_writes(&self, shown: &Address, folder: &Address) -> Result<()> {
+        let (time, process) = (SystemTime::now(), std::process::id());
+        let time = time
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_nanos();
+        let probe = folder.with_key(format!("{}probe-{process}-{time}", folder.key()));
+        let location = self.location(&probe, None)?;
+        let put = || self.put(&location, Bytes::from_static(b"probe"), PutMode::Create);
+        let first = self.put_new_for(shown, &probe, Bytes::from_static(b"probe"))?;
+        let is_refused = first.is_some() && matches!(put()?, Err(failure) if exists(&failure));
+        // Without the permission to remove objects it stays.
+        let _ = self.remove(&probe);
+        if is_refused {
+            return Ok(());
+        }
+        let reason = "the store does not refuse to write an object twice (it ignores If-None-Match), so two runs could \
+                      overwrite each other's parts";
+        Err(Error::new(ErrorKind::Storage, shown, reason).with_remedy(
+            "use a store with conditional writes, or a newer version of this one; or write to a folder of this machine \
+             and copy it",
+        ))
     }
 
     /// Writes a short object by one request, in the place of one that may be there.

@@ -42,8 +42,8 @@ pub struct InputFacts {
     pub starts: &'static [&'static [u8]],
     /// Whether its records come as columns with types of their own.
     pub is_table: bool,
-    /// Whether its first line names the fields.
-    pub has_header: bool,
+    /// The byte between fields, if the first line names them.
+    pub separator: Option<u8>,
 }
 
 impl InputFacts {
@@ -53,7 +53,7 @@ impl InputFacts {
         about: "",
         starts: &[],
         is_table: false,
-        has_header: false,
+        separator: None,
     };
 }
 
@@ -113,7 +113,7 @@ impl InputFormat {
 
     /// Whether its first line names the fields.
     pub(crate) fn has_header(self) -> bool {
-        self.facts().has_header
+        self.facts().separator.is_some()
     }
 }
 

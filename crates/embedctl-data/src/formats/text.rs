@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
 use crate::input::columns::InputColumns;
-use crate::input::fields::IdType;
 use crate::input::window::Record;
 use embedctl_common::error::{Cause, Result};
 
@@ -29,20 +28,19 @@ impl InputSpec for TextInput {
 pub(crate) fn record<'a>(
     text: &'a str,
     number: u64,
-    id_type: IdType,
     columns: &InputColumns,
 ) -> Result<Record<'a>, Cause> {
     Ok(Record {
         text: Cow::Borrowed(text),
-        id: id(number, id_type),
+        id: id(number, columns),
         kept: columns.line_cells(text)?,
     })
 }
 
 /// The id of line `number`.
-pub(crate) fn id(number: u64, id_type: IdType) -> Cell<'static> {
-    match id_type {
-        IdType::String => Cell::String(Cow::Owned(number.to_string())),
-        IdType::Int => Cell::Int(i64::try_from(number).expect("no source has 2^63 lines")),
+pub(crate) fn id(number: u64, columns: &InputColumns) -> Cell<'static> {
+    match columns.has_int_ids() {
+        false => Cell::String(Cow::Owned(number.to_string())),
+        true => Cell::Int(i64::try_from(number).expect("no source has 2^63 lines")),
     }
 }

@@ -11,17 +11,18 @@ use super::cells::{self, Basis, Cell};
 use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::InputOptions;
+use super::places::PlaceColumns;
 use super::texts::is_text;
-use crate::record::{JSON_COLUMN, Origin, SourceNames};
-use arrow::array::{ArrayRef, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder};
+use crate::record::{JSON_COLUMN, Origin};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::setting::KEEP;
+use embedctl_common::setting::{ID_TYPE, KEEP};
 
 /// Gathers columns row by row, and knows what type each has.
 pub(crate) struct InputColumns {
-    id: Builder,
+    id: KeptColumn,
     kept: Vec<KeptColumn>,
     /// Name of the field that is the text, where one is.
     text: Option<String>,
@@ -29,21 +30,14 @@ pub(crate) struct InputColumns {
     fixed: bool,
     /// Whether every field is kept.
     all: bool,
-    /// The columns `file` and `line`.
-    places: Option<Places>,
+    /// The columns that a record's place decides.
+    places: PlaceColumns,
     schema: SchemaRef,
-}
-
-/// Where each record stood.
-struct Places {
-    names: SourceNames,
-    files: StringBuilder,
-    lines: Int64Builder,
 }
 
 impl InputColumns {
     /// Columns without any row.
-    pub(crate) fn new(options: &InputOptions, names: &SourceNames) -> Self {
+    pub(crate) fn new(options: &InputOptions, places: PlaceColumns) -> Self {
         let text = match options.text_template {
             None => Some(options.text_field.clone()),
             Some(_) => None,
@@ -58,25 +52,30 @@ impl InputColumns {
                 )
             })
             .collect();
-        let id = Builder::new(Some(match options.id_type {
-            IdType::String => KeepType::String,
-            IdType::Int => KeepType::Int,
-        }));
+        let id = KeptColumn::new(
+            "id",
+            Some(match options.id_type {
+                IdType::Kept => (KeepType::String, Basis::Values),
+                IdType::String => (KeepType::String, Basis::Declared),
+                IdType::Int => (KeepType::Int, Basis::Declared),
+            }),
+        );
         let mut columns = Self {
             id,
             kept,
             text,
             fixed: false,
             all: options.keeps_all(),
-            places: options.source_columns.then(|| Places {
-                names: Arc::clone(names),
-                files: StringBuilder::new(),
-                lines: Int64Builder::new(),
-            }),
+            places,
             schema: Arc::new(Schema::empty()),
         };
         columns.renew();
         columns
+    }
+
+    /// Whether records of lines give integers as ids; otherwise strings.
+    pub(crate) fn has_int_ids(&self) -> bool {
+        matches!(self.id.kind, Some((KeepType::Int, _)))
     }
 
     /// Names of the kept columns.
@@ -105,15 +104,15 @@ impl InputColumns {
         }
         let mut left_out = Vec::new();
         for name in fields.filter(|name| *name != id_field) {
-            if self.names().any(|known| known == name) {
+            // A partition's column stands for one of that name in the file.
+            if self.names().any(|known| known == name) || self.places.is_partition(name) {
                 continue;
             }
             if self.fixed {
                 left_out.push(format!("`{name}`"));
                 continue;
             }
-            let own = ["id", "embedding"].contains(&name)
-                || (self.places.is_some() && ["file", "line"].contains(&name));
+            let own = ["id", "embedding"].contains(&name) || self.places.has(name);
             if own {
                 return Err(Cause::of(format!(
                     "`{KEEP} '*'` finds a field `{name}`, and the output has a column of its own by that name"
@@ -121,7 +120,7 @@ impl InputColumns {
                 .with("rename the field, or name the fields to be kept one by one"));
             }
             let mut column = KeptColumn::new(name, of_text(self.text.as_deref(), name));
-            (0..self.id.len()).for_each(|_| column.builder.push(&Cell::Null));
+            (0..self.id.builder.len()).for_each(|_| column.builder.push(&Cell::Null));
             self.kept.push(column);
         }
         if !left_out.is_empty() {
@@ -137,7 +136,7 @@ impl InputColumns {
 
     /// Makes the schema anew.
     fn renew(&mut self) {
-        self.schema = schema(&self.id, &self.kept, self.places.is_some());
+        self.schema = schema(&self.id, &self.kept, &self.places);
     }
 
     /// `id` and the kept fields; a field whose type is not decided yet is a string.
@@ -150,7 +149,14 @@ impl InputColumns {
     ///
     /// # Errors
     /// The reason for which the table's column cannot stand in this one, and the remedy.
-    pub(crate) fn adopt(&mut self, found: &[Option<FieldRef>]) -> Result<(), Cause> {
+    pub(crate) fn adopt(
+        &mut self,
+        id: Option<&FieldRef>,
+        found: &[Option<FieldRef>],
+    ) -> Result<(), Cause> {
+        if let Some(id) = id {
+            self.adopt_id(id)?;
+        }
         for (column, found) in self.kept.iter_mut().zip(found) {
             let Some(found) = found else { continue };
             let (name, from) = (&column.name, found.data_type());
@@ -191,12 +197,43 @@ impl InputColumns {
         Ok(())
     }
 
+    /// Takes the type of a table's ids, unless one is named, or checks that they can follow.
+    fn adopt_id(&mut self, found: &FieldRef) -> Result<(), Cause> {
+        let (_, basis) = self.id.kind.unwrap_or((KeepType::String, Basis::Values));
+        let kind = id_type(found.data_type());
+        if basis == Basis::Declared {
+            return Ok(());
+        }
+        let now = self.id.field();
+        if self.fixed {
+            // Of strings, integers are their digits.
+            let are_digits = *now.data_type() == DataType::Utf8 && kind.is_integer();
+            if *now.data_type() == kind || are_digits || *found.data_type() == DataType::Null {
+                return Ok(());
+            }
+            return Err(Cause::of(format!(
+                "its ids have the type {kind}, but those that were read before have the type {}",
+                now.data_type()
+            ))
+            .with(format!("give all ids one type, such as `{ID_TYPE} string`")));
+        }
+        let field = found.as_ref().clone().with_name("id").with_nullable(true);
+        let field = field.with_data_type(kind);
+        // Ids of lines cannot stand beside those of any other type.
+        let kind = lines_kind(&field).filter(|_| *field.data_type() != DataType::UInt64);
+        self.id.kind = kind.map(|kind| (kind, Basis::Values));
+        self.id.builder = Builder::new(Some(kind.unwrap_or(KeepType::String)));
+        self.id.field = Some(Arc::new(field));
+        Ok(())
+    }
+
     /// Takes the types of another run, in a schema as [`InputColumns::schema`] gives it.
     ///
     /// # Errors
     /// If the options have not made that schema.
     pub(crate) fn go_on(&mut self, schema: &Schema) -> Result<(), Cause> {
-        let places = if self.places.is_some() { 2 } else { 0 };
+        let places = self.places.fields().count();
+        let id = schema.fields().first().cloned();
         let kept = schema.fields().iter().skip(1);
         let kept = kept.take(schema.fields().len().saturating_sub(1 + places));
         self.expand(
@@ -204,7 +241,7 @@ impl InputColumns {
             "",
             &mut Vec::new(),
         )?;
-        self.adopt(&kept.cloned().map(Some).collect::<Vec<_>>())
+        self.adopt(id.as_ref(), &kept.cloned().map(Some).collect::<Vec<_>>())
     }
 
     /// Fails where records of lines cannot fill a column that a table has decided.
@@ -213,6 +250,15 @@ impl InputColumns {
     /// The reason and the remedy.
     pub(crate) fn check_lines(&self) -> Result<(), Cause> {
         let alien = |column: &&KeptColumn| column.kind.is_none() && column.field.is_some();
+        if self.id.kind.is_none() {
+            return Err(Cause::of(format!(
+                "ids have the type {} in what was read before, which lines cannot hold",
+                self.id.field().data_type()
+            ))
+            .with(format!(
+                "use `{ID_TYPE} string`, or embed this input on its own"
+            )));
+        }
         match self.kept.iter().find(alien) {
             None => Ok(()),
             Some(column) => Err(Cause::of(format!(
@@ -265,28 +311,15 @@ impl InputColumns {
         cells.collect()
     }
 
-    /// The columns `file` and `line` for `count` rows from `origin` on; none where they are not wanted.
+    /// The columns that places decide, for `count` rows from `origin` on.
     pub(crate) fn places(&self, origin: Origin, count: usize) -> Vec<ArrayRef> {
-        let Some(places) = &self.places else {
-            return Vec::new();
-        };
-        let file = place_name(&places.names, origin);
-        let files = StringArray::from_iter_values(std::iter::repeat_n(file, count));
-        let lines = (0..count as u64).map(|row| line_number(origin.line + row));
-        vec![
-            Arc::new(files),
-            Arc::new(Int64Array::from_iter_values(lines)),
-        ]
+        self.places.of_rows(origin, count)
     }
 
     /// Appends one row; `kept` comes from [`InputColumns::cell`].
     pub(crate) fn push(&mut self, origin: Origin, id: &Cell<'_>, kept: &[Cell<'_>]) {
-        self.id.push(id);
-        if let Some(places) = &mut self.places {
-            let file = place_name(&places.names, origin);
-            places.files.append_value(file);
-            places.lines.append_value(line_number(origin.line));
-        }
+        self.id.builder.push(id);
+        self.places.push(origin);
         for (column, cell) in self.kept.iter_mut().zip(kept) {
             column.builder.push(cell);
         }
@@ -332,18 +365,15 @@ impl InputColumns {
 
     /// The rows gathered so far; starts anew.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
-        let mut arrays = vec![self.id.finish()];
-        for column in &mut self.kept {
+        let mut arrays = Vec::with_capacity(1 + self.kept.len());
+        for column in std::iter::once(&mut self.id).chain(&mut self.kept) {
             let array = column.builder.finish();
             arrays.push(match &column.field {
                 Some(field) => fit::fit(&array, field.data_type())?,
                 None => array,
             });
         }
-        if let Some(places) = &mut self.places {
-            arrays.push(Arc::new(places.files.finish()));
-            arrays.push(Arc::new(places.lines.finish()));
-        }
+        arrays.extend(self.places.finish());
         RecordBatch::try_new(self.schema(), arrays).map_err(unsound)
     }
 }
@@ -353,13 +383,11 @@ pub(crate) fn unsound(error: ArrowError) -> Error {
     Error::internal(format!("columns of the input: {error}"))
 }
 
-fn schema(id: &Builder, kept: &[KeptColumn], places: bool) -> SchemaRef {
-    let own = |name, kind| Arc::new(Field::new(name, kind, true));
-    let places = places.then(|| [own("file", DataType::Utf8), own("line", DataType::Int64)]);
-    let fields = [own("id", id.data_type())]
-        .into_iter()
-        .chain(kept.iter().map(KeptColumn::field))
-        .chain(places.into_iter().flatten());
+fn schema(id: &KeptColumn, kept: &[KeptColumn], places: &PlaceColumns) -> SchemaRef {
+    let fields = std::iter::once(id)
+        .chain(kept)
+        .map(KeptColumn::field)
+        .chain(places.fields());
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
@@ -382,16 +410,17 @@ fn lines_kind(field: &Field) -> Option<KeepType> {
     })
 }
 
+/// The type of ids that a table has in that type: its own, but strings and integers of several widths are of one.
+pub(crate) fn id_type(found: &DataType) -> DataType {
+    match found {
+        DataType::Dictionary(_, values) => id_type(values),
+        kind if is_text(kind) => DataType::Utf8,
+        kind if kind.is_integer() && *kind != DataType::UInt64 => DataType::Int64,
+        kind => kind.clone(),
+    }
+}
+
 /// A text is a string whatever the records hold.
 fn of_text(text: Option<&str>, name: &str) -> Option<(KeepType, Basis)> {
     (text == Some(name)).then_some((KeepType::String, Basis::Values))
-}
-
-fn line_number(line: u64) -> i64 {
-    i64::try_from(line).expect("no source has 2^63 lines")
-}
-
-fn place_name(names: &SourceNames, origin: Origin) -> &str {
-    let name = names.get(origin.source as usize);
-    name.map_or("", String::as_str)
 }

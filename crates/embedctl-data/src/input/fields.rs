@@ -10,8 +10,10 @@ named! {
     /// Type of the `id` column.
     #[derive(Default)]
     pub enum IdType {
-        /// Strings; integers as their digits, missing as null, the line number for text input.
+        /// The type of a table's column; of lines as [`IdType::String`].
         #[default]
+        Kept = "kept",
+        /// Strings; integers as their digits, missing as null, the line number for text input.
         String = "string",
         /// 64-bit integers; missing as null, the line number for text input.
         Int = "int",
@@ -113,6 +115,6 @@ mod tests {
             let error = argument.parse::<Keep>().unwrap_err().to_string();
             assert!(error.contains(hint), "{argument}: {error}");
         }
-        assert_eq!(IdType::default().to_string(), "string");
+        assert_eq!(IdType::default().to_string(), "kept");
     }
 }

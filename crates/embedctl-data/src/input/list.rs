@@ -1,10 +1,13 @@
 //! Inputs as they are given: files, folders, patterns, addresses, `-`.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 use walkdir::{DirEntry, WalkDir};
 
+use super::lake;
 use super::source::Source;
 use crate::formats::input::{self as format, InputFormat};
 use embedctl_common::error::{Error, Result};
@@ -27,9 +30,17 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
         } else if Address::is_url_path(input) {
             sources.push(Source::Path(input.clone()));
         } else if input.is_dir() {
-            let known = |path: &Path| {
-                let (found, _) = format::by_ending(path);
-                found.is_some() && format.is_none_or(|format| found == Some(format))
+            // A folder inside of a table is a part of it.
+            for folder in input
+                .ancestors()
+                .skip(1)
+                .filter(|it| !it.as_os_str().is_empty())
+            {
+                lake::refuse_table(folder)?;
+            }
+            let known = |path: &Path| match format::by_ending(path).0 {
+                None => is_bare_part(path) && (format.is_some() || is_recognised(path)),
+                found => format.is_none() || found == format,
             };
             let files = walk(input, known)?;
             if files.is_empty() {
@@ -104,6 +115,11 @@ fn objects(
     storage: &Storage,
 ) -> Result<impl Iterator<Item = Source> + use<>> {
     let mut objects = storage.list(address)?;
+    if address.is_prefix() {
+        let names = objects.iter().map(|object| object.address().to_string());
+        let names: Vec<String> = names.collect();
+        lake::refuse_listed(names.iter().map(String::as_str))?;
+    }
     if address.is_prefix() && format.is_none() {
         objects.retain(|object| {
             let below = object.address().key().strip_prefix(address.key());
@@ -147,6 +163,9 @@ fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
                 )),
             }
         })?;
+        if entry.file_type().is_dir() {
+            lake::refuse_table(entry.path())?;
+        }
         if entry.file_type().is_file() && wanted(entry.path()) {
             let path = entry.into_path();
             found.push(
@@ -157,6 +176,19 @@ fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
     }
     found.sort();
     Ok(found.into_iter().map(Source::Path).collect())
+}
+
+/// Whether a file is called as those that Hive and Spark write without an ending, such as `000000_0`.
+fn is_bare_part(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    !name.contains('.') && name.contains(|character: char| character.is_ascii_digit())
+}
+
+/// Whether a file's first bytes tell its format.
+fn is_recognised(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut start));
+    read.is_ok() && format::recognised(&start).is_some()
 }
 
 fn is_pattern(path: &Path) -> bool {
@@ -221,6 +253,7 @@ mod tests {
             "_temporary/part.parquet",
             "a/_SUCCESS.txt",
             "c[1].txt",
+            "README1",
         ] {
             fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
             fs::write(root.join(name), "").unwrap();

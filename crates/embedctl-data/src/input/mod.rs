@@ -15,15 +15,18 @@ pub(crate) mod cells;
 pub(crate) mod columnar;
 pub(crate) mod columns;
 pub(crate) mod compression;
+pub(crate) mod csv_options;
 pub(crate) mod fields;
 mod fit;
 pub(crate) mod json;
+mod lake;
 mod lines;
 mod list;
 pub(crate) mod options;
 pub(crate) mod pace;
 pub(crate) mod parse;
 pub(crate) mod paths;
+pub(crate) mod places;
 mod plan;
 pub(crate) mod reader;
 pub(crate) mod rows;
@@ -42,11 +45,11 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 pub use crate::formats::input::{InputFacts, InputFormat};
+pub use csv_options::{CsvEscape, CsvOptions, CsvQuote, Delimiter};
 pub use fields::{IdType, Keep, KeepType};
 pub use list::{expand, resolve};
 pub use options::{
-    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, Delimiter, InputOptions, Part, Share,
-    WINDOW_BYTES,
+    DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share, WINDOW_BYTES,
 };
 pub use pace::Settled;
 pub use source::Source;
@@ -60,6 +63,7 @@ use columns::InputColumns;
 use embedctl_common::error::{Error, Result};
 use pace::Pace;
 use parse::Parser;
+use places::{Partitions, PlaceColumns};
 use reader::{Filled, Reader};
 use sample::Sampler;
 use source::{From, Planned, Stdin};
@@ -128,7 +132,10 @@ impl RecordReader {
             .zip(0..)
             .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
             .collect::<Result<Vec<_>>>()?;
-        plan::check_sources(&sources, &options)?;
+        // What is kept of folders' names needs no field in the files.
+        let mut of_files = options.clone();
+        Partitions::take(&sources, &mut of_files);
+        plan::check_sources(&sources, &of_files)?;
         Self::of(sources, options, stdin)
     }
 
@@ -141,9 +148,11 @@ impl RecordReader {
         Self::of(self.whole, options, self.stdin)
     }
 
-    fn of(sources: Vec<Planned>, options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
+    fn of(sources: Vec<Planned>, mut options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
         let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
-        let mut columns = InputColumns::new(&options, &names);
+        let partitions = Partitions::take(&sources, &mut options);
+        let places = PlaceColumns::new(&options, partitions, &names)?;
+        let mut columns = InputColumns::new(&options, places);
         if let Some(schema) = &options.columns {
             columns.go_on(schema).map_err(Error::usage)?;
         }
@@ -185,6 +194,13 @@ impl RecordReader {
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
+    }
+
+    /// How many records it gives at most, where the options limit them.
+    #[must_use]
+    pub fn most_records(&self) -> Option<u64> {
+        let limits = [self.options.limit, self.options.sample];
+        limits.into_iter().flatten().min()
     }
 
     /// The inputs with names, sizes and formats, as needed to divide them among shards.

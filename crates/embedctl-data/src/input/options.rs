@@ -1,8 +1,6 @@
 //! How to read.
 
-use std::fmt;
-use std::str::FromStr;
-
+use super::csv_options::CsvOptions;
 use super::fields::{IdType, Keep};
 use super::template::Template;
 use crate::formats::input::InputFormat;
@@ -11,7 +9,6 @@ use crate::position::Position;
 use crate::record::RecordFields;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use embedctl_common::error::Cause;
 use embedctl_common::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
 
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
@@ -35,8 +32,8 @@ pub struct InputOptions {
     /// Format of every source; `None`: from each path's ending, text for standard input. Compression is
     /// recognised in any case: by the ending, else by the first bytes.
     pub format: Option<InputFormat>,
-    /// The separator of fields in CSV and TSV; `None`: a comma, and a tab.
-    pub csv_delimiter: Option<Delimiter>,
+    /// How the fields of CSV and TSV are written.
+    pub csv: CsvOptions,
     /// Field or column that holds the text; nested as `a.b`.
     pub text_field: String,
     /// The template of the text, in place of that field.
@@ -88,35 +85,6 @@ pub struct Share {
     pub source: u32,
     /// The part of it.
     pub part: Part,
-}
-
-/// A byte that parts the fields of CSV: of ASCII, and neither a quote nor part of a line's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delimiter(pub(crate) u8);
-
-impl FromStr for Delimiter {
-    type Err = Cause;
-
-    fn from_str(text: &str) -> Result<Self, Cause> {
-        match text.as_bytes() {
-            b"\\t" | b"tab" => Ok(Self(b'\t')),
-            [byte] if byte.is_ascii() && !b"\"\r\n\0".contains(byte) => Ok(Self(*byte)),
-            _ => Err(
-                "it is one character of ASCII, such as ';' or '|' (a tab: '\\t'), and no quote or line break"
-                    .into(),
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Delimiter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            b'\t' => formatter.write_str("tabs"),
-            b',' => formatter.write_str("commas"),
-            byte => write!(formatter, "`{}`", char::from(byte)),
-        }
-    }
 }
 
 /// The part of a source that is read.
@@ -201,16 +169,16 @@ impl InputOptions {
 }
 
 impl Default for InputOptions {
-    /// Fields `text` and `id`, ids as strings, nothing kept, records up to 4 MiB, windows of 8,192 records
+    /// Fields `text` and `id`, ids in their own types, nothing kept, records up to 4 MiB, windows of 8,192 records
     /// or 16 MiB.
     fn default() -> Self {
         Self {
             format: None,
-            csv_delimiter: None,
+            csv: CsvOptions::default(),
             text_field: "text".to_owned(),
             text_template: None,
             id_field: "id".to_owned(),
-            id_type: IdType::String,
+            id_type: IdType::Kept,
             keep: Vec::new(),
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,
             window_rows: DEFAULT_WINDOW_ROWS,

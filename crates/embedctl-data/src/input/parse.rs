@@ -13,7 +13,7 @@ use crate::formats::jsonl::{self, Jsonl, Unseen};
 use crate::formats::text;
 use crate::record::RecordFields;
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::setting::{MAX_RECORD_BYTES, TEXT_FIELD};
+use embedctl_common::setting::{MAX_RECORD_BYTES, ON_ERROR, TEXT_FIELD};
 
 /// The content of a line.
 #[derive(Debug)]
@@ -34,6 +34,13 @@ pub(crate) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
 }
 
 /// Why a record that is no text is rejected.
+/// The cause for a record whose text, the field or column `name`, is null.
+pub(crate) fn no_text(name: &str) -> Cause {
+    Cause::of(format!("the record has no text (`{name}` is null)")).with(format!(
+        "give it a text, or leave such records out with `{ON_ERROR} skip`"
+    ))
+}
+
 pub(crate) fn not_utf8(error: str::Utf8Error) -> Cause {
     Cause::of(format!(
         "the record is not valid UTF-8 at its byte {}",
@@ -93,7 +100,7 @@ impl Parser {
                 {
                     return Err(self.looks_like_jsonl(source, text, has_text));
                 }
-                let record = text::record(text, line.number, self.options.id_type, columns);
+                let record = text::record(text, line.number, columns);
                 Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
@@ -118,7 +125,7 @@ impl Parser {
         let text = str::from_utf8(line.bytes);
         match (format, text) {
             (InputFormat::Text, _) => Known {
-                id: text::id(line.number, self.options.id_type),
+                id: text::id(line.number, columns),
                 ..nothing
             },
             (InputFormat::Jsonl, Ok(text)) if line.length <= self.limit() as u64 => {
@@ -140,7 +147,7 @@ impl Parser {
         match (format, text) {
             (InputFormat::Text, text) => {
                 let mut fields = RecordFields::default();
-                let id = text::id(line.number, self.options.id_type);
+                let id = text::id(line.number, columns);
                 fields.add(&self.options.id_field, |out| id.write_json(out));
                 if let Some(text) = text {
                     fields.add_text(&self.options.text_field, text);

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use super::csv_options::CsvDialect;
 use super::fields::KeepType;
 use super::options::{ALL, InputOptions, MOST_BYTES, Part};
 use super::source::{Planned, Source};
 use crate::formats::input::InputFormat;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
-    CSV_DELIMITER, ID_FIELD, KEEP, MAX_RECORD_BYTES, SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE,
-    WINDOW,
+    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, KEEP, MAX_RECORD_BYTES,
+    SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
 };
 
 /// Checks the options that do not depend on a source's format.
@@ -119,7 +120,7 @@ const MOST_KEPT: usize = 1024;
 /// Checks that nothing is asked of the sources that their formats do not have.
 pub(super) fn check_sources(sources: &[Planned], options: &InputOptions) -> Result<()> {
     check_fields(sources, options)?;
-    check_delimiter(sources, options)?;
+    check_csv(sources, options)?;
     (sources.iter()).try_for_each(|source| check_text(source, options))
 }
 
@@ -152,14 +153,48 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a delimiter is not named where no source has any.
-fn check_delimiter(sources: &[Planned], options: &InputOptions) -> Result<()> {
-    let has_one = |one: &Planned| one.format.has_header();
-    if options.csv_delimiter.is_some() && !sources.iter().any(has_one) {
+/// Checks that the fields of CSV are described only where a source has some, and without contradiction.
+fn check_csv(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    let csv = &options.csv;
+    let named = [
+        (CSV_DELIMITER, csv.delimiter.is_some()),
+        (CSV_QUOTE, csv.quote.is_some()),
+        (CSV_ESCAPE, csv.escape.is_some()),
+        (CSV_NULL, csv.null.is_some()),
+    ];
+    let separator = |one: &Planned| one.format.facts().separator;
+    if let Some((option, _)) = named.iter().find(|(_, is_named)| *is_named)
+        && !sources.iter().any(|one| separator(one).is_some())
+    {
         return Err(Error::usage(format!(
-            "`{CSV_DELIMITER}` is about CSV, and no input is read as that"
+            "`{option}` is about CSV, and no input is read as that"
         ))
         .with_remedy("leave it out, or say `-i csv`"));
+    }
+    for source in sources {
+        let Some(separator) = separator(source) else {
+            continue;
+        };
+        let dialect = CsvDialect::new(csv, separator);
+        let escape = dialect.escape.map(|byte| (CSV_ESCAPE, byte));
+        let others = [
+            Some((CSV_DELIMITER, dialect.delimiter)),
+            dialect.quote.map(|byte| (CSV_QUOTE, byte)),
+            escape,
+        ];
+        let others: Vec<_> = others.into_iter().flatten().collect();
+        for (number, (option, byte)) in others.iter().enumerate() {
+            if let Some((other, _)) = others[..number].iter().find(|(_, other)| other == byte) {
+                let byte = byte.escape_ascii();
+                return Err(source
+                    .usage(format!(
+                        "`{other}` and `{option}` are the same character, `{byte}`"
+                    ))
+                    .with_remedy(
+                        "give them different characters; a doubled quote needs no option",
+                    ));
+            }
+        }
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ impl VectorEncoding {
         Ok(Self {
             columns: columns.collect::<Result<_>>()?,
             dtype,
-            list: options.vector_type.unwrap_or_default(),
+            list: options.resolved_vector_type(),
             nullable: options.nullable,
         })
     }

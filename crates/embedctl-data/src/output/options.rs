@@ -48,7 +48,7 @@ pub struct OutputOptions {
     pub dtype: Option<Dtype>,
     /// By which int8 and uint8 divide components into steps.
     pub calibration: Option<Calibration>,
-    /// Kind of list; `None`: of fixed size. Parquet and Arrow have such alone.
+    /// Kind of list; `None`: see [`OutputOptions::resolved_vector_type`]. Parquet and Arrow have such alone.
     pub vector_type: Option<VectorType>,
     /// Name of the vectors' column; `None`: [`EMBEDDING`]. Where vectors of several widths are written, that
     /// is what their names begin with: `embedding_64`.
@@ -60,6 +60,20 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
+    /// The kind of list: of variable length for nullable vectors in Parquet, unless one is named. Parquet's readers before
+    /// pyarrow 26 refuse lists of fixed size that are null.
+    #[must_use]
+    pub fn resolved_vector_type(&self) -> VectorType {
+        let is_parquet = self
+            .resolved_format()
+            .is_ok_and(|it| it == OutputFormat::Parquet);
+        self.vector_type
+            .unwrap_or(match self.nullable && is_parquet {
+                true => VectorType::List,
+                false => VectorType::Fixed,
+            })
+    }
+
     /// Everything as it is by default.
     #[must_use]
     pub fn new(destination: Destination) -> Self {

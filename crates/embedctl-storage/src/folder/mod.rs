@@ -119,6 +119,16 @@ pub trait SharedFolder: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the system refuses.
     fn lock(&self, name: &str) -> Result<Option<FolderLock>>;
+
+    /// Proves that [`SharedFolder::put`] never writes a name twice, where only a server's word stands for it: by files
+    /// below `folder` that are removed again.
+    ///
+    /// # Errors
+    /// If it does, or the system refuses.
+    fn prove_exclusive(&self, folder: &str) -> Result<()> {
+        let _ = folder;
+        Ok(())
+    }
 }
 
 /// A lock, held.

@@ -89,7 +89,7 @@ impl SharedFolder for ObjectFolder {
                     let last = self.after.get_or_init(|| last);
                     match last.put_new(&at, bytes()?)? {
                         // The store may have taken what was interrupted before it answered.
-                        None => holds(last, &at, &bytes()?)?,
+                        None => last.holds(&at, &bytes()?)?,
                         put => put,
                     }
                 }
@@ -176,6 +176,11 @@ impl SharedFolder for ObjectFolder {
         Ok(folder)
     }
 
+    fn prove_exclusive(&self, folder: &str) -> Result<()> {
+        let folder = self.at(&format!("{folder}/"));
+        self.storage.prove_conditional_writes(&self.base, &folder)
+    }
+
     fn lock(&self, _: &str) -> Result<Option<FolderLock>> {
         Ok(Some(FolderLock::none()))
     }
@@ -184,16 +189,4 @@ impl SharedFolder for ObjectFolder {
 /// An etag as a listing tells it.
 fn bare(etag: &str) -> String {
     etag.trim_matches('"').to_owned()
-}
-
-/// Whether an object holds this content.
-fn holds(storage: &Storage, at: &Address, bytes: &[u8]) -> Result<Option<Written>> {
-    match storage.look_for(at)? {
-        Some(object) if object.size() == bytes.len() as u64 => {
-            let etag = object.etag().map(bare);
-            let is_so = object.read_whole(LARGEST)? == bytes;
-            Ok(is_so.then_some(Written { etag }))
-        }
-        _ => Ok(None),
-    }
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use embedctl::engine::ProviderOption;
-use embedctl::input::{Delimiter, IdType, InputFormat, InputOptions, Keep, Template};
+use embedctl::input::{
+    CsvEscape, CsvOptions, CsvQuote, Delimiter, IdType, InputFormat, InputOptions, Keep, Template,
+};
 use embedctl::job::Shard;
 use embedctl::output::{Dtype, OutputFormat, VectorType};
 use embedctl::pipeline::OnError;
@@ -107,7 +109,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calibration: Option<PathBuf>,
 
-    /// List type of the vectors in Parquet and Arrow [default: fixed]
+    /// List type of the vectors in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]
     #[arg(long, value_name = "KIND", value_parser = vector_type())]
     pub vector_type: Option<VectorType>,
 
@@ -168,6 +170,24 @@ pub struct RecordArgs {
     #[arg(long, value_name = "CHAR")]
     pub csv_delimiter: Option<Delimiter>,
 
+    /// Quote around CSV fields; none: quotes are ordinary characters [default: '"']
+    ///
+    /// Most TSV has no quoting, such as that of GLUE and of PostgreSQL's COPY. TSV whose quotes do not balance is refused
+    /// unless this option is given.
+    #[arg(long, value_name = "CHAR")]
+    pub csv_quote: Option<CsvQuote>,
+
+    /// Character that takes away the meaning of the next one in CSV, such as '\'
+    ///
+    /// In quoted fields, for a quote that is not doubled. With --csv-quote none as PostgreSQL's COPY and MySQL write
+    /// it: \t, \n, \r, \b, \f and \v are control characters, and any other character stands for itself.
+    #[arg(long, value_name = "CHAR")]
+    pub csv_escape: Option<CsvEscape>,
+
+    /// CSV field that is null, such as '\N', NULL or '' [default: no field is null]
+    #[arg(long, value_name = "TEXT")]
+    pub csv_null: Option<String>,
+
     /// Field or column that holds the text; nested as a.b
     #[arg(
         long,
@@ -183,7 +203,12 @@ impl RecordArgs {
     pub fn options(&self) -> InputOptions {
         InputOptions {
             format: self.input_format,
-            csv_delimiter: self.csv_delimiter,
+            csv: CsvOptions {
+                delimiter: self.csv_delimiter,
+                quote: self.csv_quote,
+                escape: self.csv_escape,
+                null: self.csv_null.clone(),
+            },
             text_field: self.text_field.clone(),
             ..InputOptions::default()
         }
@@ -209,7 +234,7 @@ pub struct InputArgs {
     pub id_field: String,
 
     /// Type of the id column
-    #[arg(long, value_name = "TYPE", default_value = "string", value_parser = id_type())]
+    #[arg(long, value_name = "TYPE", default_value = "kept", value_parser = id_type())]
     pub id_type: IdType,
 
     /// Answer one Arrow stream after another, each with its own schema, until standard input closes

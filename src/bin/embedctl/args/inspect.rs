@@ -17,7 +17,10 @@ use super::values::positive;
     after_long_help = EXAMPLES,
     override_usage = "embedctl inspect [OPTIONS] <FILE>...",
     mut_arg("input_format", |arg| arg.requires("input")),
-    mut_arg("csv_delimiter", |arg| arg.requires("input"))
+    mut_args(|arg| match arg.get_id().as_str().starts_with("csv_") {
+        true => arg.requires("input"),
+        false => arg,
+    })
 )]
 pub struct InspectArgs {
     /// Outputs of embed: files, folders of parts, or addresses (s3://, gs://, az://, https://, hf://)

@@ -102,6 +102,10 @@ pub fn vector_type() -> impl TypedValueParser<Value = VectorType> {
 /// `--id-type`.
 pub fn id_type() -> impl TypedValueParser<Value = IdType> {
     let choices = [
+        (
+            "kept",
+            "As in the input: the type of a table's column; in text, CSV and JSONL strings",
+        ),
         ("string", "Strings; integers as their digits"),
         ("int", "64-bit integers"),
     ];

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use embedctl::input::Source;
 use embedctl::pipeline::{self, Complete, EmbedOptions, RunPlan};
 use embedctl::secrets::REDACTED;
+use embedctl::{Error, ErrorKind};
 
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
@@ -66,8 +67,8 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
     let command = command(std::env::args_os());
     let state = match job.look() {
         Ok(state) if state.job.is_some() && !state.success => state,
-        // After an interrupt, no more requests go to an object store.
-        Err(error) if error.is_interrupted() => {
+        // After an interrupt, no more requests go to an object store. Or it has stopped.
+        Err(error) if error.is_interrupted() || is_away(&error) => {
             return failure.with_hint(format!(
                 "published parts are safe; resume with{input}: {command}"
             ));
@@ -87,6 +88,11 @@ pub fn explain(failure: CommandFailure, options: &EmbedOptions) -> CommandFailur
         "{rows} rows in {} are safe; resume with{input}: {command}",
         number(parts as u64, "part")
     ))
+}
+
+/// Whether a store does not answer any more.
+fn is_away(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Storage | ErrorKind::Unreachable)
 }
 
 /// The same job with `--resume`, as in the suggested command.

@@ -33,11 +33,10 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     let (counts, end) = (&state.counts, state.end.as_ref());
     let reading = state.meter.read(numbers.worked(state));
     let finished = state.summary.is_some();
-    let rows = if finished { counts.rows } else { reading.rows };
     let stages = state.stages.as_ref().map(StageWatch::times);
     let run = stages.as_ref();
     file.counter("records_read", "Records read.", counts.read);
-    file.counter("rows_embedded", "Rows embedded.", rows);
+    file.counter("rows_embedded", "Rows embedded.", counts.rows);
     file.counter("rows_rejected", "Records rejected.", counts.rejected);
     file.counter(
         "rows_truncated",
@@ -57,7 +56,7 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     file.counter(
         "tokens",
         "Tokens that ran through the model, padding not counted.",
-        state.meter.tokens(),
+        state.tokens,
     );
     file.counter(
         "padding_tokens",

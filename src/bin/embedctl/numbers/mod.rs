@@ -19,7 +19,7 @@ use embedctl::Error;
 use embedctl::engine::EngineInfo;
 use embedctl::locked;
 use embedctl::pipeline::{self, EmbedOptions};
-use embedctl::progress::{BatchDone, Counts, Progress};
+use embedctl::progress::{BatchDone, Counts, InputSize, Progress, WindowSize};
 use embedctl::stage::StageWatch;
 use embedctl_common::atomic::{AtomicFile, PendingFiles};
 use serde_json::{Map, Value};
@@ -54,7 +54,10 @@ pub struct Numbers {
 #[derive(Default)]
 struct NumbersState {
     meter: Meter,
+    /// Counts of what is written, from which all counts of both files come, so that they agree.
     counts: Counts,
+    /// Tokens that had run when that was written.
+    tokens: u64,
     engine: Option<EngineInfo>,
     stages: Option<StageWatch>,
     /// When the first batch could run, and how much there is to read.
@@ -210,18 +213,18 @@ impl Progress for Numbers {
         locked(&self.state).stages = Some(watch.clone());
     }
 
-    fn started(&self, engine: &EngineInfo, total_bytes: Option<u64>) {
+    fn started(&self, engine: &EngineInfo, input: InputSize) {
         let mut state = locked(&self.state);
-        state.meter.started(total_bytes);
+        state.meter.started(input);
         state.engine = Some(engine.clone());
-        state.total_bytes = total_bytes;
+        state.total_bytes = input.bytes;
         state.working = Some(Instant::now());
         drop(state);
         self.write();
     }
 
-    fn window(&self, consumed: u64, tokens: u64) {
-        locked(&self.state).meter.window(consumed, tokens);
+    fn window(&self, window: WindowSize) {
+        locked(&self.state).meter.window(window);
     }
 
     fn batch(&self, done: BatchDone) {
@@ -232,6 +235,7 @@ impl Progress for Numbers {
         let mut state = locked(&self.state);
         state.meter.written(counts);
         state.counts = *counts;
+        state.tokens = state.meter.tokens();
     }
 }
 

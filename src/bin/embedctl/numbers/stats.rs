@@ -12,6 +12,10 @@ const SCHEMA: u32 = 1;
 pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     let reading = state.meter.read(numbers.worked(state));
     let counts = &state.counts;
+    // A run that has ended has nothing left.
+    let left = reading
+        .left
+        .filter(|_| state.end.is_none() && state.summary.is_none());
     let end = state.end.as_ref();
     let stages = state
         .stages
@@ -27,9 +31,9 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
         "updated_at": end.map_or_else(now, |end| end.at),
         "seconds": numbers.began.elapsed().as_secs_f64(),
         "progress": {
-            "rows": reading.rows,
+            "rows": counts.rows,
             "share": if state.summary.is_some() { Some(1.0) } else { reading.share },
-            "seconds_left": reading.left.map(|left| left.as_secs_f64()),
+            "seconds_left": left.map(|left| left.as_secs_f64()),
             "bytes_read": counts.consumed,
             "bytes": state.total_bytes,
         },

@@ -7,7 +7,7 @@ use embedctl::engine::EngineInfo;
 use embedctl::job::{is_folder, parts_of};
 use embedctl::locked;
 use embedctl::output::Destination;
-use embedctl::progress::{BatchDone, Counts, Progress};
+use embedctl::progress::{BatchDone, Counts, InputSize, Progress, WindowSize};
 use embedctl::storage::Address;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
@@ -208,7 +208,7 @@ impl Live {
 }
 
 impl Progress for Live {
-    fn started(&self, info: &EngineInfo, total_bytes: Option<u64>) {
+    fn started(&self, info: &EngineInfo, input: InputSize) {
         (self.hooks.started)(&self.printer, info, self.hooks.output);
         self.beside(|| {
             for one in info.passed_over.iter().filter(|one| !one.named) {
@@ -228,11 +228,11 @@ impl Progress for Live {
         }
         let mut state = locked(&self.state);
         state.began = Some(Instant::now());
-        state.meter.started(total_bytes);
+        state.meter.started(input);
     }
 
-    fn window(&self, consumed: u64, tokens: u64) {
-        locked(&self.state).meter.window(consumed, tokens);
+    fn window(&self, window: WindowSize) {
+        locked(&self.state).meter.window(window);
     }
 
     fn batch(&self, done: BatchDone) {

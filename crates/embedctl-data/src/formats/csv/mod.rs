@@ -10,18 +10,16 @@ mod split;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use csv::ByteRecord;
-
 use self::records::{NextRecord, Records};
-use self::split::Split;
+use self::split::{Split, SplitFields};
 use super::input::{InputFacts, InputSpec};
 use crate::input::cells::Cell;
 use crate::input::columns::InputColumns;
-use crate::input::fields::IdType;
+use crate::input::csv_options::{CsvDialect, Delimiter};
 use crate::input::json;
-use crate::input::options::{Delimiter, InputOptions};
+use crate::input::options::InputOptions;
 use crate::input::pace::Pace;
-use crate::input::parse::{Parser, not_utf8};
+use crate::input::parse::{Parser, no_text, not_utf8};
 use crate::input::reader::{Filled, Reader};
 use crate::input::source::{From, Planned};
 use crate::input::window::{Filling, Known, Record};
@@ -29,7 +27,10 @@ use crate::position::Seek;
 use crate::record::{Origin, RecordFields};
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
-use embedctl_common::setting::{CSV_DELIMITER, ID_FIELD, ID_TYPE, KEEP, Setting};
+use embedctl_common::setting::{CSV_DELIMITER, CSV_QUOTE, ID_FIELD, ID_TYPE, KEEP, Setting};
+
+/// Lines of a quoted field that need no warning.
+const FEW_LINES: u64 = 5;
 
 /// The format.
 pub(super) struct CsvInput {
@@ -48,7 +49,7 @@ impl InputSpec for CsvInput {
                 b'\t' => "Tab-separated values with a header",
                 _ => "Comma-separated values with a header",
             },
-            has_header: true,
+            separator: Some(self.separator),
             ..InputFacts::DEFAULT
         }
     }
@@ -60,8 +61,8 @@ impl InputSpec for CsvInput {
         from: &mut From<'_>,
         filling: &mut Filling,
     ) -> Result<Option<Box<dyn Reader>>> {
-        let separator = Delimiter(self.separator);
-        let reader = CsvReader::open(separator, source, options, from, filling)?;
+        let dialect = CsvDialect::new(&options.csv, self.separator);
+        let reader = CsvReader::open(dialect, source, options, from, filling)?;
         Ok(Some(Box::new(reader)))
     }
 }
@@ -69,9 +70,12 @@ impl InputSpec for CsvInput {
 /// Reads records of one source.
 struct CsvReader {
     source: Arc<Planned>,
+    dialect: CsvDialect,
     records: Records,
     split: Split,
     asked: AskedFields,
+    /// Whether the user was told of a quoted field over many lines.
+    has_warned: bool,
 }
 
 /// The asked fields of a source's records.
@@ -86,28 +90,30 @@ struct AskedFields {
 }
 
 impl CsvReader {
-    /// Reads the header; fields are separated by `separator` unless the options say otherwise.
+    /// Reads the header.
     fn open(
-        separator: Delimiter,
+        dialect: CsvDialect,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         from: &mut From<'_>,
         filling: &mut Filling,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-        let Delimiter(delimiter) = options.csv_delimiter.unwrap_or(separator);
         let limit = options.max_record_bytes;
         let whole = Planned {
             start: None,
             ..Planned::clone(source)
         };
         let opened = whole.open(from, limit)?;
-        let mut records = Records::new(opened, delimiter, limit);
-        let mut split = Split::new(delimiter);
+        let mut records = Records::new(opened, dialect, limit);
+        let mut split = Split::new(dialect, options.csv.null.as_deref());
         let header = match records.next(source, true)? {
             NextRecord::End | NextRecord::Waits => Vec::new(),
             NextRecord::Record => header(source, split.fields(&records.record)?)?,
-            NextRecord::Bad(cause) => {
+            NextRecord::Misquoted(cause) if dialect.is_doubtful() => {
+                return Err(doubtful(source, 1, &cause.reason));
+            }
+            NextRecord::Bad(cause) | NextRecord::Misquoted(cause) => {
                 return Err(
                     source.usage(cause.map(|why| format!("the header cannot be read: {why}")))
                 );
@@ -120,7 +126,7 @@ impl CsvReader {
                 .usage(format!(
                     "the header is one field, `{}`; expected fields separated by {}",
                     json::excerpt(only),
-                    Delimiter(delimiter)
+                    Delimiter(dialect.delimiter)
                 ))
                 .with_remedy(match other {
                     '\t' => "say `-i tsv`".to_owned(),
@@ -140,18 +146,53 @@ impl CsvReader {
         }
         let mut reader = Self {
             source: Arc::clone(source),
+            dialect,
             records,
             split,
             asked,
+            has_warned: false,
         };
         match source.start {
             Some((_, Seek::Byte { .. })) => {
-                reader.records = Records::new(source.open(from, limit)?, delimiter, limit);
+                reader.records = Records::new(source.open(from, limit)?, dialect, limit);
             }
             Some((lines, _)) => reader.records.skip(source, lines)?,
             None => {}
         }
         Ok(reader)
+    }
+}
+
+impl CsvReader {
+    /// Looks at the lines of a record with a quoted field over several of them. If each is a record by itself, quotes are
+    /// ordinary characters, or the file is strange: TSV is refused then. A field over many lines is worth a warning.
+    ///
+    /// # Errors
+    /// For such TSV.
+    fn check_lines(&mut self, warnings: &mut Vec<String>) -> Result<()> {
+        let lines = self.records.record_lines();
+        if lines < 2 || self.dialect.is_named {
+            return Ok(());
+        }
+        let line = self.records.origin.line;
+        let are_whole =
+            self.asked.header.len() > 1 && self.records.are_whole(self.asked.header.len());
+        if are_whole && self.dialect.is_doubtful() {
+            let last = line + lines - 1;
+            let reason = format!(
+                "a quoted field that begins here ends on line {last}, but each of these lines has as many fields as the \
+                 header"
+            );
+            return Err(doubtful(&self.source, line, &reason));
+        }
+        if (are_whole || lines > FEW_LINES) && !std::mem::replace(&mut self.has_warned, true) {
+            warnings.push(format!(
+                "{}:{line}: a quoted field goes over {lines} lines; say `{CSV_QUOTE} none` if quotes are ordinary \
+                 characters here, or `{CSV_QUOTE} '\"'` if that is right",
+                self.source.name
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -199,11 +240,17 @@ impl AskedFields {
             found.map(|index| Arc::new(Field::new(&header[index], DataType::Utf8, true)))
         };
         let fields: Vec<_> = self.kept.iter().map(text).collect();
-        columns.adopt(&fields).map_err(|cause| source.usage(cause))
+        columns
+            .adopt(None, &fields)
+            .map_err(|cause| source.usage(cause))
     }
 
     /// The record of those fields.
-    fn record<'a>(&self, fields: &[&'a str], columns: &InputColumns) -> Result<Record<'a>, Cause> {
+    fn record<'a>(
+        &self,
+        fields: &[Option<&'a str>],
+        columns: &InputColumns,
+    ) -> Result<Record<'a>, Cause> {
         if fields.len() != self.header.len() {
             return Err(Cause::of(format!(
                 "the record has {} fields, and the header has {}",
@@ -213,48 +260,57 @@ impl AskedFields {
             .with("quote a field that holds the separator or a line break, or mend the line"));
         }
         let text = match &self.options.text_template {
-            None => Cow::Borrowed(fields[self.text[0]]),
+            None => match fields[self.text[0]] {
+                Some(text) => Cow::Borrowed(text),
+                None => return Err(no_text(&self.options.text_field)),
+            },
             Some(template) => Cow::Owned(template.text(self.text.iter().map(|&index| {
-                let text = Some(fields[index]).filter(|text| !text.is_empty());
+                let text = fields[index].filter(|text| !text.is_empty());
                 text.map(Cow::Borrowed)
             }))?),
         };
         Ok(Record {
             text,
-            id: self.id(fields)?,
+            id: self.id(fields, columns)?,
             kept: self.kept(fields, columns).collect::<Result<_, _>>()?,
         })
     }
 
     /// The known fields of a record that was rejected.
-    fn known<'a>(&self, fields: &[&'a str], columns: &InputColumns) -> Known<'a> {
+    fn known<'a>(&self, fields: &[Option<&'a str>], columns: &InputColumns) -> Known<'a> {
         // Which field is which cannot be told.
         if fields.len() != self.header.len() {
             return Known::nothing(columns.kept());
         }
         let kept = self.kept(fields, columns);
         Known {
-            id: self.id(fields).unwrap_or(Cell::Null),
+            id: self.id(fields, columns).unwrap_or(Cell::Null),
             kept: kept.map(|cell| cell.unwrap_or(Cell::Null)).collect(),
         }
     }
 
     /// The requested fields of a record; a value that its column does not take stays as written.
-    fn fields(&self, fields: &[&str], columns: &InputColumns) -> RecordFields {
+    fn fields(&self, fields: &[Option<&str>], columns: &InputColumns) -> RecordFields {
         let mut own = RecordFields::default();
         if fields.len() != self.header.len() {
             return own;
         }
-        let mut add = |name: &str, cell: Result<Cell<'_>, Cause>, written: &str| match cell {
+        let mut add = |name: &str, cell: Result<Cell<'_>, Cause>, written: Option<&str>| match cell
+        {
             Ok(cell) => own.add(name, |out| cell.write_json(out)),
-            Err(_) => own.add_text(name, written),
+            Err(_) => own.add_text(name, written.unwrap_or_default()),
         };
         if let Some(index) = self.id {
-            add(&self.options.id_field, self.id(fields), fields[index]);
+            add(
+                &self.options.id_field,
+                self.id(fields, columns),
+                fields[index],
+            );
         }
         let (_, texts) = self.options.texts();
         for (name, &index) in texts.iter().zip(&self.text) {
-            add(name, Ok(Cell::String(Cow::Borrowed(fields[index]))), "");
+            let text = fields[index].map(Cow::Borrowed);
+            add(name, Ok(text.map_or(Cell::Null, Cell::String)), None);
         }
         let kept = self.kept(fields, columns).zip(&self.kept);
         for (name, (cell, index)) in columns.names().zip(kept) {
@@ -265,12 +321,16 @@ impl AskedFields {
         own
     }
 
-    fn id<'a>(&self, fields: &[&'a str]) -> Result<Cell<'a>, Cause> {
-        Ok(match self.id.map(|index| fields[index]) {
+    fn id<'a>(
+        &self,
+        fields: &[Option<&'a str>],
+        columns: &InputColumns,
+    ) -> Result<Cell<'a>, Cause> {
+        Ok(match self.id.and_then(|index| fields[index]) {
             None | Some("") => Cell::Null,
-            Some(id) => match self.options.id_type {
-                IdType::String => Cell::String(Cow::Borrowed(id)),
-                IdType::Int => id.parse().map(Cell::Int).map_err(|_| {
+            Some(id) => match columns.has_int_ids() {
+                false => Cell::String(Cow::Borrowed(id)),
+                true => id.parse().map(Cell::Int).map_err(|_| {
                     Cause::of(format!(
                         "the id `{}` is not a 64-bit integer ({})",
                         self.options.id_field,
@@ -284,19 +344,35 @@ impl AskedFields {
 
     fn kept<'a>(
         &self,
-        fields: &[&'a str],
+        fields: &[Option<&'a str>],
         columns: &InputColumns,
     ) -> impl Iterator<Item = Result<Cell<'a>, Cause>> {
         let kept = self.kept.iter().enumerate();
-        kept.map(|(column, field)| match field {
-            Some(field) => columns.text_cell(column, fields[*field]),
-            None => Ok(Cell::Null),
-        })
+        kept.map(
+            |(column, field)| match field.and_then(|field| fields[field]) {
+                Some(field) => columns.text_cell(column, field),
+                None => Ok(Cell::Null),
+            },
+        )
     }
 }
 
-fn header(source: &Planned, fields: &ByteRecord) -> Result<Vec<String>> {
-    let names = fields.iter().map(|name| String::from_utf8(name.to_vec()));
+/// The error for TSV whose quotes seem to be ordinary characters.
+fn doubtful(source: &Planned, line: u64, reason: &str) -> Error {
+    let reason = format!("{reason}, and TSV is often written without quoting");
+    Error::record(
+        Place::file(&source.name).line(line),
+        Cause::of(reason).with(format!(
+            "say `{CSV_QUOTE} none` if quotes are ordinary characters here, or `{CSV_QUOTE} '\"'` if fields are quoted"
+        )),
+    )
+}
+
+fn header(source: &Planned, fields: &SplitFields) -> Result<Vec<String>> {
+    let names = fields
+        .bytes
+        .iter()
+        .map(|name| String::from_utf8(name.to_vec()));
     names.collect::<Result<_, _>>().map_err(|_| {
         Error::input(Place::file(&source.name), "its header is not valid UTF-8")
             .with_remedy("convert the input, for example with `iconv -f LATIN1 -t UTF-8`")
@@ -315,14 +391,22 @@ impl Reader for CsvReader {
                     self.records.read_on(&self.source)?;
                     continue;
                 }
-                NextRecord::Record | NextRecord::Bad(_) => {}
+                NextRecord::Misquoted(cause) if self.dialect.is_doubtful() => {
+                    return Err(doubtful(
+                        &self.source,
+                        self.records.origin.line,
+                        &cause.reason,
+                    ));
+                }
+                NextRecord::Record => self.check_lines(&mut filling.warnings)?,
+                NextRecord::Bad(_) | NextRecord::Misquoted(_) => {}
             }
             let origin = Origin {
                 source: self.source.index,
                 ..self.records.origin
             };
             let raw = self.records.record.as_slice();
-            if let NextRecord::Bad(cause) = found {
+            if let NextRecord::Bad(cause) | NextRecord::Misquoted(cause) = found {
                 let nothing = |columns: &InputColumns| Known::nothing(columns.kept());
                 filling.reject(origin, cause, raw, nothing, |_| RecordFields::default());
                 continue;
@@ -334,11 +418,7 @@ impl Reader for CsvReader {
                 continue;
             }
             let fields = self.split.fields(raw)?;
-            let fields = fields
-                .iter()
-                .map(std::str::from_utf8)
-                .collect::<Result<Vec<_>, _>>();
-            let fields = fields.map_err(|error| Error::internal(error.to_string()))?;
+            let fields = fields.texts()?;
             let own = |columns: &InputColumns| self.asked.fields(&fields, columns);
             match self.asked.record(&fields, &filling.columns) {
                 Ok(record) => filling.accept(origin, &record, raw, own),

@@ -2,18 +2,21 @@
 
 use std::collections::VecDeque;
 
+use crate::input::csv_options::CsvDialect;
 use crate::input::parse::too_long;
 use crate::input::source::{OpenSource, Planned};
 use crate::position::Seek;
 use crate::record::Origin;
 use embedctl_common::error::{Cause, Result};
-use embedctl_common::setting::MAX_RECORD_BYTES;
+use embedctl_common::setting::{CSV_QUOTE, MAX_RECORD_BYTES};
 
 /// The state of the next record; its lines are in [`Records::record`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextRecord {
     Record,
     Bad(Cause),
+    /// Its quotes do not balance.
+    Misquoted(Cause),
     /// More has to be read first.
     Waits,
     /// There is none.
@@ -23,10 +26,12 @@ pub(super) enum NextRecord {
 /// Puts records together from lines.
 pub(super) struct Records {
     pub opened: OpenSource,
-    delimiter: u8,
+    dialect: CsvDialect,
     limit: usize,
     /// The lines of the record in hand, without the last one's end.
     pub record: Vec<u8>,
+    /// Where each of these lines ends in it, if they are several.
+    ends: Vec<usize>,
     /// Where it begins.
     pub origin: Origin,
     /// The lines so far of an unfinished record, the state of its quotes, and its length.
@@ -49,12 +54,13 @@ struct Kept {
 }
 
 impl Records {
-    pub(super) fn new(opened: OpenSource, delimiter: u8, limit: usize) -> Self {
+    pub(super) fn new(opened: OpenSource, dialect: CsvDialect, limit: usize) -> Self {
         Self {
             opened,
-            delimiter,
+            dialect,
             limit,
             record: Vec::new(),
+            ends: Vec::new(),
             origin: Origin {
                 source: 0,
                 line: 0,
@@ -136,10 +142,19 @@ impl Records {
                 if self.lines.is_empty() {
                     return Ok(NextRecord::End);
                 }
+                // An escape character before the end of the file escapes nothing.
+                if self.quotes == Quotes::Escaped {
+                    let end = self.lines.last().map_or(0, |line| line.end);
+                    return Ok(self.join(end));
+                }
                 let reason =
                     "its quoting is wrong: a quoted field that begins here is never closed";
-                let remedy = "close it, or double the quotes inside of a field (`\"\"`)";
-                return Ok(self.give_up(Cause::of(reason).with(remedy)));
+                let remedy = format!(
+                    "close it, or double the quotes inside of a field (`\"\"`); where quotes are ordinary characters, say \
+                     `{CSV_QUOTE} none`"
+                );
+                self.give_up();
+                return Ok(NextRecord::Misquoted(Cause::of(reason).with(remedy)));
             };
             let content = &line.bytes[..line.bytes.len() - line.end];
             if self.lines.is_empty() {
@@ -153,7 +168,13 @@ impl Records {
                 if line.length > self.limit as u64 {
                     return Ok(NextRecord::Bad(too_long("record", line.length, self.limit)));
                 }
-                if memchr::memchr(b'"', content).is_none() {
+                self.ends.clear();
+                let special = match (self.dialect.quote, self.dialect.escape) {
+                    (None, None) => None,
+                    (Some(one), None) | (None, Some(one)) => memchr::memchr(one, content),
+                    (Some(one), Some(other)) => memchr::memchr2(one, other, content),
+                };
+                if special.is_none() {
                     return Ok(NextRecord::Record);
                 }
                 self.quotes = Quotes::Start;
@@ -167,38 +188,65 @@ impl Records {
                         "a quoted field that begins here is not closed within {} bytes",
                         self.limit
                     );
-                    let remedy = format!("close it, or raise the limit with `{MAX_RECORD_BYTES}`");
-                    return Ok(self.give_up(Cause::of(reason).with(remedy)));
+                    let remedy = format!(
+                        "close it, or raise the limit with `{MAX_RECORD_BYTES}`; where quotes are ordinary characters, \
+                         say `{CSV_QUOTE} none`"
+                    );
+                    self.give_up();
+                    return Ok(NextRecord::Misquoted(Cause::of(reason).with(remedy)));
                 }
             }
-            let right = self.quotes.over(content, self.delimiter);
+            let right = self.quotes.over(content, self.dialect);
             let (number, end) = (line.number, line.end);
             self.lines.push(line);
             if right.is_err() {
                 let reason = format!(
                     "its quoting is wrong: on line {number} text follows the closing quote of a field"
                 );
-                let remedy = "double the quotes inside of a field (`\"\"`)";
-                return Ok(self.give_up(Cause::of(reason).with(remedy)));
+                let remedy = format!(
+                    "double the quotes inside of a field (`\"\"`); where quotes are ordinary characters, say `{CSV_QUOTE} \
+                     none`"
+                );
+                self.give_up();
+                return Ok(NextRecord::Misquoted(Cause::of(reason).with(remedy)));
             }
-            if self.quotes != Quotes::Inside {
-                self.record.clear();
-                for line in self.lines.drain(..) {
-                    self.record.extend_from_slice(&line.bytes);
-                }
-                self.record.truncate(self.record.len() - end);
-                return Ok(NextRecord::Record);
+            if !self.quotes.are_open() {
+                return Ok(self.join(end));
             }
         }
     }
 
-    /// Rejects the first line alone of those that were read as one record.
-    fn give_up(&mut self, cause: Cause) -> NextRecord {
+    /// Makes a record of the lines in hand; `end` is how much of the last one is its end.
+    fn join(&mut self, end: usize) -> NextRecord {
+        self.record.clear();
+        for line in self.lines.drain(..) {
+            self.record.extend_from_slice(&line.bytes);
+            self.ends.push(self.record.len() - line.end);
+        }
+        self.record.truncate(self.record.len() - end);
+        NextRecord::Record
+    }
+
+    /// How many lines the record in hand has.
+    pub(super) fn record_lines(&self) -> u64 {
+        self.ends.len().max(1) as u64
+    }
+
+    /// Whether each line of the record in hand has that many fields, if quotes are ordinary characters.
+    pub(super) fn are_whole(&self, fields: usize) -> bool {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        let separators = |(start, &end): (usize, &usize)| {
+            memchr::memchr_iter(self.dialect.delimiter, &self.record[start..end]).count()
+        };
+        (starts.zip(&self.ends)).all(|line| separators(line) + 1 == fields)
+    }
+
+    /// Puts back all lines but the first of those that were read as one record.
+    fn give_up(&mut self) {
         for line in self.lines.drain(1..).rev() {
             self.again.push_front(line);
         }
         self.lines.clear();
-        NextRecord::Bad(cause)
     }
 }
 
@@ -209,27 +257,49 @@ enum Quotes {
     Start,
     /// In a field that does not begin with a quote; others mean nothing there.
     Plain,
+    /// Behind an escape character outside of quotes.
+    Escaped,
     /// In a quoted field.
     Inside,
+    /// Behind an escape character in a quoted field.
+    InsideEscaped,
     /// Behind a quote in a quoted field: its end, or the first of two.
     Closed,
 }
 
 impl Quotes {
     /// Goes over a line of the record; an error where something follows a closing quote.
-    fn over(&mut self, line: &[u8], delimiter: u8) -> Result<(), ()> {
-        if *self != Self::Inside {
-            *self = Self::Start;
-        }
+    fn over(&mut self, line: &[u8], dialect: CsvDialect) -> Result<(), ()> {
+        *self = match *self {
+            // An escaped line break.
+            Self::Inside | Self::InsideEscaped => Self::Inside,
+            Self::Escaped => Self::Plain,
+            _ => Self::Start,
+        };
+        let is_quote = |byte| dialect.quote == Some(byte);
+        let is_escape = |byte| dialect.escape == Some(byte);
         for &byte in line {
-            *self = match (*self, byte) {
-                (Self::Inside, b'"') => Self::Closed,
-                (Self::Inside, _) | (Self::Start | Self::Closed, b'"') => Self::Inside,
-                (_, byte) if byte == delimiter => Self::Start,
-                (Self::Closed, _) => return Err(()),
-                (Self::Start | Self::Plain, _) => Self::Plain,
+            *self = match *self {
+                Self::InsideEscaped => Self::Inside,
+                Self::Inside if is_quote(byte) => Self::Closed,
+                Self::Inside if is_escape(byte) => Self::InsideEscaped,
+                Self::Inside => Self::Inside,
+                Self::Start | Self::Closed if is_quote(byte) => Self::Inside,
+                Self::Escaped => Self::Plain,
+                _ if byte == dialect.delimiter => Self::Start,
+                Self::Closed => return Err(()),
+                // Beside quotes, an escape character has a meaning in quoted fields alone.
+                Self::Start | Self::Plain if dialect.quote.is_none() && is_escape(byte) => {
+                    Self::Escaped
+                }
+                Self::Start | Self::Plain => Self::Plain,
             };
         }
         Ok(())
+    }
+
+    /// Whether the record goes on in the next line.
+    fn are_open(self) -> bool {
+        matches!(self, Self::Inside | Self::InsideEscaped | Self::Escaped)
     }
 }

@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 
 use crate::input::cells::Cell;
 use crate::input::columns::InputColumns;
-use crate::input::fields::IdType;
 use crate::input::json::{self, JsonType};
 use crate::input::options::InputOptions;
+use crate::input::parse::no_text;
 use crate::input::paths::{self, PathValues, Paths};
 use crate::input::window::{Known, Record};
 use crate::record::RecordFields;
@@ -134,7 +134,7 @@ impl Jsonl {
         }
         Ok(Record {
             text: self.text(line, &values)?,
-            id: self.id(&values)?,
+            id: self.id(&values, columns)?,
             kept: (0..columns.kept())
                 .map(|index| columns.cell(index, values.get(self.kept + index)))
                 .collect::<Result<_, _>>()?,
@@ -149,7 +149,7 @@ impl Jsonl {
             cell.unwrap_or(Cell::Null)
         });
         Some(Known {
-            id: self.id(&values).unwrap_or(Cell::Null),
+            id: self.id(&values, columns).unwrap_or(Cell::Null),
             kept: kept.collect(),
         })
     }
@@ -204,6 +204,7 @@ impl Jsonl {
             Some((raw, JsonType::String)) => {
                 return plain(name, raw).map(Option::unwrap_or_default);
             }
+            Some((_, JsonType::Null)) => return Err(no_text(name)),
             Some((_, kind)) => format!("the field `{name}` is {kind}, not a string"),
             None => format!("the record has no field `{name}`{}", fields(line)),
         };
@@ -212,29 +213,29 @@ impl Jsonl {
         )))
     }
 
-    fn id<'a>(&self, values: &PathValues<'a>) -> Result<Cell<'a>, Cause> {
+    fn id<'a>(&self, values: &PathValues<'a>, columns: &InputColumns) -> Result<Cell<'a>, Cause> {
         let Some(raw) = values.get(ID) else {
             return Ok(Cell::Null);
         };
         let name = &self.options.id_field;
         let kind = json::kind(raw);
-        let (takes, remedy) = match (self.options.id_type, kind) {
+        let (takes, remedy) = match (columns.has_int_ids(), kind) {
             (_, JsonType::Null) => return Ok(Cell::Null),
-            (IdType::String, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
-            (IdType::String, JsonType::String) => {
+            (false, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
+            (false, JsonType::String) => {
                 let text = json::string(raw).map_err(|error| no_character("id", name, &error));
                 return Ok(Cell::String(text?));
             }
-            (IdType::String, _) => ("ids are strings or integers".to_owned(), another_id()),
-            (IdType::Int, JsonType::Integer) => {
+            (false, _) => ("ids are strings or integers".to_owned(), another_id()),
+            (true, JsonType::Integer) => {
                 return raw.parse().map(Cell::Int).map_err(|_| {
                     let excerpt = json::excerpt(raw);
                     Cause::of(format!("the id `{name}` is beyond 64 bits ({excerpt})"))
                         .with(string_ids())
                 });
             }
-            (IdType::Int, kind) => (
-                format!("`{ID_TYPE} int` takes integers alone"),
+            (true, kind) => (
+                format!("ids are integers here (`{ID_TYPE}`)"),
                 match kind {
                     JsonType::String => string_ids(),
                     _ => another_id(),
@@ -336,11 +337,13 @@ fn names(object: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::places::{Partitions, PlaceColumns};
     use crate::input::tests::options;
 
     fn reason(line: &str) -> String {
         let options = Arc::new(options());
-        let columns = InputColumns::new(&options, &[].into());
+        let places = PlaceColumns::new(&options, Partitions::default(), &[].into()).unwrap();
+        let columns = InputColumns::new(&options, places);
         let reason = Jsonl::new(&options).record(line, 0, &columns);
         reason.unwrap_err().to_string()
     }

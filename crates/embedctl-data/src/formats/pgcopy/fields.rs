@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::interval;
 use crate::json_values::is_json;
 use crate::output::columns::JsonColumns;
 use crate::retype;
@@ -23,9 +24,10 @@ const JSONB: u8 = 1;
 /// # Errors
 /// If PostgreSQL has none for it; the error names it.
 pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
-    match is_json(field) {
-        true => Ok("jsonb"),
-        false => wire(field.data_type()),
+    match field.data_type() {
+        _ if is_json(field) => Ok("jsonb"),
+        DataType::FixedSizeBinary(16) if is_uuid(field) => Ok("uuid"),
+        kind => wire(kind),
     }
     .map_err(|kind| {
         Error::usage(format!(
@@ -34,6 +36,11 @@ pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
         ))
         .with_remedy("leave it out, or choose another output format (-f)")
     })
+}
+
+/// Whether Arrow calls a field's bytes a UUID, whose wire form is the same bytes.
+fn is_uuid(field: &Field) -> bool {
+    field.extension_type_name() == Some("arrow.uuid")
 }
 
 /// The name in SQL; the type itself where there is none.
@@ -58,6 +65,7 @@ fn wire(kind: &DataType) -> Result<&'static str, &DataType> {
         DataType::Time32(_) | DataType::Time64(_) => "time",
         DataType::Timestamp(_, Some(_)) => "timestamptz",
         DataType::Timestamp(_, None) => "timestamp",
+        kind if interval::is_interval(kind) => "interval",
         DataType::Dictionary(_, values) => wire(values)?,
         DataType::List(_)
         | DataType::LargeList(_)
@@ -194,6 +202,7 @@ fn push_value(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Str
         DataType::Utf8 => push_text(array.as_string::<i32>().value(row), out)?,
         DataType::LargeUtf8 => push_text(array.as_string::<i64>().value(row), out)?,
         DataType::Utf8View => push_text(array.as_string_view().value(row), out)?,
+        kind if interval::is_interval(kind) => interval::push(array, row, out)?,
         other => return Err(format!("PostgreSQL has no type for {other}")),
     }
     Ok(())

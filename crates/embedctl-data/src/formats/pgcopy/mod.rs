@@ -1,6 +1,7 @@
 //! PostgreSQL's `COPY … FROM … WITH (FORMAT binary)`, with vectors in pgvector's types.
 
 mod fields;
+mod interval;
 mod vectors;
 mod write;
 

@@ -10,7 +10,7 @@ use crate::input::fields::{IdType, KeepType};
 use crate::input::fit::{fit, misfits, not_json, rounded, takes};
 use crate::input::json;
 use crate::input::options::InputOptions;
-use crate::input::parse::too_long;
+use crate::input::parse::{no_text, too_long};
 use crate::input::source::Planned;
 use crate::input::texts::{is_text, string, strings};
 use crate::json_values::add_value;
@@ -117,7 +117,10 @@ impl AskedColumns {
         let field =
             |column: &Option<TableColumn>| column.as_ref().map(|found| Arc::clone(&found.field));
         let fields: Vec<_> = self.kept.iter().map(field).collect();
-        columns.adopt(&fields).map_err(|cause| source.usage(cause))
+        let id = self.id.as_ref().map(|id| &id.field);
+        columns
+            .adopt(id, &fields)
+            .map_err(|cause| source.usage(cause))
     }
 
     /// The columns to be read, by their paths.
@@ -285,15 +288,9 @@ impl Prepared {
                     .map(|text| string(text, row).map(Cow::Borrowed));
                 Cow::Owned(template.text(values)?)
             }
-            None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
-                Cause::of(format!(
-                    "the record has no text (the column `{}` is null)",
-                    self.options.text_field
-                ))
-                .with(format!(
-                    "name the column that holds the text with `{TEXT_FIELD}`"
-                ))
-            })?),
+            None => Cow::Borrowed(
+                string(&self.texts[0], row).ok_or_else(|| no_text(&self.options.text_field))?,
+            ),
         };
         if text.len() > limit {
             return Err(too_long("text", text.len() as u64, limit));
@@ -353,7 +350,14 @@ fn check_id(
     };
     let (takes, remedy) = match options.id_type {
         _ if kind.is_integer() || *kind == DataType::Null => return Ok(()),
-        IdType::String if is_text(kind) => return Ok(()),
+        IdType::String | IdType::Kept if is_text(kind) => return Ok(()),
+        IdType::Kept if is_id(kind) => return Ok(()),
+        IdType::Kept => (
+            "ids are strings, integers, decimals, dates, times or bytes".to_owned(),
+            format!(
+                "name another column with `{ID_FIELD}`, and carry this one through with `{KEEP}`"
+            ),
+        ),
         IdType::String => (
             "ids are strings or integers".to_owned(),
             format!(
@@ -371,6 +375,14 @@ fn check_id(
     Err(source
         .usage(format!("the id `{name}` has the type {kind}, but {takes}"))
         .with_remedy(remedy))
+}
+
+/// Whether values of that type can be ids beside strings and integers.
+fn is_id(kind: &DataType) -> bool {
+    kind.is_decimal()
+        || kind.is_temporal()
+        || kind.is_binary()
+        || matches!(kind, DataType::FixedSizeBinary(_))
 }
 
 fn check_once(source: &Planned, schema: &SchemaRef, name: &str) -> Result<()> {

@@ -40,7 +40,10 @@ fn quoted_fields_hold_line_breaks_quotes_and_separators() {
 /// Fields separated by another character.
 fn parted(by: &str) -> InputOptions {
     InputOptions {
-        csv_delimiter: Some(by.parse().unwrap()),
+        csv: CsvOptions {
+            delimiter: Some(by.parse().unwrap()),
+            ..CsvOptions::default()
+        },
         ..options()
     }
 }

@@ -314,6 +314,36 @@ fn missing_vectors_are_null_where_there_are_nulls() {
     assert_eq!(missing, r#"{"id":"1","embedding":null}"#);
 }
 
+/// Readers of Parquet before pyarrow 26 refuse lists of fixed size that are null.
+#[test]
+fn nullable_vectors_are_lists_of_variable_length_in_parquet_alone() {
+    use crate::output::VectorEncoding;
+    use crate::output::VectorType::{Fixed, List};
+    use arrow::datatypes::DataType;
+
+    for (format, nullable, named, expected) in [
+        (OutputFormat::Parquet, false, None, Fixed),
+        (OutputFormat::Parquet, true, None, List),
+        (OutputFormat::Parquet, true, Some(Fixed), Fixed),
+        (OutputFormat::Parquet, false, Some(List), List),
+        (OutputFormat::Arrow, true, None, Fixed),
+        (OutputFormat::Arrow, true, Some(List), List),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = at(&folder, &format!("out.{format}"));
+        let options = OutputOptions {
+            nullable,
+            vector_type: named,
+            ..options(&path)
+        };
+        assert_eq!(options.resolved_vector_type(), expected);
+        let encoding = VectorEncoding::new(&options, &[2]).unwrap();
+        let field = encoding.fields().next().unwrap();
+        let is_fixed = matches!(field.data_type(), DataType::FixedSizeList(..));
+        assert_eq!(is_fixed, expected == Fixed, "{format} {nullable} {named:?}");
+    }
+}
+
 #[test]
 fn several_widths_are_columns_of_their_own_and_no_matrix() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,139 @@
+//! Files as other programs write them: TSV without quoting, tables of lakes, partitions; and limits in the numbers.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::sandbox::{Run, Sandbox};
+
+/// The rows of an output in JSON Lines.
+fn rows(sandbox: &Sandbox, name: &str) -> Vec<Value> {
+    let content = fs::read_to_string(sandbox.path(name)).unwrap();
+    let lines = content.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn done(run: &Run) {
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
+fn unquoted_tsv_loses_no_record() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "q.tsv",
+        "id\ttext\n1\t\"starts here\n2\tmiddle\n3\tends\"\n4\tlast\n",
+    );
+    for on_error in ["", "--on-error skip"] {
+        let run = sandbox.embed(&format!("q.tsv -o out.jsonl {on_error}"));
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(
+            run.stderr.contains("q.tsv:2") && run.stderr.contains("--csv-quote none"),
+            "{run}"
+        );
+        assert!(!sandbox.path("out.jsonl").exists());
+    }
+    done(&sandbox.embed("q.tsv --csv-quote none --keep text -o out.jsonl"));
+    let found = rows(&sandbox, "out.jsonl");
+    let texts: Vec<_> = found
+        .iter()
+        .map(|row| row["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts, ["\"starts here", "middle", "ends\"", "last"]);
+    // Quoted as CSV, the field over three lines is one.
+    done(&sandbox.embed("q.tsv --csv-quote \" -o quoted.jsonl"));
+    assert_eq!(rows(&sandbox, "quoted.jsonl").len(), 2);
+    // The same in CSV is a warning.
+    sandbox.write(
+        "q.csv",
+        fs::read_to_string(sandbox.path("q.tsv"))
+            .unwrap()
+            .replace('\t', ","),
+    );
+    let run = sandbox.embed("q.csv -o csv.jsonl");
+    done(&run);
+    assert!(
+        run.stderr
+            .contains("q.csv:2: a quoted field goes over 3 lines"),
+        "{run}"
+    );
+
+    sandbox.write("copied.tsv", "id\ttext\tnote\n1\ta\\tb\t\\N\n2\t\\N\tx\n");
+    let line = "copied.tsv --csv-quote none --csv-escape \\ --csv-null \\N --keep text,note --on-error skip";
+    let run = sandbox.embed(&format!("{line} -o copied.jsonl"));
+    assert_eq!(run.code, Some(3), "{run}");
+    assert!(
+        run.stderr.contains("copied.tsv:3: the record has no text"),
+        "{run}"
+    );
+    let found = rows(&sandbox, "copied.jsonl");
+    assert_eq!(
+        (found.len(), &found[0]["text"], &found[0]["note"]),
+        (1, &"a\tb".into(), &Value::Null)
+    );
+    let run = sandbox.embed("q.tsv -o out/ --csv-quote none");
+    done(&run);
+    let run = sandbox.embed("q.tsv -o out/ --resume --csv-quote \"");
+    assert!(run.stderr.contains("csv_quote"), "{run}");
+}
+
+#[test]
+fn tables_of_lakes_are_refused_and_partitions_are_columns() {
+    let sandbox = Sandbox::new();
+    for year in [2023, 2024] {
+        let folder = sandbox.path(&format!("t/year={year}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("a.jsonl"), "{\"text\": \"one\"}\n").unwrap();
+    }
+    done(&sandbox.embed("t --keep year -o out.jsonl"));
+    let years: Vec<_> = rows(&sandbox, "out.jsonl")
+        .iter()
+        .map(|row| row["year"].clone())
+        .collect();
+    assert_eq!(years, [2023, 2024]);
+    done(&sandbox.embed("t --keep year -o out/ --part-rows 1"));
+    done(&sandbox.embed("t --keep year -o out/ --part-rows 1 --resume"));
+    fs::create_dir(sandbox.path("t/_delta_log")).unwrap();
+    for input in ["t", "t/year=2023", "t/*/*.jsonl"] {
+        let run = sandbox.embed(&format!("{input} -o lake.jsonl"));
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(
+            run.stderr.contains("Delta Lake") && run.stderr.contains("delta_scan"),
+            "{run}"
+        );
+    }
+}
+
+#[test]
+fn limits_count_in_the_numbers_of_a_run() {
+    let sandbox = Sandbox::new();
+    let lines: String = (0..500)
+        .map(|row| format!("{{\"text\": \"row {row}\"}}\n"))
+        .collect();
+    sandbox.write("in.jsonl", lines);
+    for (limit, records) in [
+        ("--limit 50", 50),
+        ("--sample 20", 20),
+        ("--limit 50 --sample 200", 50),
+    ] {
+        let line = format!("in.jsonl {limit} --window 10 -o out.jsonl --force --stats stats.json");
+        let line = format!("{line} --progress always --log-format json");
+        let output = sandbox.embed_command(&line).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let stats: Value =
+            serde_json::from_slice(&fs::read(sandbox.path("stats.json")).unwrap()).unwrap();
+        assert_eq!(stats["embedded"], records);
+        assert_eq!(stats["progress"]["rows"], records);
+        assert_eq!(stats["progress"]["share"], 1.0);
+        assert_eq!(stats["progress"]["seconds_left"], Value::Null);
+        // The last line of the progress is that of a run that is done.
+        let events = said.lines();
+        let events = events.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let last = events.filter(|it| it["event"] == "progress").next_back();
+        let last = last.unwrap();
+        assert_eq!(last["share"], 1.0, "{said}");
+    }
+}
