@@ -150,6 +150,10 @@ impl Engine for PaddingCheckedEngine {
         self.engine.workers()
     }
 
+    fn token_rows(&self) -> Option<usize> {
+        self.engine.token_rows()
+    }
+
     fn operations(&self, tokens: usize) -> u64 {
         self.engine.operations(tokens)
     }

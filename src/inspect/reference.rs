@@ -107,10 +107,7 @@ pub fn against(
             "holds no vector, so there is nothing to compare".to_owned(),
         ));
     };
-    let ids = embedder
-        .tokenize(&[&text].iter().collect())?
-        .get(0)
-        .to_vec();
+    let ids = embedder.tokenize(&[&text].iter().collect()).get(0).to_vec();
     Ok(Comparison {
         cosine,
         apart,

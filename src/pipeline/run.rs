@@ -18,6 +18,7 @@ use super::workers::{Workers, collect};
 use super::{EmbedOptions, Opened, Summary};
 use crate::cancel::CancelToken;
 use crate::embedder::cosine_of_samples;
+use crate::engine::row_bounds::RowBounds;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result};
 use crate::model::{Model, ModelProvenance, WeightsKind};
@@ -147,15 +148,18 @@ impl Run {
         let mut info = engine.info().clone();
         let weights = info.provider.weights();
         let hashes = hash_files(&self.model, self.files, weights)?;
+        let bounds = RowBounds::of(engine.as_ref(), &self.model);
         let precision = self.engine.options.as_ref().filter(|_| info.is_reduced());
         if let Some(options) = precision {
-            info.cosine = cosine_of_samples(engine.as_ref(), &self.tokenizer, &pooler, options)?;
+            let parts = (&*self.tokenizer, &*pooler, &bounds);
+            info.cosine = cosine_of_samples(engine.as_ref(), parts, options)?;
         }
         let cosine = Arc::new(Mutex::new(info.cosine));
         // The tokenizer thread may be gone after an error of its own, which is found below.
         let _ = batching.send(Batching {
             limits: limits(&self.options, engine.as_ref()),
             ragged: engine.is_ragged(),
+            bounds,
             hook: precision.map(|it| precision_hook(&engine, &pooler, &cosine, it.clone())),
         });
         let threads = self.workers.or(engine.workers()).unwrap_or(self.threads);

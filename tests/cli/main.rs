@@ -44,6 +44,7 @@ mod support_terminal;
 mod tables;
 #[cfg(unix)]
 mod terminal;
+mod texts;
 #[cfg(unix)]
 mod untrusted;
 mod verify;

@@ -282,9 +282,6 @@ pub(super) fn modernbert(settings: &ConfigSettings) -> Supported<Architecture> {
         up_bias: bias,
         down_bias: bias,
     };
-    for unread in ["layer_norm_eps", "position_embedding_type"] {
-        settings.value(unread); // written by the first releases, read by no class
-    }
     let every = settings.count("global_attn_every_n_layers", 3)?;
     let sliding = layer_types(settings, all.layers.len(), |layer| layer % every != 0)?;
     let reach = settings.count("local_attention", 128)? / 2;
