@@ -215,7 +215,7 @@ impl Architecture {
             "qwen3" => (decoder(&settings, Decoder::Qwen3)?, MODEL),
             "gemma" => (decoder(&settings, Decoder::Gemma)?, MODEL),
             "gemma3_text" => (gemma3(&settings)?, MODEL),
-            _ => return Err(settings.unknown("model_type")),
+            other => return Err(settings.refuse(unknown_type(other))),
         };
         if architecture.attention.head_size > MAX_HEAD {
             return Err(settings.refuse(format!(
@@ -230,5 +230,41 @@ impl Architecture {
             base_names,
             ..architecture
         })
+    }
+}
+
+/// The `model_type`s that [`Architecture::parse`] knows.
+const KNOWN_TYPES: [&str; 21] = [
+    "albert",
+    "bert",
+    "camembert",
+    "distilbert",
+    "electra",
+    "ernie",
+    "eurobert",
+    "gemma",
+    "gemma3_text",
+    "gte",
+    "jina_embeddings_v3",
+    "llama",
+    "ministral",
+    "mistral",
+    "modernbert",
+    "mpnet",
+    "nomic_bert",
+    "qwen2",
+    "qwen3",
+    "roberta",
+    "xlm-roberta",
+];
+
+/// Why a `model_type` is refused, with those that are not.
+fn unknown_type(model_type: &str) -> String {
+    let known = KNOWN_TYPES.join(", ");
+    match model_type {
+        "" => format!("states no \"model_type\"; the native engine runs {known}"),
+        other => {
+            format!("the \"model_type\" {other:?} is not one that the native engine runs: {known}")
+        }
     }
 }

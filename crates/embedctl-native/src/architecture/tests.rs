@@ -65,8 +65,8 @@ fn what_no_class_reads_is_ignored_and_said() {
         }
         let ignored = [
             "matryoshka_dimensions",
-            "pack_qkv",
             "sandwich_norm",
+            "pack_qkv",
             "unheard_of",
         ];
         assert_eq!(read(config).unwrap().ignored, ignored, "{kind}");
@@ -86,6 +86,32 @@ fn what_the_class_reads_is_never_ignored() {
                 assert!(all.ignored.is_empty(), "{kind}: {name}");
             }
         }
+    }
+}
+
+#[test]
+fn a_type_that_is_not_known_is_refused_with_all_that_are() {
+    for kind in KNOWN_TYPES {
+        let said = read(json!({"model_type": kind}))
+            .err()
+            .map(|it| it.to_string());
+        assert!(
+            !said.is_some_and(|said| said.contains("not one that")),
+            "{kind}"
+        );
+    }
+    assert!(
+        types()
+            .iter()
+            .all(|kind| KNOWN_TYPES.contains(&kind.as_str()))
+    );
+    for config in [json!({"model_type": "t5"}), json!({})] {
+        let refused = refusal(config);
+        assert!(refused.contains("\"model_type\""), "{refused}");
+        assert!(
+            KNOWN_TYPES.iter().all(|kind| refused.contains(kind)),
+            "{refused}"
+        );
     }
 }
 
