@@ -34,6 +34,7 @@ mod open_files;
 mod operator;
 mod outputs;
 mod outside;
+mod refused;
 mod rejects;
 mod rooms;
 mod sandbox;
