@@ -143,7 +143,7 @@ fn a_token_without_a_vector_in_a_static_table_rejects_its_record() {
     let table = in_repository("fixtures/parity/static-own-folder/model");
     let rows = static_rows(&table);
     model(&sandbox, "static-own-folder", |tokenizer| {
-        add_tokens(tokenizer, rows)
+        add_tokens(tokenizer, rows);
     });
     records(&sandbox, "some <beyond> words");
     check(&sandbox, "-p native", &format!("whose id is {rows}, "));
