@@ -14,7 +14,7 @@ fn refusal(value: Value) -> String {
 #[test]
 fn a_setting_that_is_not_understood_is_refused_by_its_name() {
     for (setting, value) in [
-        ("model_type", json!("t5")),
+        ("model_type", json!("perceiver")),
         ("hidden_act", json!("xielu")),
         ("position_embedding_type", json!("relative_key")),
         ("add_cross_attention", json!(true)),
@@ -56,7 +56,12 @@ fn what_no_class_reads_is_ignored_and_said() {
             "model_type": kind, "matryoshka_dimensions": [8, 4], "sandwich_norm": true, "pack_qkv": "all",
             "unheard_of": {"a": 1}, "nothing": null, "off": false,
         });
-        if !config_keys::lists(&kind) {
+        let own = KNOWN
+            .iter()
+            .copied()
+            .flatten()
+            .any(|it| it.model_type == kind && it.own_code);
+        if own || !config_keys::lists(&kind) {
             assert!(
                 refusal(config).contains("\"matryoshka_dimensions\""),
                 "{kind}"
@@ -91,7 +96,7 @@ fn what_the_class_reads_is_never_ignored() {
 
 #[test]
 fn a_type_that_is_not_known_is_refused_with_all_that_are() {
-    for kind in KNOWN_TYPES {
+    for kind in known_types() {
         let said = read(json!({"model_type": kind}))
             .err()
             .map(|it| it.to_string());
@@ -103,13 +108,13 @@ fn a_type_that_is_not_known_is_refused_with_all_that_are() {
     assert!(
         types()
             .iter()
-            .all(|kind| KNOWN_TYPES.contains(&kind.as_str()))
+            .all(|kind| known_types().contains(&kind.as_str()))
     );
-    for config in [json!({"model_type": "t5"}), json!({})] {
+    for config in [json!({"model_type": "unheard-of"}), json!({})] {
         let refused = refusal(config);
         assert!(refused.contains("\"model_type\""), "{refused}");
         assert!(
-            KNOWN_TYPES.iter().all(|kind| refused.contains(kind)),
+            known_types().iter().all(|kind| refused.contains(kind)),
             "{refused}"
         );
     }
@@ -119,8 +124,9 @@ fn a_type_that_is_not_known_is_refused_with_all_that_are() {
 fn a_rotary_setting_that_is_not_understood_is_refused_by_its_name() {
     let qwen = |rope: Value| json!({"model_type": "qwen3", "rope_parameters": rope});
     for (name, rope) in [
-        ("rope_type", json!({"rope_type": "longrope"})),
-        ("type", json!({"type": "dynamic", "factor": 2.0})),
+        ("rope_type", json!({"rope_type": "proportional"})),
+        ("short_factor", json!({"rope_type": "longrope"})),
+        ("type", json!({"type": "mystery", "factor": 2.0})),
         ("factor", json!({"rope_type": "linear"})),
         ("factor", json!({"rope_type": "linear", "factor": -1})),
         (
@@ -180,6 +186,67 @@ fn defaults_are_those_of_the_models_class() {
     assert_eq!(gemma.layers[5].reach, None);
     let roberta = read(json!({"model_type": "xlm-roberta"})).unwrap();
     assert_eq!(roberta.embeddings.positions.unwrap().after, Some(1));
+}
+
+/// Settings as published models state them; nothing in them may be left over.
+#[test]
+fn published_configurations_are_understood() {
+    let lines = std::fs::read_to_string("../../fixtures/architectures/published.jsonl").unwrap();
+    for line in lines.lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let read = read(line["config"].take());
+        assert!(read.is_ok(), "{}: {}", line["model"], read.unwrap_err());
+    }
+}
+
+#[test]
+fn the_repositorys_own_code_is_told_from_transformers_class() {
+    let own = |config: Value| read(config).unwrap().own_code;
+    assert!(own(
+        json!({"model_type": "bert", "position_embedding_type": "alibi"})
+    ));
+    assert!(own(json!({"model_type": "new"})));
+    assert!(own(json!({"model_type": "nomic_bert", "num_experts": 8})));
+    assert!(!own(json!({"model_type": "nomic_bert"})));
+    assert!(!own(json!({"model_type": "bert"})));
+}
+
+#[test]
+fn jina_embeddings_3_by_their_own_code_are_refused_with_what_helps() {
+    let refused =
+        refusal(json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"}));
+    assert!(refused.contains("jina_embeddings_v3"), "{refused}");
+}
+
+#[test]
+fn a_known_type_that_is_not_run_says_why() {
+    for (model_type, reason) in refused::REFUSED {
+        let refused = refusal(json!({"model_type": model_type}));
+        assert!(
+            refused.contains(reason) && refused.contains("ONNX export"),
+            "{refused}"
+        );
+        let all = KNOWN.iter().copied().flatten();
+        assert!(all.clone().all(|known| known.model_type != *model_type));
+    }
+}
+
+/// `EMBEDCTL_UPDATE_DOCS=1` writes the table.
+#[test]
+fn the_table_of_the_documentation_is_that_of_the_code() {
+    const FILE: &str = "../../docs/models.md";
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let (before, rest) = text.split_once("<!-- table -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    let wanted = format!("{before}<!-- table -->\n{}<!-- end -->{after}", table());
+    if std::env::var_os("EMBEDCTL_UPDATE_DOCS").is_some() {
+        std::fs::write(FILE, wanted).unwrap();
+    } else {
+        assert!(
+            text == wanted,
+            "{FILE} is not up to date: run this test with EMBEDCTL_UPDATE_DOCS=1"
+        );
+    }
 }
 
 #[test]
