@@ -111,7 +111,7 @@ fn batches(model: &Model, engine: &dyn Engine, corpus: &Path, threads: usize) ->
         .expect("the corpus");
     let mut batches = Vec::new();
     while let Some(window) = reader.next_window().expect("a window") {
-        let tokens = tokenizer.tokenize(&window.texts).expect("tokens");
+        let tokens = tokenizer.tokenize(&window.texts);
         let plans: Vec<BatchPlan> = batch::plan(&tokens, engine.limits(), engine.is_ragged());
         batches.extend(plans.iter().map(|plan| {
             let mut batch = Batch::default();

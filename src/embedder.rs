@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::batch::{self, BatchLimits, TokenRows};
+use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::{Finished, RowWorker, not_finite_empty};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
 use crate::record::Texts;
+use crate::stage::Clock;
 use crate::threads::{panic_message, spawn_scoped, usable_cores};
-use crate::tokenize::TextTokenizer;
+use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 
 /// Texts that [`Embedder::stream`] takes at a time.
 const STREAM_WINDOW: usize = 4096;
@@ -52,6 +54,7 @@ pub struct Embedder {
     pooler: Arc<Pooler>,
     limits: BatchLimits,
     ragged: bool,
+    bounds: RowBounds,
     workers: Vec<RowWorker>,
     info: EngineInfo,
     memory: Option<u64>,
@@ -73,7 +76,9 @@ impl Embedder {
         let engine = engine::padding::open(&model, &options)?;
         let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
         let mut info = engine.info().clone();
-        info.cosine = cosine_of_samples(engine.as_ref(), &tokenizer, &pooler, &options)?;
+        let bounds = RowBounds::of(engine.as_ref(), &model);
+        let parts = (&tokenizer, &*pooler, &bounds);
+        info.cosine = cosine_of_samples(engine.as_ref(), parts, &options)?;
         let limit = Arc::default();
         let workers = (0..engine.workers().unwrap_or(options.workers))
             .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &Arc::default()))
@@ -81,6 +86,7 @@ impl Embedder {
         Ok(Self {
             limits: engine.limits(),
             ragged: engine.is_ragged(),
+            bounds,
             memory: engine.memory(),
             model,
             tokenizer,
@@ -118,9 +124,18 @@ impl Embedder {
         &self.tokenizer
     }
 
-    /// The tokens of `texts`, as they would be embedded.
-    pub(crate) fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
-        self.tokenizer.tokenize(texts)
+    /// The tokens of `texts`, as they would be embedded; texts that cannot be are refused rows.
+    pub(crate) fn tokenize(&self, texts: &Texts) -> TokenRows {
+        let mut tokens = self.tokenizer.tokenize(texts);
+        self.bounds.refuse(&mut tokens);
+        tokens
+    }
+
+    /// The chunks of `texts`, with their tokens as they would be embedded.
+    pub(crate) fn chunk(&self, texts: &Texts, how: Chunked) -> Chunks {
+        let mut chunks = self.tokenizer.chunk(texts, how, &Clock::default());
+        self.bounds.refuse(&mut chunks.tokens);
+        chunks
     }
 
     /// Embeds `texts`; vectors come in their order.
@@ -129,7 +144,11 @@ impl Embedder {
     /// If the engine fails, or a text (the error names its index) gets no finite vector or does not fit into
     /// memory.
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
-        let tokens = self.tokenizer.tokenize(&texts.iter().collect::<Texts>())?;
+        let tokens = self.tokenize(&texts.iter().collect::<Texts>());
+        if let Some((row, cause)) = tokens.refusals().next() {
+            let place = Place::file(format!("text {row}"));
+            return Err(Error::record(place, cause.clone()));
+        }
         let plans = batch::plan(&tokens, self.limits, self.ragged);
         let next = AtomicUsize::new(0);
         let finished: Vec<Finished> = std::thread::scope(|scope| {
@@ -217,14 +236,14 @@ impl Embedder {
 /// If they are not as close as [`EngineOptions::min_cosine`] asks for.
 pub(crate) fn cosine_of_samples(
     engine: &dyn Engine,
-    tokenizer: &TextTokenizer,
-    pooler: &Pooler,
+    (tokenizer, pooler, bounds): (&TextTokenizer, &Pooler, &RowBounds),
     options: &EngineOptions,
 ) -> Result<Option<Cosine>> {
     if !engine.info().is_reduced() {
         return Ok(None);
     }
-    let rows = tokenizer.tokenize(&engine::sample().collect::<Texts>())?;
+    let mut rows = tokenizer.tokenize(&engine::sample().collect::<Texts>());
+    bounds.refuse(&mut rows);
     cosine(engine, pooler, &rows, None, options)
 }
 

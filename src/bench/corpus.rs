@@ -225,7 +225,7 @@ mod tests {
         let texts: Texts = (from..from + count)
             .map(|index| corpus.text(index))
             .collect();
-        let tokens = tokenizer.tokenize(&texts).unwrap();
+        let tokens = tokenizer.tokenize(&texts);
         let mut lengths: Vec<usize> = (0..count).map(|row| tokens.get(row).len()).collect();
         lengths.sort_unstable();
         lengths

@@ -62,6 +62,10 @@ impl Engine for ReusedEngine {
         self.shared.engine.is_ragged()
     }
 
+    fn token_rows(&self) -> Option<usize> {
+        self.shared.engine.token_rows()
+    }
+
     fn operations(&self, tokens: usize) -> u64 {
         self.shared.engine.operations(tokens)
     }

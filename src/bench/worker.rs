@@ -20,6 +20,7 @@ use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::embedder::cosine_of_samples;
+use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::RowWorker;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result, with_causes};
@@ -160,7 +161,11 @@ impl Session {
         };
         let window = configuration.window.unwrap_or(DEFAULT_WINDOW_ROWS);
         let pooler = Pooler::new(&model.config, tokenizer.prompt_tokens());
-        let cosine = cosine_of_samples(&engine, &tokenizer, &pooler, &engine_options)?;
+        let cosine = cosine_of_samples(
+            &engine,
+            (&tokenizer, &pooler, &RowBounds::of(&engine, &model)),
+            &engine_options,
+        )?;
         let info = engine.info();
         let reply = OpenedAs {
             model: model.id.clone(),
@@ -279,6 +284,7 @@ impl Session {
                 empty.insert(worker)
             }
         };
+        let bounds = RowBounds::of(&self.engine, &self.opened.model);
         let start = Instant::now();
         let mut seconds = Vec::new();
         for index in (skip..).take(texts) {
@@ -287,7 +293,8 @@ impl Session {
             }
             let begun = Instant::now();
             let text: Texts = std::iter::once(all.get(index % all.len())).collect();
-            let tokens = self.opened.tokenizer.tokenize(&text)?;
+            let mut tokens = self.opened.tokenizer.tokenize(&text);
+            bounds.refuse(&mut tokens);
             for plan in batch::plan(&tokens, self.limits, self.engine.is_ragged()) {
                 single.run(&plan, &tokens)?;
             }

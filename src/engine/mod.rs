@@ -4,6 +4,7 @@ mod auto;
 pub mod native;
 mod open;
 pub(crate) mod padding;
+pub(crate) mod row_bounds;
 pub(crate) mod row_worker;
 
 pub use auto::order as usual;

@@ -9,15 +9,16 @@ use std::sync::Mutex;
 use crate::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Output, Worker};
 use crate::error::Result;
-use crate::model::{ElementType, Graph, Model, WeightsKind};
+use crate::model::{ElementType, Model, WeightsKind};
 use crate::pool::Pooler;
-use crate::provider::Provider;
+use crate::provider::{Provider, ProviderChoice};
 use crate::threads::locked;
 
 /// The most that a vector may change beside a longer row, in exact arithmetic.
 const MOST: f32 = 1e-5;
 
-/// The same if the graph or the device rounds: kernels of other shapes round in other ways.
+/// The same if the graph or the device rounds: kernels of other shapes round in other ways. Between both bounds an exact
+/// engine decides.
 const MOST_ROUGH: f32 = 5e-3;
 
 /// Tokens of the short row, and of the long one.
@@ -39,8 +40,16 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
         return Ok(engine);
     }
     let mut worker = engine.worker()?;
+    let apart = padding_moves(worker.as_mut(), model)?;
+    let measured = Measured {
+        apart,
+        exact_engine: is_exact(engine.info().provider),
+        exact_graph: graph
+            .output(model.config.output.name())
+            .is_some_and(|output| matches!(output.element, ElementType::F32 | ElementType::F64)),
+    };
     let info = EngineInfo {
-        equal_lengths: padding_changes_vectors(worker.as_mut(), engine.info(), model, graph)?,
+        equal_lengths: measured.padding_matters(|| exactly(model, options)),
         ..engine.info().clone()
     };
     Ok(Box::new(PaddingCheckedEngine {
@@ -64,16 +73,55 @@ pub(crate) fn mixes_rows(model: &Model, info: &EngineInfo) -> bool {
 pub(crate) const NOTE: &str = "padding changes this model's vectors, so only rows of equal length run together (slower, but \
                                each text's vector is its own)";
 
-/// Whether a short row's vector changes beside a longer one.
-fn padding_changes_vectors(
-    worker: &mut dyn Worker,
-    info: &EngineInfo,
-    model: &Model,
-    graph: &Graph,
-) -> Result<bool> {
+/// Whether a provider computes in single precision throughout, by the same arithmetic for rows of any shape.
+fn is_exact(provider: Provider) -> bool {
+    matches!(provider, Provider::Cpu | Provider::Rten)
+}
+
+/// How far padding moves a vector on the engine that is to run the model.
+struct Measured {
+    apart: f32,
+    /// Whether that engine computes exactly.
+    exact_engine: bool,
+    /// Whether the graph does.
+    exact_graph: bool,
+}
+
+impl Measured {
+    /// Whether padding matters. Where an engine may have rounded that much, `exactly` tells how far an exact one moves
+    /// the vector, if there is one here.
+    fn padding_matters(&self, exactly: impl FnOnce() -> Option<f32>) -> bool {
+        let beyond = |apart: f32, most: f32| apart.is_nan() || apart > most;
+        if !beyond(self.apart, MOST) || beyond(self.apart, MOST_ROUGH) {
+            return beyond(self.apart, MOST);
+        }
+        match (self.exact_graph, self.exact_engine) {
+            (false, _) => false,
+            (true, true) => true,
+            (true, false) => exactly().is_some_and(|apart| beyond(apart, MOST)),
+        }
+    }
+}
+
+/// How far padding moves a vector of `model` on an exact engine; `None` if none here runs the model.
+fn exactly(model: &Model, options: &EngineOptions) -> Option<f32> {
+    let exact = EngineOptions {
+        providers: ProviderChoice::List(vec![Provider::Cpu, Provider::Rten]),
+        devices: Vec::new(),
+        all_devices: false,
+        workers: 1,
+        ..options.clone()
+    };
+    let mut worker = engine::open(model, &exact).ok()?.worker().ok()?;
+    padding_moves(worker.as_mut(), model).ok()
+}
+
+/// The largest change of a short row's vector beside a longer one, as a share of its largest component; infinite if
+/// they cannot run together.
+fn padding_moves(worker: &mut dyn Worker, model: &Model) -> Result<f32> {
     let lengths = LENGTHS.map(|length| length.min(model.config.max_length).max(1));
     if lengths[0] == lengths[1] {
-        return Ok(false);
+        return Ok(0.0);
     }
     let mut tokens = TokenRows::default();
     for length in lengths {
@@ -94,23 +142,17 @@ fn padding_changes_vectors(
     };
     let alone = run(&[0], lengths[0])?;
     let Ok(beside) = run(&[1, 0], lengths[1]) else {
-        return Ok(true);
+        return Ok(f32::INFINITY);
     };
     let scale = alone
         .iter()
         .fold(1.0_f32, |most, value| most.max(value.abs()));
-    let apart = alone
+    let differences = alone
         .iter()
         .zip(&beside)
-        .map(|(a, b)| (a - b).abs() / scale)
-        // A NaN moves farthest, and `max` would drop it.
-        .fold(0.0_f32, |most, one| if one <= most { most } else { one });
-    let exact = matches!(info.provider, Provider::Cpu | Provider::Rten)
-        && graph
-            .output(model.config.output.name())
-            .is_some_and(|output| matches!(output.element, ElementType::F32 | ElementType::F64));
-    let most = if exact { MOST } else { MOST_ROUGH };
-    Ok(apart.is_nan() || apart > most)
+        .map(|(a, b)| (a - b).abs() / scale);
+    // A NaN moves farthest, and `max` would drop it.
+    Ok(differences.fold(0.0_f32, |most, one| if one <= most { most } else { one }))
 }
 
 /// The finished vector of a plan's last row.
@@ -160,6 +202,10 @@ impl Engine for PaddingCheckedEngine {
         self.engine.workers()
     }
 
+    fn token_rows(&self) -> Option<usize> {
+        self.engine.token_rows()
+    }
+
     fn operations(&self, tokens: usize) -> u64 {
         self.engine.operations(tokens)
     }
@@ -171,5 +217,62 @@ impl Engine for PaddingCheckedEngine {
     fn worker(&self) -> Result<Box<dyn Worker>> {
         let asked = locked(&self.worker).take();
         asked.map_or_else(|| self.engine.worker(), Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ModelOptions;
+
+    #[test]
+    fn between_the_bounds_an_exact_engine_decides() {
+        const SMALL: Option<f32> = Some(3e-7);
+        const LARGE: Option<f32> = Some(2.2e-3);
+        // Measured here; whether engine and graph are exact; what an exact engine says; the answer.
+        for (apart, exact_engine, exact_graph, other, expected) in [
+            (1e-6, true, true, None, false),
+            (2e-3, true, true, None, true),
+            (1e-6, false, true, LARGE, false),
+            (2.2e-3, false, true, LARGE, true),
+            (2.2e-3, false, true, SMALL, false),
+            (2.2e-3, false, true, Some(f32::NAN), true),
+            (2.2e-3, false, true, None, false),
+            (2.2e-3, false, false, LARGE, false),
+            (2.2e-3, true, false, LARGE, false),
+            (0.1, false, true, SMALL, true),
+            (0.1, false, false, None, true),
+            (f32::NAN, false, true, SMALL, true),
+            (f32::INFINITY, true, true, None, true),
+        ] {
+            let measured = Measured {
+                apart,
+                exact_engine,
+                exact_graph,
+            };
+            let answer = measured.padding_matters(|| other);
+            assert_eq!(
+                answer, expected,
+                "{apart} {exact_engine} {exact_graph} {other:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_exact_engine_tells_models_that_padding_changes() {
+        for (case, changes) in [
+            ("padding-neighbours", true),
+            ("padding-convolutions", true),
+            ("padding-graph-without-mask", true),
+            ("bert-cls", false),
+            ("roberta-mean", false),
+        ] {
+            let model = Model::open(&ModelOptions {
+                model: format!("fixtures/parity/{case}/model"),
+                ..ModelOptions::default()
+            });
+            let apart = exactly(&model.unwrap(), &EngineOptions::default()).unwrap();
+            assert_eq!(apart > MOST, changes, "{case}: {apart}");
+        }
     }
 }

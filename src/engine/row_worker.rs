@@ -8,7 +8,7 @@ use crate::error::{Cause, Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::{Frame, Model};
 use crate::pool::{Pooler, is_finite};
-use crate::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
+use crate::setting::{MODEL_FILE, PROVIDER};
 use crate::stage::{Clocks, Watch};
 
 pub(crate) use crate::halving::Finished;
@@ -35,8 +35,6 @@ pub(crate) struct RowWorker {
     pooler: Arc<Pooler>,
     limit: Arc<TokenLimit>,
     model: String,
-    /// Tokens of a row at most, where the network has no positions for more.
-    positions: Option<usize>,
     frame: Frame,
     batch: Batch,
     clocks: Arc<Clocks>,
@@ -57,7 +55,6 @@ impl RowWorker {
             model: model
                 .weights_file(engine.info().provider.weights())
                 .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
-            positions: model.config.positions_limit,
             frame: model.config.frame.clone(),
             batch: Batch::default(),
             clocks: Arc::clone(clocks),
@@ -66,39 +63,6 @@ impl RowWorker {
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
     pub fn run(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
-        match self.positions.filter(|&positions| plan.length > positions) {
-            None => self.run_within(plan, tokens),
-            Some(positions) => {
-                let length = |row: &u32| tokens.get(*row as usize).len();
-                let (within, beyond): (Vec<u32>, Vec<u32>) =
-                    plan.rows.iter().partition(|row| length(row) <= positions);
-                let mut finished = match within.iter().map(length).max() {
-                    Some(length) => self.run_within(
-                        &BatchPlan {
-                            rows: within,
-                            length,
-                        },
-                        tokens,
-                    )?,
-                    None => Finished::default(),
-                };
-                finished.failed.extend(beyond.into_iter().map(|row| {
-                    let tokens = length(&row);
-                    let cause = Cause::of(format!(
-                        "the text has {tokens} tokens and the model has {positions} positions"
-                    ));
-                    (
-                        row,
-                        cause.with(format!("{MAX_LENGTH} {positions} cuts such texts")),
-                    )
-                }));
-                Ok(finished)
-            }
-        }
-    }
-
-    /// Runs a plan whose rows have a position for each token.
-    fn run_within(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
         let mut finished = self.fitting(plan, tokens)?;
         finished.warning = self.limit.warning();
         let mut watch = Watch::start();

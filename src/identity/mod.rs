@@ -320,6 +320,7 @@ impl Computation {
             cosine: _,
             batch_tokens: _,
             equal_lengths: _,
+            ignored: _,
             passed_over: _,
         } = info;
         let asked = options.iter().rfind(|option| option.name == Self::OPTION);

@@ -8,6 +8,7 @@ use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
 use crate::output::read_vectors;
+use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, TEXTS};
 use crate::storage::Readable;
 
@@ -18,6 +19,11 @@ pub struct Comparison {
     pub cosine: Cosine,
     /// The largest difference between two components.
     pub apart: f32,
+    /// The median of the cosines.
+    pub median: f64,
+    /// Whether the differences are those of another number type and not of single texts: every text differs, most of
+    /// them by about as much, and none by more than rounding does.
+    pub rounding: bool,
     /// Width of a vector.
     pub dimensions: usize,
     /// The text with the least cosine.
@@ -59,6 +65,15 @@ pub fn against(
                 "name the model that made them, or say {DIMENSIONS}"
             )));
         }
+        if !is_finite(vector.values) {
+            return Err(strange(format!(
+                "holds NaN or infinity in vector {}, so there is nothing to compare it with",
+                vectors.len() / width + 1
+            ))
+            .with_remedy(
+                "make these vectors again in single precision: some models exceed the range of float16",
+            ));
+        }
         vectors.extend(vector.values);
         Ok(())
     })?;
@@ -66,6 +81,7 @@ pub fn against(
     let mut apart = 0.0_f32;
     // The totals, and the text and row of the least cosine.
     let mut found: Option<(Cosine, usize, String)> = None;
+    let mut cosines = Vec::new();
     let names = records.names();
     while let Some(window) = records.next_window()? {
         if let Some(reject) = window.rejects.first() {
@@ -87,7 +103,8 @@ pub fn against(
                     by
                 }
             });
-            let cosine = Cosine::of([Cosine::between(&ours, theirs)]).expect("there is one");
+            cosines.push(Cosine::between(&ours, theirs));
+            let cosine = Cosine::of(cosines.last().copied()).expect("there is one");
             found = Some(match found {
                 Some((all, row, worst)) if all.least <= cosine.least => {
                     (all.join(cosine), row, worst)
@@ -107,16 +124,32 @@ pub fn against(
             "holds no vector, so there is nothing to compare".to_owned(),
         ));
     };
-    let ids = embedder
-        .tokenize(&[&text].iter().collect())?
-        .get(0)
-        .to_vec();
+    let ids = embedder.tokenize(&[&text].iter().collect()).get(0).to_vec();
+    cosines.sort_by(f64::total_cmp);
     Ok(Comparison {
         cosine,
         apart,
+        median: cosines[cosines.len() / 2],
+        rounding: is_rounding(&cosines),
         dimensions: width,
         worst: Worst { row, text, ids },
     })
+}
+
+/// Whether these cosines, in ascending order, are those of vectors that were computed in bfloat16. Vectors of one text in
+/// two programs that both compute in single precision are closer than 1e-6. Another tokenizer changes few texts, and
+/// another prompt, pooling or network all of them by far more.
+fn is_rounding(cosines: &[f64]) -> bool {
+    const FEW: usize = 3;
+    const EQUAL: f64 = 2e-6;
+    const MOST: f64 = 0.02;
+    let distance = |at: usize| 1.0 - cosines[at];
+    let Some(last) = cosines.len().checked_sub(1).filter(|last| *last + 1 >= FEW) else {
+        return false;
+    };
+    // A text may be close by chance.
+    let (near, middle, far) = (distance(last - last / 20), distance(last / 2), distance(0));
+    near > EQUAL && far < MOST && far < 100.0 * middle
 }
 
 fn counts(strange: &impl Fn(String) -> Error, vectors: usize, texts: &str) -> Error {
@@ -126,4 +159,32 @@ fn counts(strange: &impl Fn(String) -> Error, vectors: usize, texts: &str) -> Er
     .with_remedy(format!(
         "name the texts that they were made of, in the same order, with {TEXTS}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is(distances: &[f64]) -> bool {
+        let mut cosines: Vec<f64> = distances.iter().map(|distance| 1.0 - distance).collect();
+        cosines.sort_by(f64::total_cmp);
+        is_rounding(&cosines)
+    }
+
+    #[test]
+    fn rounding_is_told_from_other_tokens_and_other_networks() {
+        // Measured on sentence-transformers' vectors in bfloat16: small and large networks.
+        assert!(is(&[3.7e-5, 4.6e-5, 6.1e-5]));
+        assert!(is(&[1.1e-5, 5.6e-5, 5.1e-4, 4e-5, 7e-5]));
+        assert!(is(&[2e-4, 4.4e-4, 9e-4]));
+        // Single precision, and one text with other tokens.
+        assert!(!is(&[1e-8, 2e-7, -1e-9]));
+        assert!(!is(&[1e-7, 1e-7, 1e-7, 0.004]));
+        assert!(!is(&[1e-7, 1e-7, 0.3]));
+        // Another prompt or pooling.
+        assert!(!is(&[0.1, 0.2, 0.15]));
+        assert!(!is(&[0.03, 0.01, 0.05]));
+        // Too few to tell.
+        assert!(!is(&[5e-5, 5e-5]) && !is(&[5e-5]) && !is(&[]));
+    }
 }

@@ -43,8 +43,7 @@ impl Distinct {
     pub(super) fn of_texts(&self, rows: &TokenRows, wanted: impl Fn(usize) -> bool) -> TokenRows {
         let mut tokens = TokenRows::default();
         for number in (0..self.len()).filter(|&number| wanted(number)) {
-            let row = self.first(number);
-            tokens.push(rows.get(row).iter().copied(), rows.is_truncated(row));
+            tokens.push_row(rows, self.first(number));
         }
         tokens
     }

@@ -29,6 +29,12 @@ pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
     Error::record(record_place(names, &reject.origin), &reject.cause)
 }
 
+/// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
+fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {
+    let id = reject.fields.json(&input.id_field)?;
+    (id.trim_matches('"') != reject.origin.line.to_string()).then_some(id)
+}
+
 /// Counts every record and writes every row.
 pub(super) struct Ledger<'a> {
     pub(super) model: &'a Model,
@@ -129,6 +135,8 @@ impl Ledger<'_> {
             let (vector, cause) = if let Some(vector) = in_flight.found.get(number) {
                 self.counts.reused += 1;
                 (Some(vector), None)
+            } else if let Some(cause) = in_flight.tokens.refusal(number) {
+                (None, Some(cause.clone()))
             } else if tokens == 0 {
                 self.without_tokens += 1;
                 let vector = Some(empty).filter(|vector| is_finite(vector));
@@ -218,7 +226,7 @@ impl Ledger<'_> {
                     raw: raw[..raw.len().min(Reject::RAW_BYTES)].to_vec(),
                     fields: self.input.record_fields(columns, record as usize, text),
                 };
-                self.refuse(&reject)?;
+                self.refuse(&reject, id_of(&reject, self.input))?;
                 rejected.push(reject);
             }
             if !missing {
@@ -249,7 +257,7 @@ impl Ledger<'_> {
 
     /// Counts a record that was never a text; its row, where rejected ones have rows.
     fn reject(&mut self, reject: &Reject, columns: u32) -> Result<Option<OutputRow>> {
-        self.refuse(reject)?;
+        self.refuse(reject, None)?;
         let record = self.counts.read;
         self.counts.read += 1;
         if !self.extra.errors {
@@ -264,13 +272,13 @@ impl Ledger<'_> {
         }))
     }
 
-    fn refuse(&mut self, reject: &Reject) -> Result<()> {
+    fn refuse(&mut self, reject: &Reject, id: Option<String>) -> Result<()> {
+        let place = record_place(self.names, &reject.origin).id(id);
         if self.on_error == OnError::Fail {
-            return Err(bad_record(self.names, reject));
+            return Err(Error::record(place, &reject.cause));
         }
         self.counts.rejected += 1;
         if self.reasons.len() < Summary::SHOWN_REJECTS {
-            let place = record_place(self.names, &reject.origin);
             self.reasons.push(format!("{place}: {}", reject.cause));
         }
         Ok(())

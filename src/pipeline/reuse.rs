@@ -133,7 +133,7 @@ pub(super) fn with_found(found: &Found, texts: usize, tokens: TokenRows) -> Toke
         if found.get(text).is_some() {
             all.push([], false);
         } else {
-            all.push(tokens.get(next).iter().copied(), tokens.is_truncated(next));
+            all.push_row(&tokens, next);
             next += 1;
         }
     }

@@ -19,6 +19,7 @@ use super::workers::{Collected, Workers, collect};
 use super::{EmbedOptions, Opened, Summary};
 use crate::cancel::CancelToken;
 use crate::embedder::cosine_of_samples;
+use crate::engine::row_bounds::RowBounds;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result};
 use crate::model::{Model, ModelProvenance, WeightsKind};
@@ -150,9 +151,11 @@ impl Run {
         let mut info = engine.info().clone();
         let weights = info.provider.weights();
         let hashes = hash_files(&self.model, self.files, weights)?;
+        let bounds = RowBounds::of(engine.as_ref(), &self.model);
         let precision = self.engine.options.as_ref().filter(|_| info.is_reduced());
         if let Some(options) = precision {
-            info.cosine = cosine_of_samples(engine.as_ref(), &self.tokenizer, &pooler, options)?;
+            let parts = (&*self.tokenizer, &*pooler, &bounds);
+            info.cosine = cosine_of_samples(engine.as_ref(), parts, options)?;
         }
         let cosine = Arc::new(Mutex::new(info.cosine));
         // The tokenizer thread may be gone after an error of its own, which is found below.
@@ -160,6 +163,7 @@ impl Run {
             limits: limits(&self.options, engine.as_ref()),
             ragged: engine.is_ragged(),
             portions: portions(&self.options, &engine, &self.model),
+            bounds,
             hook: precision.map(|it| precision_hook(&engine, &pooler, &cosine, it.clone())),
         });
         let threads = self.workers.or(engine.workers()).unwrap_or(self.threads);

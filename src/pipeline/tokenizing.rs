@@ -18,6 +18,7 @@ use super::source::SourceEvent;
 use super::workers::BatchJob;
 use crate::batch::{self, BatchPlan, TokenRows};
 use crate::engine::BatchLimits;
+use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::Finished;
 use crate::error::{Error, Result};
 use crate::record::{SourceNames, Texts, Window};
@@ -33,6 +34,8 @@ pub(super) struct Batching {
     pub(super) ragged: bool,
     /// How much a portion of a window holds; `None`: windows stay whole.
     pub(super) portions: Option<PortionLimits>,
+    /// The rows that the model can run.
+    pub(super) bounds: RowBounds,
     /// Sees each window's tokens.
     pub(super) hook: Option<WindowHook>,
 }
@@ -117,6 +120,8 @@ impl Tokenizing {
 
     /// Cuts a window's tokens into batches.
     fn cut(&self, in_flight: &mut InFlight, batching: &mut Batching) -> Result<Vec<BatchJob>> {
+        // No batch shares them yet.
+        batching.bounds.refuse(Arc::make_mut(&mut in_flight.tokens));
         let tokens = &in_flight.tokens;
         if let Some(hook) = &mut batching.hook {
             hook(tokens)?;
@@ -176,14 +181,14 @@ impl Tokenizing {
                 let wanted = |text: &usize| found.get(*text).is_none();
                 let wanted: Vec<usize> = (0..distinct.len()).filter(wanted).collect();
                 let text = |number: usize| window.texts.get(distinct.first(wanted[number]));
-                let tokens = tokenizer.tokenize_each(wanted.len(), text, watch)?;
+                let tokens = tokenizer.tokenize_each(wanted.len(), text, watch);
                 return Ok(InFlight::new(window, None, distinct, found, tokens));
             };
             let Chunks {
                 texts,
                 tokens,
                 spans,
-            } = tokenizer.chunk(&window.texts, chunked, watch)?;
+            } = tokenizer.chunk(&window.texts, chunked, watch);
             let distinct = Distinct::new(&texts);
             let found = found(&mut self.reuse, &texts, &distinct)?;
             let tokens = distinct.of_texts(&tokens, |text| found.get(text).is_none());

@@ -1,15 +1,14 @@
 //! Counting the records of a sample, and keeping texts for the measurement.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{Sample, WRITTEN};
 use crate::Embedder;
-use crate::error::Result;
+use crate::error::{Cause, Result};
 use crate::input::RecordReader;
 use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, Extra, OutputRow};
-use crate::record::{RowRef, Rows, Texts, Window};
+use crate::record::{Origin, RowRef, Rows, Texts, Window};
 use crate::reuse::Found;
-use crate::stage::Clock;
 use crate::tokenize::{Chunked, Chunks, Span};
 
 /// Counts windows as they come, and keeps the first rows.
@@ -60,9 +59,9 @@ impl Counting {
             tokens,
             spans,
         } = match self.chunked {
-            Some(how) => (embedder.tokenizer()).chunk(&window.texts, how, &Clock::default())?,
+            Some(how) => embedder.chunk(&window.texts, how),
             None => Chunks {
-                tokens: embedder.tokenize(&window.texts)?,
+                tokens: embedder.tokenize(&window.texts),
                 texts: window.texts.iter().collect(),
                 spans: Vec::new(),
             },
@@ -72,13 +71,24 @@ impl Counting {
             Some(reuse) => reuse.find(&texts, &distinct)?,
             None => Found::default(),
         };
+        let record = |row: usize| spans.get(row).map_or(row, |span| span.text as usize);
+        let mut refused = BTreeMap::new();
+        for (row, cause) in tokens.refusals().filter(|(row, _)| {
+            let number = distinct.of_rows().nth(*row);
+            number.is_none_or(|number| found.get(number).is_none())
+        }) {
+            refused.entry(record(row)).or_insert(cause);
+        }
         let sample = &mut self.sample;
         sample.records += (window.texts.len() + window.rejects.len()) as u64;
-        sample.rejected += window.rejects.len() as u64;
-        sample.embedded += window.texts.len() as u64;
-        sample.rows += texts.len() as u64;
+        sample.rejected += (window.rejects.len() + refused.len()) as u64;
+        sample.embedded += (window.texts.len() - refused.len()) as u64;
         sample.consumed = window.consumed;
         for (row, number) in distinct.of_rows().enumerate() {
+            if refused.contains_key(&record(row)) {
+                continue;
+            }
+            sample.rows += 1;
             let text = texts.get(row);
             let is_new = self.seen.insert(self.hasher.hash_one(text));
             if is_new && self.texts.len() < Self::MEASURED {
@@ -93,10 +103,16 @@ impl Counting {
             sample.truncated += u64::from(tokens.is_truncated(row));
         }
         let names = reader.names();
-        for reject in &window.rejects {
+        let unread = window.rejects.iter();
+        let unread = unread.map(|reject| (reject.origin, &reject.cause));
+        let unrun = refused.iter();
+        let unrun = unrun.map(|(&record, &cause)| (window.origins[record], cause));
+        let mut rejects: Vec<(Origin, &Cause)> = unread.chain(unrun).collect();
+        rejects.sort_by_key(|(origin, _)| (origin.source, origin.line, origin.offset));
+        for (origin, cause) in rejects {
             if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
-                let place = pipeline::record_place(&names, &reject.origin);
-                self.rejects.push(format!("{place}: {}", reject.cause));
+                let place = pipeline::record_place(&names, &origin);
+                self.rejects.push(format!("{place}: {cause}"));
             }
         }
         if self.kept.is_none() && !texts.is_empty() {

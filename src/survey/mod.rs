@@ -240,9 +240,7 @@ fn measure(
         if cancel.is_cancelled() {
             return Err(Error::interrupted());
         }
-        measured.tokens += embedder
-            .tokenize(&texts.iter().collect::<Texts>())?
-            .tokens() as u64;
+        measured.tokens += embedder.tokenize(&texts.iter().collect::<Texts>()).tokens() as u64;
         let embedded = embedder.embed(texts)?;
         measured.rows += texts.len() as u64;
         if vectors.len() < WRITTEN && texts.as_ptr() != warm.as_ptr() {

@@ -35,6 +35,7 @@ mod open_files;
 mod operator;
 mod outputs;
 mod outside;
+mod refused;
 mod rejects;
 mod rooms;
 mod sandbox;
@@ -45,6 +46,7 @@ mod support_terminal;
 mod tables;
 #[cfg(unix)]
 mod terminal;
+mod texts;
 #[cfg(unix)]
 mod untrusted;
 mod verify;

@@ -1,5 +1,6 @@
 //! Threads: how many this process may use, panics as errors, and work with a time limit.
 
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -100,14 +101,38 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
 
 /// The message of a panic.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    format!("a worker panicked: {}", words_of(panic))
+}
+
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     let said = panic
         .downcast_ref::<&str>()
         .map(ToString::to_string)
         .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!(
-        "a worker panicked: {}",
-        said.unwrap_or_else(|| "without a message".into())
-    )
+    said.unwrap_or_else(|| "without a message".into())
+}
+
+thread_local! {
+    /// How many calls of [`foreign`] this thread is inside of.
+    static FOREIGN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs another library's code on data from outside. Some libraries panic over some data: that is the data's fault, and
+/// no bug to be reported.
+///
+/// # Errors
+/// The panic's message.
+pub fn foreign<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    FOREIGN.set(FOREIGN.get() + 1);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    FOREIGN.set(FOREIGN.get() - 1);
+    done.map_err(|panic| format!("a library panicked: {}", words_of(&*panic)))
+}
+
+/// Whether this thread runs another library's code by [`foreign`], so that a panic here becomes an error about data.
+#[must_use]
+pub fn is_foreign() -> bool {
+    FOREIGN.get() > 0
 }
 
 /// Runs `decode` on a file from outside. Libraries panic over some damage: that becomes an error about the file.
@@ -115,8 +140,7 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 /// # Errors
 /// The panic's message.
 pub fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
-    let decoded = catch_unwind(AssertUnwindSafe(decode));
-    decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
+    foreign(decode).map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic))
 }
 
 /// Runs `work`; a panic becomes the error that `fault` makes of its message.

@@ -79,6 +79,14 @@ impl RecordFields {
         self.names.iter().any(|known| known == name)
     }
 
+    /// The field's value in JSON, if the record has it.
+    #[must_use]
+    pub fn json(&self, name: &str) -> Option<String> {
+        let whole = [b"{", self.json.as_slice(), b"}"].concat();
+        let mut fields: serde_json::Map<_, _> = serde_json::from_slice(&whole).ok()?;
+        fields.remove(name).map(|value| value.to_string())
+    }
+
     /// The members, separated by commas.
     #[must_use]
     pub fn members(&self) -> &[u8] {

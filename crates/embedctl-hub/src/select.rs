@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::onnx_file;
 use crate::weights::{self, FileChoice, WeightsPreference};
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::setting::PROVIDER;
 use embedctl_common::word_list::{lists, words};
 
 /// Decides prompts and the order of modules; read before the rest is chosen.
@@ -144,32 +143,30 @@ pub(super) fn select(
         }
         // The network of an adapter alone is another repository's.
         let alone = adapted && !is_there("config.json");
-        let mut files = match weights::checkpoint(paths, folder) {
-            Err(_) if adapted => Vec::new(),
-            files => files?,
+        let files = match weights::checkpoint(paths, folder) {
+            Err(_) if adapted => Ok(Vec::new()),
+            // Weights in another format may be saved as safetensors, if that helps.
+            Err(cause) if cause.remedy.is_none() => return Err(cause),
+            files => files,
         };
         if !layout.is_static && !alone {
-            knows(config)?;
+            knows(config).map_err(|reason| weights::unknown_settings(&reason))?;
         }
+        let mut files = files?;
         files.extend(adapted.then(|| inside(weights::ADAPTER_WEIGHTS)));
         Ok((None, files))
-    };
-    let nor = |cause: Cause, other: Cause| {
-        cause.map(|reason| {
-            format!("{reason}. Nor can the native engine run it from its checkpoint: {other}")
-        })
     };
     let (onnx, checkpoint) = match choice.weights {
         WeightsPreference::Onnx => onnx(),
         WeightsPreference::Checkpoint(_) => checkpoint().map_err(|cause: Cause| {
-            Cause::of(format!("cannot be run by {PROVIDER} native ({cause})"))
-                .with("another provider may run its ONNX file")
+            let file = onnx().map(|(file, _)| file.unwrap_or_default());
+            weights::not_native(cause, file)
         }),
         WeightsPreference::CheckpointFirst(_) => {
-            checkpoint().or_else(|other| onnx().map_err(|cause| nor(cause, other)))
+            checkpoint().or_else(|other| onnx().map_err(|cause| weights::neither(cause, other)))
         }
         WeightsPreference::OnnxFirst(_) => {
-            onnx().or_else(|cause| checkpoint().map_err(|other| nor(cause, other)))
+            onnx().or_else(|cause| checkpoint().map_err(|other| weights::neither(cause, other)))
         }
     }
     .map_err(|cause| Error::model(model, cause))?;

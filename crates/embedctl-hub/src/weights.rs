@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::onnx_file::OnnxChoice;
 use embedctl_common::error::Cause;
-use embedctl_common::setting::PROVIDER;
+use embedctl_common::setting::{MODEL, PROVIDER};
 
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
 pub type Knows = fn(&Value) -> Result<(), String>;
@@ -84,8 +84,8 @@ impl FileChoice {
 /// `transformer` (empty: the root).
 ///
 /// # Errors
-/// If it has none; the reason names the expected file.
-pub fn checkpoint(paths: &[&str], transformer: &str) -> Result<Vec<String>, String> {
+/// If it has none; the reason names the expected file, and the remedy is there if it has the weights as a pickle.
+pub fn checkpoint(paths: &[&str], transformer: &str) -> Result<Vec<String>, Cause> {
     let prefix = match transformer {
         "" => String::new(),
         folder => format!("{folder}/"),
@@ -100,7 +100,20 @@ pub fn checkpoint(paths: &[&str], transformer: &str) -> Result<Vec<String>, Stri
     }
     let index = format!("{prefix}model.safetensors.index.json");
     if !paths.contains(&index.as_str()) {
-        return Err(format!("has no {whole}"));
+        let pickled = |path: &&&str| {
+            let name = &path[prefix.len()..];
+            name == "pytorch_model.bin" || name == "pytorch_model.bin.index.json"
+        };
+        return Err(match paths.iter().filter(own).find(pickled) {
+            Some(pickled) => Cause::of(format!(
+                "has no {whole}, only {pickled}, whose pickles embedctl does not execute"
+            ))
+            .with(format!(
+                "save the weights as safetensors with Python \
+                 (SentenceTransformer('NAME').save_pretrained('FOLDER')) and name the folder with {MODEL}"
+            )),
+            None => format!("has no {whole}").into(),
+        });
     }
     let mut parts: Vec<String> = (paths.iter().filter(own))
         .filter(|path| path[prefix.len()..].starts_with("model-") && path.ends_with(".safetensors"))
@@ -109,6 +122,47 @@ pub fn checkpoint(paths: &[&str], transformer: &str) -> Result<Vec<String>, Stri
     parts.sort_unstable();
     parts.insert(0, index);
     Ok(parts)
+}
+
+/// Why a checkpoint cannot be run whose config.json is refused for this `reason`.
+#[must_use]
+pub fn unknown_settings(reason: &str) -> Cause {
+    format!("has settings that the native engine does not run ({reason})").into()
+}
+
+/// Why a model cannot be run, where either kind of weights would do.
+#[must_use]
+pub fn neither(onnx: Cause, checkpoint: Cause) -> Cause {
+    Cause {
+        reason: format!(
+            "{}; and for the native engine it {}",
+            onnx.reason, checkpoint.reason
+        ),
+        // Weights are saved anew more easily than a graph is exported.
+        remedy: match (checkpoint.remedy, onnx.remedy) {
+            (Some(first), Some(second)) => Some(format!("{first}; or {second}")),
+            (first, second) => first.or(second),
+        },
+    }
+}
+
+/// Why a model cannot be run, where a checkpoint alone would do; `onnx` is its ONNX file, or why it has none.
+#[must_use]
+pub fn not_native(checkpoint: Cause, onnx: Result<String, Cause>) -> Cause {
+    let other = match onnx {
+        Ok(file) => Some(format!(
+            "another provider runs its ONNX file, {file}: leave {PROVIDER} out"
+        )),
+        Err(cause) => cause.remedy,
+    };
+    let remedies: Vec<String> = checkpoint.remedy.into_iter().chain(other).collect();
+    Cause {
+        reason: format!(
+            "cannot be run by {PROVIDER} native: it {}",
+            checkpoint.reason
+        ),
+        remedy: (!remedies.is_empty()).then(|| remedies.join("; or ")),
+    }
 }
 
 /// The settings of a LoRA adapter.
@@ -159,6 +213,16 @@ mod tests {
             ]
         );
         let reason = checkpoint(&paths[5..], "").unwrap_err();
-        assert!(reason.contains("model.safetensors"), "{reason}");
+        assert!(reason.reason.contains("model.safetensors"), "{reason}");
+        assert_eq!(reason.remedy, None);
+        for pickled in ["pytorch_model.bin", "pytorch_model.bin.index.json"] {
+            let cause = checkpoint(&["config.json", pickled], "").unwrap_err();
+            assert!(cause.reason.contains(pickled), "{cause}");
+            assert!(
+                cause
+                    .remedy
+                    .is_some_and(|it| it.contains("save_pretrained"))
+            );
+        }
     }
 }

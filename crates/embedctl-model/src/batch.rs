@@ -4,7 +4,10 @@
 //! × longest row), so that short rows run together with hardly any padding. The longest go first, so that no worker is
 //! left with a long batch at the end of a window.
 
+use std::collections::BTreeMap;
+
 use crate::Frame;
+use embedctl_common::error::Cause;
 
 /// Batch shapes that suit an engine; the user's `--batch-tokens` and `--batch-size` go before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +20,14 @@ pub struct BatchLimits {
     pub equal_lengths: bool,
 }
 
-/// The token ids of a window's rows, special tokens included, in one allocation.
+/// The token ids of a window's rows, special tokens included, in one allocation. A row that cannot be run has no
+/// tokens, and a cause.
 #[derive(Debug, Clone, Default)]
 pub struct TokenRows {
     ids: Vec<u32>,
     ends: Vec<usize>,
     truncated: Vec<bool>,
+    refused: BTreeMap<usize, Cause>,
 }
 
 impl TokenRows {
@@ -33,9 +38,58 @@ impl TokenRows {
         self.truncated.push(truncated);
     }
 
+    /// Appends a row that cannot be run.
+    pub fn push_refused(&mut self, cause: Cause) {
+        self.refused.insert(self.len(), cause);
+        self.push([], false);
+    }
+
+    /// Appends row `index` of `other`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`TokenRows::len`] of `other`.
+    pub fn push_row(&mut self, other: &Self, index: usize) {
+        match other.refusal(index) {
+            Some(cause) => self.push_refused(cause.clone()),
+            None => self.push(other.get(index).iter().copied(), other.is_truncated(index)),
+        }
+    }
+
+    /// Refuses the rows for which `cause` gives a cause.
+    pub fn refuse(&mut self, cause: impl Fn(&[u32]) -> Option<Cause>) {
+        let found = |row: usize| Some((row, cause(self.get(row))?));
+        let found: BTreeMap<usize, Cause> = (0..self.len()).filter_map(found).collect();
+        if found.is_empty() {
+            return;
+        }
+        let mut rest = Self::default();
+        for row in 0..self.len() {
+            match found.get(&row) {
+                Some(cause) => rest.push_refused(cause.clone()),
+                None => rest.push_row(self, row),
+            }
+        }
+        *self = rest;
+    }
+
+    /// Why row `index` cannot be run, if it cannot.
+    #[must_use]
+    pub fn refusal(&self, index: usize) -> Option<&Cause> {
+        self.refused.get(&index)
+    }
+
+    /// The rows that cannot be run, in order, with their causes.
+    pub fn refusals(&self) -> impl Iterator<Item = (usize, &Cause)> {
+        self.refused.iter().map(|(&row, cause)| (row, cause))
+    }
+
     /// Appends all rows of `other`.
     pub fn append(&mut self, other: &Self) {
         let start = self.ids.len();
+        let rows = self.len();
+        let refused = other.refusals();
+        self.refused
+            .extend(refused.map(|(row, cause)| (rows + row, cause.clone())));
         self.ids.extend_from_slice(&other.ids);
         self.ends.extend(other.ends.iter().map(|end| start + end));
         self.truncated.extend_from_slice(&other.truncated);

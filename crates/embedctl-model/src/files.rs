@@ -68,6 +68,7 @@ impl Model {
                 options: options.clone(),
                 config: model.config,
                 tokenizer: model.tokenizer.into(),
+                reference_dtype: None,
                 notes: ModelName::ambiguity(&options.model).into_iter().collect(),
                 files: Vec::new(),
             });
@@ -97,6 +98,7 @@ impl Model {
             options: options.clone(),
             config: resolved.config,
             tokenizer: resolved.tokenizer.into(),
+            reference_dtype: resolved.dtype,
             notes,
             files: Vec::new(),
         })

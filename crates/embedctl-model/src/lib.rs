@@ -101,6 +101,9 @@ pub struct Model {
     pub config: ModelConfig,
     /// The tokenizer, rewritten as the metadata demands, without truncation and padding.
     pub tokenizer: Arc<tokenizers::Tokenizer>,
+    /// The number type in which sentence-transformers computes the model unless it is told otherwise (`bfloat16`): that
+    /// of sentence_bert_config.json, or else the one in which the weights are stored, by config.json.
+    pub reference_dtype: Option<String>,
     /// Things a user should be told once, such as a default that was taken.
     pub notes: Vec<String>,
     /// The files that decide vectors, as they were when they were read.

@@ -115,7 +115,9 @@ pub(super) fn weights(
         (Ok(onnx), none) => (Ok(onnx), none),
         (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
         (Err(error), Ok(checkpoint)) => (Err(error.into_cause()), Ok(checkpoint)),
-        (Err(error), Err(cause)) => return Err(no_weights(folder, error, &cause.reason, options)),
+        (Err(error), Err(cause)) => {
+            return Err(no_weights(located, transformer, (error, cause), options));
+        }
     })
 }
 
@@ -192,20 +194,23 @@ fn find_checkpoint(
     let paths = files_in(folder, &sub);
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let files = match weights::checkpoint(&paths, transformer) {
-        Ok(files) => files,
-        Err(reason) => return Ok(Err(reason.into())),
+        // Weights in another format may be saved as safetensors, if that helps.
+        Err(cause) if cause.remedy.is_none() => return Ok(Err(cause)),
+        files => files,
     };
     let config = metadata::read(&folder.join(transformer).join("config.json"))?;
     let config: serde_json::Value = config.unwrap_or_default();
-    Ok(match knows(&config) {
-        Ok(()) => Ok(CheckpointFiles {
-            files: files.iter().map(|file| folder.join(file)).collect(),
-            folder: folder.join(transformer),
-            config,
-            adapter: None,
-        }),
-        Err(reason) => Err(reason.into()),
-    })
+    let files = match (files, knows(&config)) {
+        (_, Err(reason)) => return Ok(Err(weights::unknown_settings(&reason))),
+        (Err(cause), _) => return Ok(Err(cause)),
+        (Ok(files), Ok(())) => files,
+    };
+    Ok(Ok(CheckpointFiles {
+        files: files.iter().map(|file| folder.join(file)).collect(),
+        folder: folder.join(transformer),
+        config,
+        adapter: None,
+    }))
 }
 
 /// A graph with finished vectors and a checkpoint with token states need different pooling, so one of the two is
@@ -235,22 +240,28 @@ fn one_kind_of_output(
     }
 }
 
-fn no_weights(folder: &Path, onnx: Error, checkpoint: &str, options: &ModelOptions) -> Error {
-    match (options.weights, onnx) {
-        (WeightsPreference::Onnx, onnx) => onnx,
-        (WeightsPreference::Checkpoint(_), _) => Error::model(
-            folder.display(),
-            format!("cannot be run by {PROVIDER} native: {checkpoint}"),
-        )
-        .with_remedy("another provider may run its ONNX file"),
-        (_, onnx) if onnx.kind() == ErrorKind::Model => {
-            let reason = format!(
-                "{} (the native engine cannot run its checkpoint either: it {checkpoint})",
-                onnx.reason()
-            );
-            Error::model(onnx.subject(), reason).with_remedy_if(onnx.remedy())
+fn no_weights(
+    located: &Located,
+    transformer: &str,
+    (onnx, checkpoint): (Error, Cause),
+    options: &ModelOptions,
+) -> Error {
+    match options.weights {
+        WeightsPreference::Onnx => onnx,
+        WeightsPreference::Checkpoint(_) => {
+            let file = find_onnx(&located.folder, transformer, options);
+            let file = file.map(|path| path.display().to_string());
+            let cause = weights::not_native(checkpoint, file.map_err(Error::into_cause));
+            Error::model(located.folder.display(), cause)
         }
-        (_, onnx) => onnx,
+        _ if onnx.kind() == ErrorKind::Model => {
+            let cause = Cause {
+                reason: onnx.reason().to_owned(),
+                remedy: onnx.remedy().map(str::to_owned),
+            };
+            Error::model(onnx.subject(), weights::neither(cause, checkpoint))
+        }
+        _ => onnx,
     }
 }
 

@@ -165,7 +165,11 @@ pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &str) -> Resul
         return Ok(None);
     };
     if let Some(key) = values.keys().find(|key| !lists(known, key)) {
-        return Err(unknown_key(path, key));
+        let reason = format!(
+            "has the key '{key}', which this module of sentence-transformers does not take, so that it refuses the \
+             model, too"
+        );
+        return Err(Error::model(path.display(), reason).with_remedy("remove the key"));
     }
     serde_json::from_value(Value::Object(values))
         .map(Some)
@@ -205,9 +209,17 @@ pub(super) struct TransformerConfig {
     pub d_model: Option<usize>,
     pub dim: Option<usize>,
     pub tokenizer_class: Option<String>,
+    pub dtype: Option<Value>,
+    pub torch_dtype: Option<Value>,
 }
 
 impl TransformerConfig {
+    /// The number type in which the weights are stored: `bfloat16`.
+    pub(crate) fn dtype(&self) -> Option<String> {
+        let named = self.dtype.as_ref().or(self.torch_dtype.as_ref())?;
+        Some(named.as_str()?.trim_start_matches("torch.").to_owned())
+    }
+
     /// Width of a hidden state, under the names that architectures give it.
     pub(crate) fn width(&self) -> Option<usize> {
         self.hidden_size.or(self.d_model).or(self.dim)

@@ -28,6 +28,8 @@ pub(crate) use pooling::{dimensions, width_after};
 pub(super) struct Resolved {
     pub config: ModelConfig,
     pub tokenizer: tokenizers::Tokenizer,
+    /// See [`super::Model::reference_dtype`].
+    pub dtype: Option<String>,
     pub notes: Vec<String>,
 }
 
@@ -125,6 +127,7 @@ pub(super) fn resolve(
         None => PositionIds::FromZero,
     };
     Ok(Resolved {
+        dtype: sentence.dtype.or_else(|| transformer.dtype()),
         config: ModelConfig {
             max_length,
             positions_limit,

@@ -30,6 +30,8 @@ pub(super) struct SentenceConfig {
     /// The network's output that is read, and whether it is a finished vector, where the file names
     /// another one than `last_hidden_state`.
     pub output: Option<(String, bool)>,
+    /// The number type in which the reference computes, if the file names one.
+    pub dtype: Option<String>,
     pub notes: Vec<String>,
 }
 
@@ -125,7 +127,7 @@ impl SentenceConfigReader<'_> {
                 "tokenizer_args" | "processor_kwargs" => {
                     config.arguments = self.arguments(&key, value)?;
                 }
-                "model_args" | "model_kwargs" => self.model(&key, value, &mut config.notes)?,
+                "model_args" | "model_kwargs" => self.model(&key, value, &mut config)?,
                 "config_args" | "config_kwargs" => {
                     for name in self.object(&key, value)?.keys() {
                         if !lists(HUB, name) && !lists(CONFIG, name) {
@@ -180,7 +182,7 @@ impl SentenceConfigReader<'_> {
         }
     }
 
-    fn model(&self, key: &str, value: Value, notes: &mut Vec<String>) -> Result<()> {
+    fn model(&self, key: &str, value: Value, config: &mut SentenceConfig) -> Result<()> {
         for (name, value) in self.object(key, value)? {
             match name.as_str() {
                 "dtype" | "torch_dtype" => {
@@ -188,8 +190,9 @@ impl SentenceConfigReader<'_> {
                         .as_str()
                         .unwrap_or("auto")
                         .trim_start_matches("torch.");
+                    config.dtype = (kind != "auto").then(|| kind.to_owned());
                     if !matches!(kind, "auto" | "float32") {
-                        notes.push(format!(
+                        config.notes.push(format!(
                             "{} asks for {kind} arithmetic ({key}.{name}); embedctl computes in float32, so its vectors \
                              differ from the reference's by {kind}'s rounding",
                             self.file.display()

@@ -87,10 +87,22 @@ impl Encoder {
         })
     }
 
+    /// Settings of config.json that transformers' class for the model's type does not read either.
+    #[must_use]
+    pub fn ignored(&self) -> &[String] {
+        &self.network.architecture.ignored
+    }
+
     /// Width of a token's state.
     #[must_use]
     pub fn width(&self) -> usize {
         self.network.architecture.hidden
+    }
+
+    /// Rows of the table of tokens: token ids from this number on have no vector.
+    #[must_use]
+    pub fn token_rows(&self) -> usize {
+        self.network.token_rows()
     }
 
     /// Multiplications and additions that a row of `tokens` tokens takes in single precision, about.

@@ -32,6 +32,7 @@
 mod adapter;
 mod adapter_settings;
 pub mod architecture;
+mod config_keys;
 mod disentangled;
 mod embedding;
 mod encoder;

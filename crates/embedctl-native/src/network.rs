@@ -23,6 +23,11 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// Rows of the table of tokens.
+    pub(crate) fn token_rows(&self) -> usize {
+        self.outer.word.rows()
+    }
+
     pub(super) fn open(
         architecture: Architecture,
         weights: &NetworkWeights,

@@ -1,5 +1,5 @@
-//! config.json, read completely: every setting is used, known to have no effect on a hidden state, or a reason not to
-//! run the model here.
+//! config.json, read completely: every setting is used, known to have no effect on a hidden state, ignored as the
+//! reference's class does, or a reason not to run the model here.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use crate::config_keys;
 use embedctl_common::word_list::lists;
 
 /// Why the native engine doesn't run a model. Another engine may.
@@ -169,8 +170,11 @@ impl ConfigSettings {
         }
     }
 
-    /// Refuses the first setting that no caller has read and that could change a hidden state.
-    pub(crate) fn finish(self) -> Supported<()> {
+    /// The settings that no caller has read, and that transformers' class for this `model_type` does not read either.
+    ///
+    /// # Errors
+    /// If there is another one that no caller has read and that could change a hidden state.
+    pub(crate) fn finish(self, model_type: &str) -> Supported<Vec<String>> {
         let read = self.read.borrow();
         let empty = |value: &Value| match value {
             Value::Null | Value::Bool(false) => true,
@@ -179,10 +183,16 @@ impl ConfigSettings {
             Value::String(text) => text.is_empty(),
             Value::Bool(true) | Value::Number(_) => false,
         };
-        let left = self.map.iter().find(|(name, value)| {
+        let left = self.map.iter().filter(|(name, value)| {
             !read.contains(name.as_str()) && !lists(NEUTRAL, name) && !empty(value)
         });
-        left.map_or(Ok(()), |(name, _)| Err(self.unknown(name)))
+        let (refused, ignored): (Vec<_>, Vec<_>) = left
+            .map(|(name, _)| name)
+            .partition(|name| config_keys::reads(model_type, name));
+        match refused.first() {
+            Some(name) => Err(self.unknown(name)),
+            None => Ok(ignored.into_iter().cloned().collect()),
+        }
     }
 }
 

@@ -90,6 +90,15 @@ impl StaticTable {
         self.vectors.bytes()
     }
 
+    /// How many token ids there are vectors for.
+    #[must_use]
+    pub fn token_rows(&self) -> usize {
+        match self.mapping.as_slice() {
+            [] => self.vectors.rows(),
+            mapping => mapping.len(),
+        }
+    }
+
     /// Width of a vector.
     #[must_use]
     pub fn width(&self) -> usize {
@@ -106,11 +115,7 @@ impl StaticTable {
         let start = out.len();
         out.resize(start + self.width(), 0.0);
         let sum = &mut out[start..];
-        let tokens = if self.mapping.is_empty() {
-            self.vectors.rows()
-        } else {
-            self.mapping.len()
-        };
+        let tokens = self.token_rows();
         for &id in ids {
             let id = Some(id as usize).filter(|&id| id < tokens).ok_or_else(|| {
                 Error::internal(format!(

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::Node;
 use crate::ValueInfo;
 use crate::skeleton;
+use crate::token_table;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::folder::with_slashes;
 use embedctl_common::setting::BATCH_SIZE;
@@ -77,6 +78,8 @@ pub struct Graph {
     /// Weights are stored packed and unfolded by operators at load (`Cast` or `DequantizeLinear` of a
     /// stored tensor).
     pub packed: bool,
+    /// Rows of the table of token vectors, where the graph shows them: token ids from this number on have none.
+    pub token_rows: Option<usize>,
 }
 
 impl Graph {
@@ -127,6 +130,7 @@ impl Graph {
                 .map(Value::from)
                 .collect(),
             outputs: graph.output.iter().map(Value::from).collect(),
+            token_rows: token_table::rows(graph, "input_ids"),
             ..Self::default()
         };
         read.packed = graph.node.iter().any(|node| {

@@ -3,6 +3,7 @@
 //! ```text
 //!  lib ── messages of ONNX's protobuf schema (field numbers: onnx.proto3 of ONNX 1.x), small graphs written
 //!  skeleton ── a whole graph without the bytes of its tensors
+//!  token_table ── how many token ids a graph has vectors for
 //!  graph ── Graph: a model's declarations, from the header alone
 //! ```
 //!
@@ -25,6 +26,7 @@
 
 pub mod graph;
 pub mod skeleton;
+mod token_table;
 
 use prost::Message;
 use prost::encoding::{WireType, decode_varint, encode_key, encode_varint};

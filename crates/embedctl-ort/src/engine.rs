@@ -91,6 +91,9 @@ pub struct EngineInfo {
     /// Token budget of a batch, where it was found by measuring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_tokens: Option<usize>,
+    /// Settings of the model that neither this engine nor the reference reads: shown with `-v`.
+    #[serde(skip)]
+    pub ignored: Vec<String>,
     /// Whether only rows of equal length run together, because padding changes the model's vectors.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub equal_lengths: bool,
@@ -123,6 +126,7 @@ impl EngineInfo {
             arithmetic: None,
             cosine: None,
             batch_tokens: None,
+            ignored: Vec::new(),
             equal_lengths: false,
             passed_over: Vec::new(),
         }
@@ -255,6 +259,12 @@ pub trait Engine: Send + Sync {
 
     /// Bytes of memory that the model takes with all its workers, about; `None` where that is not known beforehand.
     fn memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many token ids the model has vectors for, where only the engine knows; an ONNX graph says it itself
+    /// ([`embedctl_model::Graph::token_rows`]).
+    fn token_rows(&self) -> Option<usize> {
         None
     }
 

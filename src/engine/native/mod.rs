@@ -79,7 +79,10 @@ pub fn open(
         ProductPrecision::I8 => Arithmetic::Int8,
     };
     Ok(Box::new(NativeEngine {
-        info: info(precision, format!("{version} ({})", encoder.isa())),
+        info: EngineInfo {
+            ignored: encoder.ignored().to_vec(),
+            ..info(precision, format!("{version} ({})", encoder.isa()))
+        },
         encoder,
     }))
 }
@@ -122,6 +125,10 @@ impl Engine for NativeEngine {
         let lengths = (0..rows.len()).map(|row| rows.get(row).len());
         let lengths = lengths.filter(|&length| length > 0);
         Ok(Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths)))
+    }
+
+    fn token_rows(&self) -> Option<usize> {
+        Some(self.encoder.token_rows())
     }
 
     fn operations(&self, tokens: usize) -> u64 {

@@ -43,6 +43,10 @@ impl Engine for StaticEngine {
         Some(self.table.bytes() as u64)
     }
 
+    fn token_rows(&self) -> Option<usize> {
+        Some(self.table.token_rows())
+    }
+
     fn worker(&self) -> Result<Box<dyn Worker>> {
         Ok(Box::new(StaticWorker {
             row: vec![0.0; self.table.width()],

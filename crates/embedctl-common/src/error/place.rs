@@ -13,6 +13,8 @@ pub struct Place {
     pub file: Option<String>,
     /// A line of the file, from 1; of a truncated input, the last complete one.
     pub line: Option<u64>,
+    /// The id of the record that is meant, as it stands in JSON.
+    pub id: Option<String>,
     /// The path of a complete output that could not have its name.
     pub kept: Option<PathBuf>,
 }
@@ -34,9 +36,15 @@ impl Place {
             ..self
         }
     }
+
+    /// The same, of the record with this id, as it stands in JSON.
+    #[must_use]
+    pub fn id(self, id: Option<String>) -> Self {
+        Self { id, ..self }
+    }
 }
 
-/// `a.jsonl:7`
+/// `a.jsonl:7`, or `a.jsonl:7 (id "x")`
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
@@ -45,8 +53,11 @@ impl fmt::Display for Place {
                 .or(self.option.as_deref())
                 .unwrap_or("input"),
         )?;
-        match self.line {
-            Some(line) => write!(f, ":{line}"),
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        match &self.id {
+            Some(id) => write!(f, " (id {id})"),
             None => Ok(()),
         }
     }

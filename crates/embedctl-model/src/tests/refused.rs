@@ -225,3 +225,38 @@ fn a_template_with_an_unknown_special_token_is_refused() {
     assert!(message.contains("tokenizer.json"), "{message}");
     assert!(!message.contains("report this"), "{message}");
 }
+
+/// The remedy for a tokenizer that its class cannot read is one that helps: some types force their class.
+#[test]
+fn the_remedy_for_a_class_of_another_kind_helps() {
+    for (model_type, class, words) in [
+        (
+            "qwen2",
+            "TokenizersBackend",
+            ["no setting of the tokenizer", "Qwen2Tokenizer"],
+        ),
+        (
+            "qwen2",
+            "BertTokenizer",
+            ["no setting of the tokenizer", "Qwen2Tokenizer"],
+        ),
+        (
+            "bert",
+            "Qwen2Tokenizer",
+            ["\"TokenizersBackend\"", "Qwen2Tokenizer"],
+        ),
+    ] {
+        let variant = Variant::of("bert-cls")
+            .change("config.json", "model_type", json!(model_type))
+            .change("tokenizer_config.json", "tokenizer_class", json!(class));
+        variant.refused(&words);
+        if words[0].contains("Backend") {
+            let mended = variant.change(
+                "tokenizer_config.json",
+                "tokenizer_class",
+                json!("TokenizersBackend"),
+            );
+            mended.open().unwrap();
+        }
+    }
+}

@@ -16,8 +16,8 @@ use tokenizers::{Encoding, Tokenizer};
 
 use super::joints::Joints;
 use crate::Side;
-use embedctl_common::error::{Error, Result};
-use embedctl_common::threads::{guarded, locked};
+use embedctl_common::error::Cause;
+use embedctl_common::threads::{foreign, locked};
 
 /// Texts up to this many bytes are tokenized whole.
 const WHOLE_BYTES: usize = 16 * 1024;
@@ -27,7 +27,7 @@ const WHOLE_BYTES: usize = 16 * 1024;
 pub(super) struct LongTexts {
     pub(super) tokenizer: Arc<Tokenizer>,
     /// Its file, for messages.
-    file: PathBuf,
+    pub(super) file: PathBuf,
     /// Tokens of a text at most, special ones not counted.
     tokens: usize,
     side: Side,
@@ -97,7 +97,10 @@ impl LongTexts {
 
     /// Tokens of `text` without special tokens: all of them, or enough to fill the limit and to show that
     /// there are more.
-    pub(super) fn encode(&self, text: &str) -> Result<Encoding> {
+    ///
+    /// # Errors
+    /// If the crate fails on the text, or panics.
+    pub(super) fn encode(&self, text: &str) -> Result<Encoding, Cause> {
         let mut squeezed = None;
         if text.len() > WHOLE_BYTES
             && let Some(limit) = self.longest_word
@@ -110,7 +113,7 @@ impl LongTexts {
             let part = &text[self.part(text, bytes)];
             let _inside =
                 (part.len() > WHOLE_BYTES).then(|| self.room.enter(part.len() * self.needs));
-            let encoding = self.guarded(part, || self.tokenizer.encode_fast(part, false))?;
+            let encoding = self.guarded(|| self.tokenizer.encode_fast(part, false))?;
             if part.len() == text.len() || encoding.get_ids().len() > self.tokens {
                 return Ok(encoding);
             }
@@ -120,7 +123,10 @@ impl LongTexts {
 
     /// Where the tokens of `text` end, in bytes. A text longer than [`WHOLE_BYTES`] is cut for that; near the cuts the
     /// ends may differ from those of the whole text.
-    pub(super) fn ends(&self, text: &str) -> Result<Vec<usize>> {
+    ///
+    /// # Errors
+    /// As [`LongTexts::encode`].
+    pub(super) fn ends(&self, text: &str) -> Result<Vec<usize>, Cause> {
         let mut ends = Vec::new();
         let mut from = 0;
         while from < text.len() {
@@ -131,7 +137,7 @@ impl LongTexts {
                 Some(at) if most < text.len() => &rest[..at],
                 _ => rest,
             };
-            let encoding = self.guarded(part, || self.tokenizer.encode(part, false))?;
+            let encoding = self.guarded(|| self.tokenizer.encode(part, false))?;
             ends.extend(encoding.get_offsets().iter().map(|(_, end)| from + end));
             from += part.len();
         }
@@ -140,12 +146,16 @@ impl LongTexts {
 
     fn guarded(
         &self,
-        part: &str,
         encode: impl FnOnce() -> tokenizers::Result<Encoding>,
-    ) -> Result<Encoding> {
-        guarded(encode, Into::into).map_err(|error| {
-            let reason = format!("fails on a text of {} bytes: {error}", part.len());
-            Error::model(self.file.display(), reason)
+    ) -> Result<Encoding, Cause> {
+        let encoded =
+            foreign(encode).and_then(|encoded| encoded.map_err(|error| error.to_string()));
+        encoded.map_err(|error| {
+            Cause::of(format!(
+                "the tokenizer ({}) fails on this text: {error}",
+                self.file.display()
+            ))
+            .with("change the text, or leave it out")
         })
     }
 

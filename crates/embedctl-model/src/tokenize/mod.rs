@@ -30,9 +30,9 @@ use crate::Side;
 use crate::TOKENIZER_TIME;
 use crate::batch::TokenRows;
 use embedctl_common::Texts;
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::stage::Clock;
-use embedctl_common::threads::{exhausted, within};
+use embedctl_common::threads::{exhausted, foreign, within};
 
 /// Rows a thread takes at a time.
 const CHUNK: usize = 256;
@@ -106,12 +106,21 @@ impl TextTokenizer {
         };
         if !config.prompt.is_empty() {
             let mut rows = TokenRows::default();
-            prepared.push(&config.prompt, &mut BertScratch::default(), &mut rows)?;
+            let prompt = &config.prompt;
+            let failed = |cause: Cause| {
+                let reason = format!(
+                    "cannot be used with the prompt {prompt:?}: {}",
+                    cause.reason
+                );
+                Error::model(prepared.any.file.display(), reason)
+            };
+            (prepared.push(prompt, &mut BertScratch::default(), &mut rows)).map_err(failed)?;
             let ids = rows.get(0);
             let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
             prepared.prompt_tokens = ids.len() - usize::from(ends_special);
             prepared.prompt_ids = prepared
-                .encode(&config.prompt, usize::MAX, &mut BertScratch::default())?
+                .encode(prompt, usize::MAX, &mut BertScratch::default())
+                .map_err(failed)?
                 .len();
             prepared.prompt.clone_from(&config.prompt);
         }
@@ -124,45 +133,48 @@ impl TextTokenizer {
         self.prompt_tokens
     }
 
-    /// Tokenizes all texts in order.
-    ///
-    /// # Errors
-    /// If the tokenizer fails on a text.
-    pub fn tokenize(&self, texts: &Texts) -> Result<TokenRows> {
+    /// Tokenizes all texts in order. A text that the tokenizer fails on is a refused row.
+    #[must_use]
+    pub fn tokenize(&self, texts: &Texts) -> TokenRows {
         self.tokenize_each(texts.len(), |index| texts.get(index), &Clock::default())
     }
 
     /// As [`TextTokenizer::tokenize`], for `count` texts by their index; adds the processor time of its
     /// threads to `clock`.
-    ///
-    /// # Errors
-    /// If the tokenizer fails on a text.
     pub fn tokenize_each<'a>(
         &self,
         count: usize,
         text: impl Fn(usize) -> &'a str + Sync,
         clock: &Clock,
-    ) -> Result<TokenRows> {
+    ) -> TokenRows {
         let chunk = |chunk: usize| {
             let (mut rows, mut scratch) = (TokenRows::default(), BertScratch::default());
             for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(count) {
-                self.push(text(index), &mut scratch, &mut rows)?;
+                if let Err(cause) = self.push(text(index), &mut scratch, &mut rows) {
+                    rows.push_refused(cause);
+                }
             }
-            Ok(rows)
+            rows
         };
         let parts: Vec<TokenRows> = self.pool.install(|| {
             (0..count.div_ceil(CHUNK))
                 .into_par_iter()
                 .map(|index| clock.time_part(|| chunk(index)))
-                .collect::<Result<_>>()
-        })?;
+                .collect()
+        });
         let mut parts = parts.into_iter();
         let mut all = parts.next().unwrap_or_default();
         parts.for_each(|part| all.append(&part));
-        Ok(all)
+        all
     }
 
-    fn push(&self, text: &str, scratch: &mut BertScratch, rows: &mut TokenRows) -> Result<()> {
+    /// Appends the row of `text`, or fails without one.
+    fn push(
+        &self,
+        text: &str,
+        scratch: &mut BertScratch,
+        rows: &mut TokenRows,
+    ) -> Result<(), Cause> {
         let text = self.prompted(text);
         let end = self
             .most_characters
@@ -191,7 +203,7 @@ impl TextTokenizer {
         text: &str,
         most: usize,
         scratch: &'s mut BertScratch,
-    ) -> Result<&'s [u32]> {
+    ) -> Result<&'s [u32], Cause> {
         let done = (self.bert.as_ref()).is_some_and(|bert| bert.encode(text, most, scratch));
         if !done {
             scratch.ids.clear();
@@ -221,7 +233,7 @@ impl TextTokenizer {
 fn try_out(tokenizer: &Tokenizer) -> Result<(), String> {
     // Excessive backtracking, or normalizers that double a text one after another, show here.
     let sample = format!("{}! aB1, \u{e9}\n\u{6771}", "a".repeat(200));
-    match tokenizer.encode_fast(sample, false) {
+    match foreign(|| tokenizer.encode_fast(sample, false))? {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("the tokenizer fails on a short text: {error}")),
     }
@@ -273,10 +285,10 @@ mod tests {
         ] {
             let mut tokenizer = prepared(case);
             let texts: Texts = long_texts().into_iter().collect();
-            let rows = tokenizer.tokenize(&texts).unwrap();
+            let rows = tokenizer.tokenize(&texts);
             // Those of BERT's kind must go both ways.
             tokenizer.bert = None;
-            let by_crate = tokenizer.tokenize(&texts).unwrap();
+            let by_crate = tokenizer.tokenize(&texts);
             for (index, text) in texts.iter().enumerate() {
                 let whole = tokenizer
                     .any
@@ -343,7 +355,7 @@ mod tests {
         let texts: Texts = (0..2 * CHUNK + 3)
             .map(|index| "a ".repeat(index % 50))
             .collect();
-        let rows = tokenizer.tokenize(&texts).unwrap();
+        let rows = tokenizer.tokenize(&texts);
         assert_eq!(rows.len(), texts.len());
         for index in 0..rows.len() {
             assert_eq!(rows.get(index).len(), 2 + index % 50);

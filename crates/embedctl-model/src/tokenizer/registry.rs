@@ -94,6 +94,24 @@ named! {
         TokenizerConfig = "tokenizer_class of tokenizer_config.json",
         Config = "tokenizer_class of config.json",
         ModelType = "model_type of config.json",
+        /// Another class may be named: it is passed over.
+        ModelTypeAlone = "model_type of config.json, whatever tokenizer_config.json says",
+    }
+}
+
+impl Reason {
+    /// The remedy, if the class that was taken for this reason does not suit the file.
+    pub(super) fn remedy(self) -> &'static str {
+        match self {
+            Self::TokenizerConfig | Self::Config | Self::ModelType => {
+                "if the model was trained with this tokenizer.json, write \"tokenizer_class\": \"TokenizersBackend\" \
+                 in tokenizer_config.json"
+            }
+            Self::ModelTypeAlone => {
+                "sentence-transformers takes this class for the model, too, and no setting of the tokenizer changes \
+                 that: get a tokenizer.json of the kind that the class reads, or a model with another model_type"
+            }
+        }
     }
 }
 
@@ -312,7 +330,7 @@ pub(super) fn choose(says: &Says<'_>) -> Result<ChosenClass, Cause> {
                 return Ok(backend(own, Reason::ModelType));
             }
             let (name, because) = if misnamed {
-                (own, Reason::ModelType)
+                (own, Reason::ModelTypeAlone)
             } else {
                 (name, because)
             };
@@ -356,10 +374,7 @@ fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<ChosenClass,
         NameMatch::Unknown => "the reference does not have".to_owned(),
     };
     let reason = format!("is read by the class {name} ({because}), which {why}");
-    Err(Cause::of(reason).with(
-        "if the model was trained with this tokenizer.json, write \"tokenizer_class\": \"TokenizersBackend\" in \
-         tokenizer_config.json",
-    ))
+    Err(Cause::of(reason).with(because.remedy()))
 }
 
 #[cfg(test)]

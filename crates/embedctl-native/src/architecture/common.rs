@@ -32,6 +32,7 @@ pub(super) fn base(
     }
     Ok(Architecture {
         model_type: String::new(),
+        ignored: Vec::new(),
         hidden,
         embeddings: Embeddings {
             vocabulary: settings.optional_count("vocab_size")?,

@@ -211,6 +211,8 @@ pub struct Layer {
 pub struct Architecture {
     /// `model_type` of config.json.
     pub model_type: String,
+    /// Settings of config.json that transformers' class for this type does not read, and that are ignored here, too.
+    pub ignored: Vec<String>,
     /// Width of a hidden state.
     pub hidden: usize,
     /// The embeddings.

@@ -360,9 +360,6 @@ pub(super) fn modernbert_like(
         down_bias: bias,
         experts: None,
     };
-    for unread in ["layer_norm_eps", "position_embedding_type"] {
-        settings.value(unread); // written by the first releases, read by no class
-    }
     let every = settings.count("global_attn_every_n_layers", 3)?;
     let sliding = layer_types(settings, all.layers.len(), |layer| layer % every != 0)?;
     let reach = settings.count("local_attention", 128)? / 2;

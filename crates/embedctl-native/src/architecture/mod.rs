@@ -175,7 +175,7 @@ impl Architecture {
             .find(|known| known.model_type == model_type);
         let Some(known) = known else {
             return Err(refused::reason(&model_type).map_or_else(
-                || settings.unknown("model_type"),
+                || settings.refuse(unknown_type(&model_type)),
                 |reason| settings.refuse(reason),
             ));
         };
@@ -189,12 +189,35 @@ impl Architecture {
                 architecture.attention.head_size
             )));
         }
-        settings.finish()?;
+        // The list of keys is that of transformers' classes.
+        let own_code = known.own_code || architecture.own_code;
+        let class = if own_code { "" } else { model_type.as_str() };
+        let ignored = settings.finish(class)?;
         Ok(Self {
             model_type,
+            ignored,
             base_names: known.base_names,
-            own_code: known.own_code || architecture.own_code,
+            own_code,
             ..architecture
         })
+    }
+}
+
+/// The `model_type`s that [`Architecture::parse`] knows, in alphabetical order.
+fn known_types() -> Vec<&'static str> {
+    let types = KNOWN.iter().copied().flatten();
+    let mut types: Vec<&str> = types.map(|known| known.model_type).collect();
+    types.sort_unstable();
+    types
+}
+
+/// Why a `model_type` is refused, with those that are not.
+fn unknown_type(model_type: &str) -> String {
+    let known = known_types().join(", ");
+    match model_type {
+        "" => format!("states no \"model_type\"; the native engine runs {known}"),
+        other => {
+            format!("the \"model_type\" {other:?} is not one that the native engine runs: {known}")
+        }
     }
 }

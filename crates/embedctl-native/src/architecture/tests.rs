@@ -1,4 +1,7 @@
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::config_keys;
 
 fn read(value: Value) -> Result<Architecture, Unsupported> {
     Architecture::parse("config.json".into(), value)
@@ -21,12 +24,99 @@ fn a_setting_that_is_not_understood_is_refused_by_its_name() {
         ("num_attention_heads", json!(-3)),
         ("hidden_size", json!("many")),
         ("layer_norm_eps", json!(0)),
-        ("sandwich_norm", json!(true)),
     ] {
         let mut config = json!({"model_type": "bert", "hidden_size": 32, "num_attention_heads": 4});
         config[setting] = value;
         let refused = refusal(config);
         assert!(refused.contains(&format!("\"{setting}\"")), "{refused}");
+    }
+}
+
+/// The `model_type`s of the cases, which are all that the engine knows.
+fn types() -> BTreeSet<String> {
+    let cases = std::fs::read_dir("../../fixtures/architectures").unwrap();
+    let configs =
+        cases.filter_map(|case| std::fs::read(case.unwrap().path().join("config.json")).ok());
+    let types = configs.map(|config| {
+        let config: Value = serde_json::from_slice(&config).unwrap();
+        config["model_type"].as_str().unwrap().to_owned()
+    });
+    types.collect()
+}
+
+#[test]
+fn what_no_class_reads_is_ignored_and_said() {
+    let mut ignoring = 0;
+    for kind in types() {
+        let Ok(known) = read(json!({"model_type": kind})) else {
+            continue; // a type that has no defaults
+        };
+        assert!(known.ignored.is_empty(), "{kind}");
+        let config = json!({
+            "model_type": kind, "matryoshka_dimensions": [8, 4], "sandwich_norm": true, "pack_qkv": "all",
+            "unheard_of": {"a": 1}, "nothing": null, "off": false,
+        });
+        let own = KNOWN
+            .iter()
+            .copied()
+            .flatten()
+            .any(|it| it.model_type == kind && it.own_code);
+        if own || !config_keys::lists(&kind) {
+            assert!(
+                refusal(config).contains("\"matryoshka_dimensions\""),
+                "{kind}"
+            );
+            continue;
+        }
+        let ignored = [
+            "matryoshka_dimensions",
+            "sandwich_norm",
+            "pack_qkv",
+            "unheard_of",
+        ];
+        assert_eq!(read(config).unwrap().ignored, ignored, "{kind}");
+        ignoring += 1;
+    }
+    assert!(ignoring >= 20, "{ignoring}");
+}
+
+#[test]
+fn what_the_class_reads_is_never_ignored() {
+    for kind in types() {
+        for name in config_keys::of(&kind) {
+            let mut config = json!({"model_type": kind});
+            // A value that no setting can have.
+            config[name] = json!({"odd": [-1]});
+            if let Ok(all) = read(config) {
+                assert!(all.ignored.is_empty(), "{kind}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_type_that_is_not_known_is_refused_with_all_that_are() {
+    for kind in known_types() {
+        let said = read(json!({"model_type": kind}))
+            .err()
+            .map(|it| it.to_string());
+        assert!(
+            !said.is_some_and(|said| said.contains("not one that")),
+            "{kind}"
+        );
+    }
+    assert!(
+        types()
+            .iter()
+            .all(|kind| known_types().contains(&kind.as_str()))
+    );
+    for config in [json!({"model_type": "unheard-of"}), json!({})] {
+        let refused = refusal(config);
+        assert!(refused.contains("\"model_type\""), "{refused}");
+        assert!(
+            known_types().iter().all(|kind| refused.contains(kind)),
+            "{refused}"
+        );
     }
 }
 

@@ -50,9 +50,10 @@ fn answer(line: String) -> Result<Value, String> {
         Model::tokenizer_alone(&options).map_err(|error| error.to_string())?;
     let tokenizer = TextTokenizer::with(tokenizer.into(), &config, options.model.into(), 1)
         .map_err(|error| error.to_string())?;
-    let rows = tokenizer
-        .tokenize(&texts)
-        .map_err(|error| error.to_string())?;
+    let rows = tokenizer.tokenize(&texts);
+    if let Some((text, cause)) = rows.refusals().next() {
+        return Err(format!("text {text}: {cause}"));
+    }
     let ids: Vec<&[u32]> = (0..rows.len()).map(|row| rows.get(row)).collect();
     let types: Option<Vec<Vec<u32>>> = config.frame.gives_types.then(|| {
         ids.iter()

@@ -60,14 +60,27 @@ pub fn run(
         }
     });
     let equal = compared.cosine.least >= least;
+    // Our own precision rounds as well.
+    let cause = (!info.is_reduced())
+        .then(|| rounding(&compared, embedder.model().reference_dtype.as_deref()));
+    let cause = cause.flatten();
     if args.json {
         let json = json!({"model": args.model, "engine": info, "equal": equal, "min_cosine": least, "compared": compared});
         printer.pretty(&json)?;
     } else {
         printer.text(&lines(&args.model, info, &compared))?;
+        if let Some(cause) = cause.as_ref().filter(|_| equal) {
+            printer.note(cause);
+        }
     }
     if equal {
         return Ok(ExitCode::Done);
+    }
+    if let Some(cause) = cause {
+        let found = compared.cosine.least;
+        return Err(
+            anyhow::anyhow!("the least cosine, {found:.6}, is below {least}: {cause}").into(),
+        );
     }
     Err(anyhow::anyhow!(
         "the least cosine, {:.6}, is below {least}; compare the token ids above with the Python \
@@ -76,6 +89,24 @@ pub fn run(
         compared.cosine.least
     )
     .into())
+}
+
+/// That the reference was computed in another number type, if it seems so; `dtype` is the one that the model's files ask
+/// for.
+fn rounding(compared: &Comparison, dtype: Option<&str>) -> Option<String> {
+    let half = dtype.filter(|dtype| matches!(*dtype, "bfloat16" | "float16"));
+    if !compared.rounding {
+        return None;
+    }
+    let why = half.map_or_else(String::new, |dtype| {
+        format!(" (sentence-transformers computes this model in {dtype}, by its own files)")
+    });
+    Some(format!(
+        "all texts differ by about as much (their median cosine is {:.6}), as if the reference had been computed in \
+         bfloat16{why}, so it is rounding and not tokens; make the reference in single precision: \
+         SentenceTransformer(NAME, model_kwargs={{\"dtype\": \"float32\"}})",
+        compared.median
+    ))
 }
 
 /// The texts that stand beside vectors, under their name.
@@ -97,6 +128,7 @@ fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> String {
         apart,
         dimensions,
         worst,
+        ..
     } = compared;
     let text: String = worst.text.chars().take(200).collect();
     format!(

@@ -41,6 +41,7 @@ pub use words::{bytes, count, number};
 
 use embedctl::safe_text::{printable, printable_json};
 use embedctl::secrets::Secrets;
+use embedctl_common::threads::is_foreign;
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::failure::{CommandFailure, panic_message};
@@ -262,7 +263,12 @@ impl Printer {
         if backtrace.status() == BacktraceStatus::Captured {
             message.push_str(&format!("\n{backtrace}"));
         }
-        self.message(MessageLevel::Error, message);
+        // The text of an error about data that a library panics over comes later.
+        let level = match is_foreign() {
+            true => MessageLevel::Debug,
+            false => MessageLevel::Error,
+        };
+        self.message(level, message);
     }
 
     /// An error as [`Printer::failure`] would print it, to be printed where nothing can be made any more.

@@ -219,6 +219,12 @@ impl Progress for Live {
                 self.printer.note(fallback);
             }
             self.printer.detail(format!("running on {}", engine(info)));
+            if !info.ignored.is_empty() {
+                self.printer.detail(format!(
+                    "ignored in config.json, as transformers' class for this model type does not read it: {}",
+                    info.ignored.join(", ")
+                ));
+            }
             for line in measured(info) {
                 self.printer.detail(line);
             }

@@ -65,7 +65,8 @@ fn npy_shape(file: &Readable, bytes: &mut impl Read) -> Result<(u64, u64, Dtype)
         Some(rest.trim_start())
     };
     if !after("fortran_order").is_some_and(|order| order.starts_with("False")) {
-        return Err(refuse("its values are not row by row").with_remedy("numpy.ascontiguousarray"));
+        return Err(refuse("its values are not row by row")
+            .with_remedy("save it so: numpy.save(path, numpy.ascontiguousarray(array))"));
     }
     let descr = after("descr").and_then(|text| text.strip_prefix('\'')?.split('\'').next());
     let dtype = match descr {

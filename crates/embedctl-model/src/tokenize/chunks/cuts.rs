@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use embedctl_common::error::Result;
+use embedctl_common::error::Cause;
 
 /// A kind of place to cut at, the coarsest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,9 +73,9 @@ struct ChunkCut {
     piece: ChunkPiece,
 }
 
-impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
+impl<F: FnMut(Range<usize>) -> Result<Vec<u32>, Cause>> Cutter<'_, F> {
     /// All chunks in order; one at least.
-    pub(super) fn cut(mut self) -> Result<Vec<ChunkPiece>> {
+    pub(super) fn cut(mut self) -> Result<Vec<ChunkPiece>, Cause> {
         let mut pieces = Vec::new();
         let first = self.skip_space(0);
         let mut starts = vec![first];
@@ -96,7 +96,7 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
 
     /// The next chunk that ends behind `after`, cut at the coarsest possible level from any of `starts`; the last of
     /// these is `after` itself.
-    fn next(&mut self, starts: &[usize], after: usize) -> Result<ChunkCut> {
+    fn next(&mut self, starts: &[usize], after: usize) -> Result<ChunkCut, Cause> {
         for level in self.levels() {
             for &start in starts {
                 if let Some(cut) = self.reach(start, after, level)? {
@@ -125,7 +125,12 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
     }
 
     /// The longest chunk from `start` that ends behind `after` at a place of this level.
-    fn reach(&mut self, start: usize, after: usize, level: CutLevel) -> Result<Option<ChunkCut>> {
+    fn reach(
+        &mut self,
+        start: usize,
+        after: usize,
+        level: CutLevel,
+    ) -> Result<Option<ChunkCut>, Cause> {
         let mut tokens = self.tokens;
         loop {
             let until = self.limit(start, tokens);
@@ -152,7 +157,7 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>>> Cutter<'_, F> {
 
     /// Where the next chunk may begin so that it repeats the end of this one: the earliest place first, at the
     /// level at which this one was cut.
-    fn repeated(&mut self, cut: &ChunkCut) -> Result<Vec<usize>> {
+    fn repeated(&mut self, cut: &ChunkCut) -> Result<Vec<usize>, Cause> {
         let end = cut.piece.range.end;
         if self.overlap == 0 || cut.end == self.text.len() {
             return Ok(Vec::new());

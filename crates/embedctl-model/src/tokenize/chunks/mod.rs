@@ -16,7 +16,7 @@ use super::TextTokenizer;
 use super::bert::BertScratch;
 use crate::batch::TokenRows;
 use embedctl_common::Texts;
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{CHUNK, CHUNK_OVERLAP, CHUNK_TOKENS, MAX_LENGTH};
 use embedctl_common::stage::Clock;
@@ -140,41 +140,52 @@ impl TextTokenizer {
         })
     }
 
-    /// Cuts all texts; adds the processor time of its threads to `clock`.
-    ///
-    /// # Errors
-    /// If the tokenizer fails on a text.
-    pub fn chunk(&self, texts: &Texts, how: Chunked, clock: &Clock) -> Result<Chunks> {
+    /// Cuts all texts; adds the processor time of its threads to `clock`. A text that the tokenizer fails on is one
+    /// chunk, and a refused row.
+    #[must_use]
+    pub fn chunk(&self, texts: &Texts, how: Chunked, clock: &Clock) -> Chunks {
         let some = |first: usize| {
             let (mut chunks, mut scratch) = (Chunks::default(), BertScratch::default());
             for text in first..(first + TEXTS).min(texts.len()) {
                 let number = u32::try_from(text).expect("a window has fewer than 2^32 rows");
-                self.chunk_one(texts.get(text), number, how, &mut scratch, &mut chunks)?;
+                let text = texts.get(text);
+                match self.pieces(text, how, &mut scratch) {
+                    Ok(pieces) => self.push_pieces(text, number, pieces, &mut chunks),
+                    Err(cause) => {
+                        chunks.spans.push(Span {
+                            text: number,
+                            part: 0,
+                            start: 0,
+                            end: text.chars().count() as u64,
+                        });
+                        chunks.texts.push(text);
+                        chunks.tokens.push_refused(cause);
+                    }
+                }
             }
-            Ok(chunks)
+            chunks
         };
         let parts: Vec<Chunks> = self.pool.install(|| {
             let firsts = (0..texts.len().div_ceil(TEXTS)).into_par_iter();
             let parts = firsts.map(|part| clock.time_part(|| some(part * TEXTS)));
-            parts.collect::<Result<_>>()
-        })?;
+            parts.collect()
+        });
         let mut all = Chunks::default();
         for part in parts {
             part.texts.iter().for_each(|text| all.texts.push(text));
             all.tokens.append(&part.tokens);
             all.spans.extend(part.spans);
         }
-        Ok(all)
+        all
     }
 
-    fn chunk_one(
+    /// The parts of a text that become chunks.
+    fn pieces(
         &self,
         text: &str,
-        number: u32,
         how: Chunked,
         scratch: &mut BertScratch,
-        chunks: &mut Chunks,
-    ) -> Result<()> {
+    ) -> Result<Vec<ChunkPiece>, Cause> {
         let most = how.tokens + self.prompt_ids;
         let prompt_characters = self.prompt.chars().count();
         let characters = self
@@ -192,11 +203,11 @@ impl TextTokenizer {
         }
         let may_fit = is_short && ends.as_ref().is_none_or(|ends| ends.len() <= most);
         let whole = if may_fit { Some(ids(text)?) } else { None };
-        let pieces = match whole {
-            Some(ids) if ids.len() <= most => vec![ChunkPiece {
+        match whole {
+            Some(ids) if ids.len() <= most => Ok(vec![ChunkPiece {
                 range: 0..text.len(),
                 ids,
-            }],
+            }]),
             _ => {
                 let sentences = match how.by {
                     ChunkBy::Tokens => Vec::new(),
@@ -222,9 +233,13 @@ impl TextTokenizer {
                     characters,
                     tokenize: |range| ids(&text[range]),
                 };
-                cutter.cut()?
+                cutter.cut()
             }
-        };
+        }
+    }
+
+    /// Appends the chunks of text `number`.
+    fn push_pieces(&self, text: &str, number: u32, pieces: Vec<ChunkPiece>, chunks: &mut Chunks) {
         let (mut starts, mut ends) = (Counter::new(text), Counter::new(text));
         for (part, piece) in (0..).zip(pieces) {
             chunks.spans.push(Span {
@@ -236,7 +251,6 @@ impl TextTokenizer {
             chunks.texts.push(&text[piece.range]);
             self.frame(&piece.ids, false, &mut chunks.tokens);
         }
-        Ok(())
     }
 }
 

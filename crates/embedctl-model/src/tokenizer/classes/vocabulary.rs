@@ -28,10 +28,7 @@ impl VocabularyModel<'_> {
              nothing",
             self.chosen.name, self.chosen.because
         ))
-        .with(
-            "name the class that fits in tokenizer_class of tokenizer_config.json (\"TokenizersBackend\" takes the \
-             file as it is)",
-        )
+        .with(self.chosen.because.remedy())
     }
 
     pub(super) fn word_piece(&self, unknown: &str, prefix: &str) -> Result<ModelWrapper> {
