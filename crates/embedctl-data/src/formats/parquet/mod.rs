@@ -1,5 +1,6 @@
 //! Apache Parquet.
 
+mod footer;
 mod pages;
 mod read;
 mod rows;
@@ -22,6 +23,7 @@ use crate::output::made;
 use crate::output::proof::FILE;
 use crate::output::read::{ChosenRows, Said, TakeVector};
 use crate::output::writer::VectorWriter;
+use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
@@ -75,6 +77,10 @@ impl OutputSpec for ParquetOutput {
             begin.target,
             begin.encoding,
         )))
+    }
+
+    fn check_type(&self, field: &FieldRef) -> Result<(), String> {
+        write::check_type(field)
     }
 
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {

@@ -12,6 +12,7 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::file::reader::Length;
 
+use super::footer::load;
 use super::pages::FileChunks;
 use crate::input::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
 use crate::input::columnar::table::AskedColumns;
@@ -129,9 +130,7 @@ impl Parquet {
     /// Reads the footer.
     fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
         let chunks = FileChunks::new(bytes);
-        let metadata = guarded(source, footer, || {
-            ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new())
-        })?;
+        let metadata = guarded(source, footer, || load(&chunks, ArrowReaderOptions::new()))?;
         let schema = Arc::clone(metadata.schema());
         let mask = ProjectionMask::all();
         Ok(Self {

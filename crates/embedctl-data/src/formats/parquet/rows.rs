@@ -10,6 +10,7 @@ use ::parquet::arrow::arrow_reader::{
 use ::parquet::file::metadata::PageIndexPolicy;
 use arrow::datatypes::DataType;
 
+use super::footer::load;
 use super::pages::FileChunks;
 use crate::output::quantize::Dtype;
 use crate::output::read::lists::{Vectors, element};
@@ -34,7 +35,7 @@ struct ParquetRows {
 pub(super) fn open(file: &Readable, columns: &[(String, usize)]) -> Result<Box<dyn ChosenRows>> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-    let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
+    let metadata = guarded(file, || load(&chunks, options))?;
     let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
     let schema = metadata.schema();
     let found: Option<Vec<usize>> = (columns.iter())
