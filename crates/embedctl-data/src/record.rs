@@ -3,6 +3,7 @@
 //! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds: a record that
 //! was accepted, or a chunk of one ([`RowRef`] says which).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::position::Position;
@@ -46,7 +47,7 @@ impl Reject {
 /// The fields of a record that the run reads (id, text and kept ones), as members of a JSON object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordFields {
-    names: Vec<String>,
+    names: HashSet<String>,
     json: Vec<u8>,
 }
 
@@ -62,7 +63,7 @@ impl RecordFields {
         push(&mut self.json, name);
         self.json.push(b':');
         write(&mut self.json);
-        self.names.push(name.to_owned());
+        self.names.insert(name.to_owned());
     }
 
     /// Adds a field that holds a string.
@@ -73,7 +74,7 @@ impl RecordFields {
     /// Whether the record has a field of that name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|known| known == name)
+        self.names.contains(name)
     }
 
     /// The members, separated by commas.

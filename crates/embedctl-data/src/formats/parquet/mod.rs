@@ -4,6 +4,7 @@ mod footer;
 mod pages;
 mod read;
 mod rows;
+mod thrift;
 mod vectors;
 mod write;
 

@@ -36,7 +36,7 @@ pub(super) fn open(file: &Readable, columns: &[(String, usize)]) -> Result<Box<d
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
     let metadata = guarded(file, || load(&chunks, options))?;
-    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
+    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter(), u64::MAX);
     let schema = metadata.schema();
     let found: Option<Vec<usize>> = (columns.iter())
         .map(|(name, width)| {
@@ -69,6 +69,7 @@ impl ChosenRows for ParquetRows {
     }
 
     fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        self.chunks.begin_step(true);
         let groups = self.metadata.metadata().row_groups().iter();
         let lengths: Vec<u64> = groups
             .map(|group| group.num_rows().cast_unsigned())

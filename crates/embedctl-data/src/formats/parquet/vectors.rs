@@ -48,14 +48,18 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
-    let chunks = chunks.of_groups(groups.iter());
+    let chunks = chunks.of_groups(groups.iter(), u64::MAX);
+    let steps = chunks.clone();
     let mut batches = guarded(file, || {
         ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
             .with_projection(mask)
             .with_batch_size((BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS))
             .build()
     })?;
-    while let Some(batch) = guarded(file, || batches.next().transpose())? {
+    while let Some(batch) = guarded(file, || {
+        steps.begin_step(false);
+        batches.next().transpose()
+    })? {
         of_batch(&batch, said, take)?;
     }
     Ok(())

@@ -203,10 +203,7 @@ fn every_codec_is_read() {
         let files = Files::new().with("a.parquet", parquet(&[batch(0, 50)], 20, codec));
         assert_eq!(texts(&files.read(options())).len(), 50, "{codec}");
     }
-    for codec in [
-        arrow::ipc::CompressionType::LZ4_FRAME,
-        arrow::ipc::CompressionType::ZSTD,
-    ] {
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let options = IpcWriteOptions::default()
             .try_with_compression(Some(codec))
             .unwrap();
