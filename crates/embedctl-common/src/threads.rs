@@ -1,5 +1,6 @@
 //! Threads: how many this process may use, panics as errors, and work with a time limit.
 
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -110,12 +111,35 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     )
 }
 
+thread_local! {
+    /// Whether this thread runs a decoder on a file from outside. Needs no initialization or drop, so a signal handler may
+    /// read it.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a decoder on a file from outside ([`caught`], [`within`]); for the message of a crash.
+pub fn is_decoding() -> bool {
+    DECODING.get()
+}
+
+/// Runs a decoder, and remembers meanwhile that it does.
+fn decoding<T>(decode: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            DECODING.set(self.0);
+        }
+    }
+    let _before = Before(DECODING.replace(true));
+    decode()
+}
+
 /// Runs `decode` on a file from outside. Libraries panic over some damage: that becomes an error about the file.
 ///
 /// # Errors
 /// The panic's message.
 pub fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
-    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    let decoded = catch_unwind(AssertUnwindSafe(|| decoding(decode)));
     decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
 }
 
@@ -143,7 +167,7 @@ pub fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     let (sender, receiver) = bounded(1);
     let spawned = try_spawn("limited", move || {
         // The receiver may be gone.
-        let _ = sender.send(guarded(work, E::from));
+        let _ = sender.send(guarded(|| decoding(work), E::from));
     });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
     select! {
@@ -172,6 +196,10 @@ mod tests {
         };
         let late = within(Duration::ZERO, cancel.channel(), endless()).unwrap_err();
         assert_eq!(late, "it did not finish within 0 s");
+        let told = within(long, cancel.channel(), || Ok::<_, String>(is_decoding()));
+        assert_eq!((told, is_decoding()), (Ok(true), false));
+        assert!(caught(is_decoding).unwrap() && caught(|| panic!("odd")).is_err());
+        assert!(!is_decoding());
         cancel.cancel();
         let stopped = within(long, cancel.channel(), endless()).unwrap_err();
         assert_eq!(stopped, "it was interrupted");

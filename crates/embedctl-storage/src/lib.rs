@@ -28,6 +28,8 @@ mod bytes;
 #[cfg(feature = "cloud")]
 mod failure;
 mod folder;
+#[cfg(all(test, feature = "cloud"))]
+mod hostile_tests;
 #[cfg(feature = "cloud")]
 mod list;
 mod location;

@@ -39,6 +39,7 @@ pub use words::{bytes, count, number};
 
 use embedctl::safe_text::{printable, printable_json};
 use embedctl::secrets::Secrets;
+use embedctl_common::threads::is_decoding;
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::failure::{CommandFailure, panic_message};
@@ -248,6 +249,10 @@ impl Printer {
     }
 
     fn panic(&self, panic: &PanicHookInfo<'_>) {
+        // A decoder's panic over a damaged file becomes the error of that file.
+        if is_decoding() && self.verbosity < Verbosity::Verbose {
+            return;
+        }
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("unnamed").to_owned();
         let place = panic

@@ -36,11 +36,11 @@ pub(super) struct ClaimedBuffers {
 }
 
 impl ClaimedBuffers {
-    /// The buffers of a message; none where nothing is compressed.
+    /// The buffers of a message with a body of so many bytes; none where nothing is compressed.
     ///
     /// # Errors
-    /// If some share their bytes: each is compressed on its own.
-    fn of(message: &Message<'_>) -> Result<Option<Self>, ArrowError> {
+    /// If one leads out of the body, or some share their bytes: each is compressed on its own.
+    fn of(message: &Message<'_>, body: u64) -> Result<Option<Self>, ArrowError> {
         let batch = message.header_as_record_batch().or_else(|| {
             let dictionary = message.header_as_dictionary_batch()?;
             dictionary.data()
@@ -50,11 +50,16 @@ impl ClaimedBuffers {
             return Ok(None);
         };
         let place = |buffer: &arrow::ipc::Buffer| {
-            let (offset, length) = (buffer.offset(), buffer.length());
-            Some((u64::try_from(offset).ok()?, u64::try_from(length).ok()?))
+            let offset = u64::try_from(buffer.offset()).ok()?;
+            let length = u64::try_from(buffer.length()).ok()?;
+            (offset.checked_add(length)? <= body).then_some((offset, length))
         };
-        let places = batch.buffers().into_iter().flatten().filter_map(place);
-        let mut places: Vec<_> = places.filter(|(_, length)| *length > 0).collect();
+        let places = batch.buffers().into_iter().flatten().map(place);
+        let places: Option<Vec<_>> = places.collect();
+        let mut places = places.ok_or_else(|| {
+            ArrowError::IpcError("a compressed buffer leads out of its record batch".to_owned())
+        })?;
+        places.retain(|(_, length)| *length > 0);
         places.sort_unstable();
         let overlap = |pair: &[(u64, u64)]| pair[0].0.saturating_add(pair[0].1) > pair[1].0;
         if places.windows(2).any(overlap) {
@@ -111,25 +116,24 @@ impl ClaimedBuffers {
     }
 }
 
-/// Checks a message with its body, as a file has it.
+/// Checks a block of a file: a message, and from `head` bytes on its body.
 ///
 /// # Errors
 /// If a compressed buffer claims too much.
-pub(super) fn check(head: &[u8], body: &[u8]) -> Result<(), ArrowError> {
-    // Whatever is wrong with the message itself is the decoder's to say.
-    let Ok(message) = root_as_message(behind_length(head)) else {
+pub(super) fn check(block: &[u8], head: usize) -> Result<(), ArrowError> {
+    // The decoder looks for the message in the whole block, too. Whatever is wrong with it is the decoder's to say.
+    let Ok(message) = root_as_message(behind_length(block)) else {
         return Ok(());
     };
-    let Some(mut buffers) = ClaimedBuffers::of(&message)? else {
+    let body = block.get(head..).unwrap_or_default();
+    let Some(mut buffers) = ClaimedBuffers::of(&message, body.len() as u64)? else {
         return Ok(());
     };
     while let Some((offset, length)) = buffers.places.pop_front() {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let end = usize::try_from(length.min(HEAD as u64)).unwrap_or(HEAD);
-        let Some(buffer) = body.get(start..) else {
-            return Ok(());
-        };
-        buffers.look(&buffer[..end.min(buffer.len())], length)?;
+        let buffer = body.get(start..).unwrap_or_default();
+        let looked = usize::try_from(length.min(HEAD as u64)).unwrap_or(HEAD);
+        buffers.look(&buffer[..looked.min(buffer.len())], length)?;
     }
     Ok(())
 }
@@ -245,7 +249,7 @@ fn body_told(head: &[u8]) -> Result<MessagePart, ArrowError> {
         Ok(end) => MessagePart::Body {
             end,
             at: 0,
-            buffers: ClaimedBuffers::of(&message)?,
+            buffers: ClaimedBuffers::of(&message, end)?,
         },
     })
 }

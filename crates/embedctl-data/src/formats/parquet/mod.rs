@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+#[cfg(test)]
+pub(crate) use pages::MOST_ELEMENTS;
 pub(crate) use read::MAGIC;
 
 use super::input::{InputFacts, InputFormat, InputSpec};

@@ -3,8 +3,8 @@
 //! crate's page reader and its record reader, which grow without any.)
 
 use std::io::{Read, Seek, SeekFrom};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::RowGroupMetaData;
@@ -21,7 +21,7 @@ const LARGEST_PAGE: u64 = 1 << 30;
 
 /// Elements of lists that a step may decode, at most. A step ends with a whole record, so only a record with so many
 /// elements gets here.
-pub(super) const MOST_ELEMENTS: u64 = 64 << 20;
+pub(crate) const MOST_ELEMENTS: u64 = 64 << 20;
 
 /// Any bytes.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub struct FileChunks {
     largest_value: u64,
     /// Elements of lists that were decoded since the last step.
     elements: Arc<AtomicU64>,
+    /// Why a page is not decoded although nothing is wrong with it.
+    refusal: Arc<OnceLock<String>>,
 }
 
 /// The pages of a column in a row group.
@@ -51,6 +53,7 @@ impl FileChunks {
             columns: Arc::default(),
             largest_value: u64::MAX,
             elements: Arc::default(),
+            refusal: Arc::default(),
         }
     }
 
@@ -79,6 +82,7 @@ impl FileChunks {
             columns: columns.into(),
             largest_value,
             elements: Arc::default(),
+            refusal: Arc::default(),
         }
     }
 
@@ -86,6 +90,15 @@ impl FileChunks {
     pub(super) fn begin_step(&self, skips: bool) {
         let elements = if skips { u64::MAX } else { 0 };
         self.elements.store(elements, Ordering::Relaxed);
+    }
+
+    /// Why a page was not decoded although nothing is wrong with it, if that is why the reader has failed.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
+    }
+
+    fn refuse(&self, reason: String) -> Result<(), String> {
+        Err(self.refusal.get_or_init(|| reason).clone())
     }
 
     /// Checks the page whose header begins with `head` at `start`, if there is one.
@@ -105,14 +118,15 @@ impl FileChunks {
             ));
         }
         if page > LARGEST_PAGE {
-            return Err(format!(
-                "a page of {page} bytes is too large to be decoded; write the file with smaller pages"
+            return self.refuse(format!(
+                "a page of it has {page} bytes, and {LARGEST_PAGE} are the limit"
             ));
         }
         let Some(values) = values else { return Ok(()) };
         if page > BELIEVED && page / values.max(1) > self.largest_value {
-            return Err(format!(
-                "a page has {page} bytes for {values} values, and the limit of a record is {} bytes",
+            return self.refuse(format!(
+                "a page of it has {page} bytes for {values} value{}, and the limit of a record is {} bytes",
+                if values == 1 { "" } else { "s" },
                 self.largest_value
             ));
         }
@@ -121,7 +135,7 @@ impl FileChunks {
             let elements = elements.saturating_add(values).min(u64::MAX - 1);
             self.elements.store(elements, Ordering::Relaxed);
             if elements > MOST_ELEMENTS {
-                return Err(format!(
+                return self.refuse(format!(
                     "the lists of some rows have {elements} elements, and {MOST_ELEMENTS} are the limit"
                 ));
             }

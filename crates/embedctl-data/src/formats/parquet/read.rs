@@ -25,7 +25,8 @@ use crate::input::window::Filling;
 use crate::position::Seek;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
-use embedctl_common::error::Result;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::MAX_RECORD_BYTES;
 use embedctl_storage::Bytes;
 
 /// The first and the last bytes of a Parquet file.
@@ -271,7 +272,19 @@ impl Parquet {
                     .build()
             },
         );
-        Ok((reader?, pages))
+        let reader = reader.map_err(|error| self.explained(&pages, error))?;
+        Ok((reader, pages))
+    }
+
+    /// The error of reading these pages: in its own words if it is a limit that was reached.
+    fn explained(&self, pages: &FileChunks, error: Error) -> Error {
+        let Some(refusal) = pages.refusal() else {
+            return error;
+        };
+        let reason = format!("row group {} cannot be read: {refusal}", self.group + 1);
+        let remedy =
+            format!("raise {MAX_RECORD_BYTES}, or write the file with smaller values and pages");
+        wrong(&self.source, &reason, &remedy)
     }
 
     /// The row group that is read, for messages.
@@ -294,7 +307,8 @@ impl Batches for Parquet {
                 None => self.open_group()?,
             };
             let spot = || self.spot();
-            if let Some(batch) = guarded(&self.source, spot, || reader.next().transpose())? {
+            let next = guarded(&self.source, spot, || reader.next().transpose());
+            if let Some(batch) = next.map_err(|error| self.explained(&pages, error))? {
                 pages.begin_step(false);
                 self.reader = Some((reader, pages));
                 let batch = at_most(batch, self.end - self.read_rows);

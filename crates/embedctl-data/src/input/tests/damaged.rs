@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use parquet::basic::Compression;
 use serde_json::value::RawValue;
 
+use super::hostile::nested_groups;
 use super::tables::{KEPT, arrow_file, arrow_stream, batch, packed_file, packed_stream, parquet};
 use super::*;
 use crate::input::compression::tests::{bzip2, gzip, xz};
@@ -219,6 +220,8 @@ fn damaged_tables_are_read_or_refused() {
         ("lz4.arrows", packed_stream(&batches, packed[0])),
         ("zstd.arrow", packed_file(&batches, packed[1])),
         ("zstd.arrows", packed_stream(&batches, packed[1])),
+        // Of a schema alone.
+        ("nested.parquet", nested_groups(60)),
         ("a.parquet", parquet(&batches, 15, Compression::SNAPPY)),
         ("b.parquet", parquet(&batches, 40, zstd)),
         ("a.arrow", arrow_file(&batches)),

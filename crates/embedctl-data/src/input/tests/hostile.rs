@@ -21,7 +21,7 @@ use embedctl_storage::Readable;
 use embedctl_testing::mutation::most_asked;
 
 /// A Parquet file without rows, whose one column lies in so many groups.
-fn nested_groups(levels: usize) -> Vec<u8> {
+pub fn nested_groups(levels: usize) -> Vec<u8> {
     let work = move || {
         let leaf = Type::primitive_type_builder("text", parquet::basic::Type::BYTE_ARRAY);
         let leaf = leaf.with_repetition(Repetition::OPTIONAL).build();
@@ -236,5 +236,52 @@ fn a_hundred_thousand_fields_are_kept_in_some_seconds() {
             took < std::time::Duration::from_secs(20),
             "{name}: {took:?}"
         );
+    }
+}
+
+/// A few kilobytes of Parquet that hold a value, or a list, far beyond the limit of a record.
+#[test]
+fn parquet_with_a_page_of_one_huge_value_is_refused_before_it_is_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let zstd = Compression::ZSTD(parquet::basic::ZstdLevel::default());
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(48 << 20)]));
+    let one: ArrayRef = Arc::new(StringArray::from(vec!["text"]));
+    let many = usize::try_from(crate::formats::parquet::MOST_ELEMENTS).unwrap() + 1;
+    let item = Arc::new(Field::new_list_field(DataType::Null, true));
+    let nulls = OffsetBuffer::from_lengths([many]);
+    let nulls = ListArray::new(item, nulls, Arc::new(NullArray::new(many)), None);
+    for (columns, said) in [
+        (vec![("text", Arc::clone(&text))], "the limit of a record"),
+        (
+            vec![("text", Arc::clone(&one)), ("kept", text)],
+            "the limit of a record",
+        ),
+        (
+            vec![("text", one), ("kept", Arc::new(nulls))],
+            "the lists of some rows",
+        ),
+    ] {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        fs::write(&path, parquet(&[batch.clone()], 10, zstd)).unwrap();
+        let kept: &[&str] = if batch.num_columns() > 1 {
+            &["kept"]
+        } else {
+            &[]
+        };
+        let options = InputOptions {
+            max_record_bytes: 4 << 20,
+            ..keeping(kept)
+        };
+        let mut error = String::new();
+        let asked = most_asked(|| {
+            let opened = RecordReader::open(&[Source::Path(path.clone())], options);
+            error = failure(opened.and_then(windows));
+        });
+        assert!(
+            error.contains(said) && !error.contains("damaged"),
+            "{error}"
+        );
+        assert!(asked < 32 << 20, "{asked} bytes at a time: {error}");
     }
 }
