@@ -149,6 +149,8 @@ fn of_folder(job: &Job, state: &State) -> Result<Option<CompletedOutput>> {
 
 /// The same for a single file, from its provenance: its parts are gone.
 fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<CompletedOutput>> {
+    // The parts of a run that was stopped here are all in it.
+    options.files.complete_stopped(path);
     if !path.is_file() {
         return Ok(None);
     }

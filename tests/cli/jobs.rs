@@ -362,6 +362,48 @@ fn a_run_killed_before_its_last_word_is_completed() {
     assert_eq!(files(&sandbox.path("out")), whole);
 }
 
+/// The files of an output are given their names one after another, the main file last; a kill between two of them is
+/// played here with the list that such a run leaves.
+#[cfg(unix)]
+#[test]
+fn a_run_killed_while_its_file_gets_its_name_is_completed() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    for kind in ["npy", "jsonl"] {
+        let sandbox = sandbox();
+        let main = format!("out.{kind}");
+        let line = format!("in.jsonl --on-error skip --rejects rejects.jsonl -o {main} --resume");
+        code(&sandbox.embed(&line), 3);
+        let whole = files(&sandbox.path("."));
+        let is_written = |name: &&String| name.starts_with("out.") || *name == "rejects.jsonl";
+        let mut names: Vec<String> = whole.iter().filter(is_written).cloned().collect();
+        names.sort_by_key(|name| *name == main);
+        assert!(names.len() > 2 && names.last() == Some(&main), "{names:?}");
+        for named in 0..names.len() {
+            let member = |(index, name): (usize, &String)| {
+                let new = format!(".{name}.embedctl-17-0123456789abcdef.tmp");
+                let inode = fs::metadata(sandbox.path(name)).unwrap().ino();
+                if index >= named {
+                    fs::rename(sandbox.path(name), sandbox.path(&new)).unwrap();
+                }
+                serde_json::json!({
+                    "new": new, "inode": inode, "name": name, "old": format!(".{name}.old"),
+                    "kept": format!("{name}.unpublished"),
+                })
+            };
+            let members: Vec<Value> = names.iter().enumerate().map(member).collect();
+            let plan = serde_json::json!({"replace": false, "files": members});
+            let path = format!(".{main}.embedctl-publishing");
+            sandbox.write(&path, plan.to_string());
+            fs::set_permissions(sandbox.path(&path), fs::Permissions::from_mode(0o600)).unwrap();
+            let done = sandbox.embed(&line);
+            assert!(code(&done, 3).stderr.contains("nothing to do"), "{done}");
+            assert!(done.stderr.contains("was stopped while"), "{done}");
+            assert_eq!(files(&sandbox.path(".")), whole, "{kind}, {named}");
+        }
+    }
+}
+
 #[test]
 fn standard_input_is_read_again() {
     let sandbox = sandbox();

@@ -1,8 +1,10 @@
 //! The resources of a run's writers: its list of files, and the object stores.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use embedctl_common::atomic::PendingFiles;
+use super::sidecar::SIDECARS;
+use embedctl_common::atomic::{AtomicSet, PendingFiles};
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::Storage;
 
@@ -30,6 +32,12 @@ impl RunFiles {
     #[must_use]
     pub fn take_notes(&self) -> Vec<String> {
         self.pending.take_notes()
+    }
+
+    /// Gives the output file at `path`, and the files beside it, their names, if an earlier run was stopped while it did
+    /// so. Told by a note.
+    pub fn complete_stopped(&self, path: &Path) {
+        AtomicSet::recover(path, &self.pending, SIDECARS);
     }
 
     /// Lets the run write to object stores. What it has begun there is aborted when its writers are dropped; an

@@ -77,7 +77,7 @@ impl Target {
                 Sink::Remote(Remote::create(address, force, sidecars, files)?)
             }
             PlaceKind::File { path } => {
-                AtomicSet::recover(path, &files.pending, SIDECARS);
+                files.complete_stopped(path);
                 clear_abandoned(path, sidecars, files);
                 check_free(path, sidecars, force, place)?;
                 let main = AtomicFile::create(path, &files.pending).map_err(|error| {

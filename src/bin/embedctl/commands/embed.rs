@@ -85,7 +85,9 @@ fn embed(
         let most = Some(most).filter(|&most| most > 0);
         return dry_run(&plan, most, &cancel, printer);
     }
-    if let Some(code) = resume::finished(&plan, printer)? {
+    let finished = resume::finished(&plan, printer);
+    tell(plan.options(), printer);
+    if let Some(code) = finished? {
         return Ok(code);
     }
 
