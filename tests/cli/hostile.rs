@@ -96,7 +96,7 @@ fn a_graph_that_gives_narrower_vectors_than_it_declares_is_refused() {
     bytes[at + 1] = 96;
     fs::write(&graph, bytes).unwrap();
     change(&model.join("config.json"), |it| {
-        it["hidden_size"] = json!(96)
+        it["hidden_size"] = json!(96);
     });
     change(&model.join("1_Pooling/config.json"), |it| {
         it["word_embedding_dimension"] = json!(96);

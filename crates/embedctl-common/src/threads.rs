@@ -118,6 +118,7 @@ thread_local! {
 }
 
 /// Whether this thread runs a decoder on a file from outside ([`caught`], [`within`]); for the message of a crash.
+#[must_use]
 pub fn is_decoding() -> bool {
     DECODING.get()
 }

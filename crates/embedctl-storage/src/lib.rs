@@ -28,7 +28,8 @@ mod bytes;
 #[cfg(feature = "cloud")]
 mod failure;
 mod folder;
-#[cfg(all(test, feature = "cloud"))]
+#[cfg(test)]
+#[cfg(feature = "cloud")]
 mod hostile_tests;
 #[cfg(feature = "cloud")]
 mod list;

@@ -5,6 +5,7 @@
 //!  arrow: batch by batch ───────────┴─► batch ──► the asked columns ──► pieces of windows
 //! ```
 
+mod checks;
 pub(crate) mod open;
 mod select;
 mod sizes;

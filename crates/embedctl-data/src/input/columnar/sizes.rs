@@ -116,7 +116,7 @@ fn list_view<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> SizeOf<'_> 
 fn fixed_list(lists: &FixedSizeListArray) -> SizeOf<'_> {
     let items = size_of(lists.values().as_ref());
     let width = usize::try_from(lists.value_length()).unwrap_or(0);
-    let first = usize::try_from(lists.value_offset_at(0)).unwrap_or(0);
+    let first = lists.value_offset_at(0);
     Box::new(move |rows| items(first + rows.start * width..first + rows.end * width))
 }
 

@@ -4,16 +4,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::checks::{check_id, check_once, missing, text_column};
 use super::select::{ColumnNames, TableColumn, find};
 use super::sizes::RowSizes;
 use crate::input::columns::{InputColumns, is_json, unsound};
-use crate::input::fields::{IdType, KeepType};
-use crate::input::fit::{fit, misfits, not_json, rounded, takes};
+use crate::input::fit::{fit, misfits, not_json, rounded};
 use crate::input::json;
 use crate::input::options::InputOptions;
 use crate::input::parse::too_long;
 use crate::input::source::Planned;
-use crate::input::texts::{is_text, string, strings};
+use crate::input::texts::{string, strings};
 use crate::json_values::add_value;
 use crate::record::{Origin, RecordFields};
 use crate::retype::exact_cast;
@@ -21,7 +21,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, 
 use arrow::compute::nullif;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
+use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, TEXT_FIELD};
 
 /// Bytes of rows that are prepared together although they take less memory: 64 MiB of values are no danger.
 const TOGETHER: usize = 64 << 20;
@@ -384,92 +384,4 @@ fn size(array: &ArrayRef) -> usize {
         .to_data()
         .get_slice_memory_size()
         .unwrap_or_else(|_| array.get_buffer_memory_size())
-}
-
-fn text_column(
-    source: &Planned,
-    option: Setting,
-    name: &str,
-    (schema, names): (&SchemaRef, &ColumnNames<'_>),
-) -> Result<TableColumn> {
-    check_once(source, names, name)?;
-    let Some(column) = find(names, name) else {
-        return Err(missing(source, schema, option, name));
-    };
-    let kind = column.field.data_type();
-    let takes = match option {
-        TEXT_FIELD => is_text(kind),
-        // Of several fields some may be numbers.
-        _ => takes(KeepType::String, kind),
-    };
-    if takes {
-        return Ok(column);
-    }
-    Err(source
-        .usage(format!(
-            "the column `{name}` has the type {kind}, and texts are strings"
-        ))
-        .with_remedy(format!(
-            "name the column that holds the text with `{option}`{}",
-            text_columns(schema)
-        )))
-}
-
-fn check_id(
-    source: &Planned,
-    options: &InputOptions,
-    names: &ColumnNames<'_>,
-    id: &TableColumn,
-) -> Result<()> {
-    let name = &options.id_field;
-    check_once(source, names, name)?;
-    let kind = match id.field.data_type() {
-        DataType::Dictionary(_, values) => values,
-        kind => kind,
-    };
-    let (takes, remedy) = match options.id_type {
-        _ if kind.is_integer() || *kind == DataType::Null => return Ok(()),
-        IdType::String if is_text(kind) => return Ok(()),
-        IdType::String => (
-            "ids are strings or integers".to_owned(),
-            format!(
-                "name another column with `{ID_FIELD}`, and carry this one through with `{KEEP}`"
-            ),
-        ),
-        IdType::Int => (
-            format!("`{ID_TYPE} int` takes integers alone"),
-            match is_text(kind) {
-                true => format!("use `{ID_TYPE} string`"),
-                false => format!("name another column with `{ID_FIELD}`"),
-            },
-        ),
-    };
-    Err(source
-        .usage(format!("the id `{name}` has the type {kind}, but {takes}"))
-        .with_remedy(remedy))
-}
-
-fn check_once(source: &Planned, names: &ColumnNames<'_>, name: &str) -> Result<()> {
-    if !names.is_ambiguous(name) {
-        return Ok(());
-    }
-    Err(source
-        .usage(format!("there are several columns called `{name}`"))
-        .with_remedy("rename all but one of them"))
-}
-
-fn missing(source: &Planned, schema: &SchemaRef, option: Setting, name: &str) -> Error {
-    let names = schema.fields().iter().map(|field| field.name().as_str());
-    source.missing(option, name, names)
-}
-
-/// The columns that could hold texts, for messages.
-fn text_columns(schema: &SchemaRef) -> String {
-    let fields = schema.fields().iter();
-    let texts = fields.filter(|field| is_text(field.data_type()));
-    let names: Vec<_> = texts.map(|field| format!("`{}`", field.name())).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    format!(" (strings are in {})", names.join(", "))
 }

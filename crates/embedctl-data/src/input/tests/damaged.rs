@@ -248,8 +248,14 @@ fn a_compressed_buffer_that_claims_more_than_it_holds_is_refused() {
     let rows = batch(0, 2000);
     for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         for (name, content) in [
-            ("a.arrow", packed_file(&[rows.clone()], Some(codec))),
-            ("a.arrows", packed_stream(&[rows.clone()], Some(codec))),
+            (
+                "a.arrow",
+                packed_file(std::slice::from_ref(&rows), Some(codec)),
+            ),
+            (
+                "a.arrows",
+                packed_stream(std::slice::from_ref(&rows), Some(codec)),
+            ),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join(name);

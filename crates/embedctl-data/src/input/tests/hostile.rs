@@ -116,10 +116,10 @@ fn a_record_that_is_huge_when_it_is_written_is_rejected_and_its_neighbours_are_r
             for (name, content) in [
                 (
                     "a.parquet",
-                    parquet(&[batch.clone()], 100, Compression::UNCOMPRESSED),
+                    parquet(std::slice::from_ref(&batch), 100, Compression::UNCOMPRESSED),
                 ),
-                ("a.arrow", arrow_file(&[batch.clone()])),
-                ("a.arrows", arrow_stream(&[batch.clone()])),
+                ("a.arrow", arrow_file(std::slice::from_ref(&batch))),
+                ("a.arrows", arrow_stream(std::slice::from_ref(&batch))),
             ] {
                 let path = folder.path().join(name);
                 fs::write(&path, content).unwrap();
@@ -263,7 +263,7 @@ fn parquet_with_a_page_of_one_huge_value_is_refused_before_it_is_decoded() {
         ),
     ] {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        fs::write(&path, parquet(&[batch.clone()], 10, zstd)).unwrap();
+        fs::write(&path, parquet(std::slice::from_ref(&batch), 10, zstd)).unwrap();
         let kept: &[&str] = if batch.num_columns() > 1 {
             &["kept"]
         } else {
