@@ -101,14 +101,15 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
 
 /// The message of a panic.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    format!("a worker panicked: {}", panic_words(panic))
+}
+
+fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
     let said = panic
         .downcast_ref::<&str>()
         .map(ToString::to_string)
         .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!(
-        "a worker panicked: {}",
-        said.unwrap_or_else(|| "without a message".into())
-    )
+    said.unwrap_or_else(|| "without a message".into())
 }
 
 thread_local! {
@@ -141,7 +142,9 @@ fn decoding<T>(decode: impl FnOnce() -> T) -> T {
 /// The panic's message.
 pub fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
     let decoded = catch_unwind(AssertUnwindSafe(|| decoding(decode)));
-    decoded.map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic_message(&*panic)))
+    let given_up = |words: String| format!("its decoder gave up: {words}");
+    decoded
+        .map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, given_up(panic_words(&*panic))))
 }
 
 /// Runs `work`; a panic becomes the error that `fault` makes of its message.
