@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use crate::executor::unknown_id;
+use crate::embedding::unknown_id;
 use crate::safetensors::{Checkpoint, ElementTable};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
