@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hostile Hubs, lock files, folders and environments against the real program.
+"""Hostile Hubs, stores, lock files, folders, environments and files against the real program.
 
     benches/hardening/hostile.py [--binary target/debug/embedctl] [--seed 1] [--only WORD] [-v]
 
@@ -33,6 +33,8 @@ import sys
 import tempfile
 import threading
 import time
+
+import parsers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "fixtures/parity/bert-mean-legacy/model"
@@ -655,6 +657,97 @@ def environment_cases():
     yield Case("a folder named as the default model", prepare=shadow, succeeds=False)
 
 
+def parser_cases():
+    """Files of the formats that the program reads, each of which asks for more than it holds."""
+    embed = ["embed", "-o", "out.jsonl", "-m", str(MODEL), "-p", "rten", "--threads", "1"]
+
+    def given(name, content, *arguments, **more):
+        def prepare(sandbox, _):
+            (sandbox / "work" / name).write_bytes(content())
+            return [*embed, name, *arguments], {}
+        return Case(f"parser: {name} {' '.join(arguments)}".strip(), prepare=prepare, deadline=30, **more)
+
+    for levels in (50, 199, 201, 1500, 100_000):
+        content = lambda levels=levels: parsers.nested(levels)
+        yield given(f"nested-{levels}.parquet", content, succeeds=False)
+        def looked(sandbox, _, content=content):
+            (sandbox / "work/nested.parquet").write_bytes(content())
+            return ["inspect", "nested.parquet"], {}
+        yield Case(f"parser: inspect {levels} levels", prepare=looked, deadline=30, succeeds=False if levels > 200 else None)
+    yield given("whole.arrow", lambda: parsers.claiming(-1), succeeds=False)
+    for power in (30, 36, 40, 62):
+        yield given(f"claims-{power}.arrow", lambda power=power: parsers.claiming(1 << power), succeeds=False)
+        yield given(f"keeps-{power}.arrow", lambda power=power: parsers.claiming(1 << power), "--keep", "n", succeeds=False)
+    # Time by their number, not by its square.
+    yield given("wide.jsonl", lambda: parsers.wide_lines(60_000), "--keep", "*", succeeds=True)
+    yield given("wide.csv", lambda: parsers.wide_csv(60_000), "--keep", "*", succeeds=True)
+    yield given("wide.parquet", lambda: parsers.wide_parquet(200_000), "--keep", "*")
+
+    def model(change):
+        def prepare(sandbox, _):
+            shutil.copytree(MODEL, sandbox / "work/model")
+            change(sandbox / "work/model")
+            return ["embed", "texts.txt", "-o", "out.npy", "-m", "./model", "-p", "rten", "--threads", "1"], {}
+        return prepare
+
+    for size in (1025, 50_000, 200_000, 5_000_000):
+        def piece(folder, size=size):
+            path = folder / "tokenizer.json"
+            path.write_bytes(parsers.long_piece(path.read_bytes(), size))
+        yield Case(f"parser: a piece of {size} bytes", prepare=model(piece), deadline=30, succeeds=False)
+
+    def job(name, make):
+        def prepare(sandbox, _):
+            folder = sandbox / "work/out"
+            command = [str(BINARY), "embed", "texts.txt", "-o", "out/", "-m", str(MODEL), "-p", "rten", "--threads", "1"]
+            subprocess.run(command, cwd=sandbox / "work", check=True, capture_output=True)
+            path = next(path for path in sorted(folder.glob(f"_embedctl/{name}")) if path.is_file())
+            path.unlink()
+            make(path)
+            return ["embed", "texts.txt", "-o", "out/", "-m", str(MODEL), "-p", "rten", "--threads", "1", "--resume"], {}
+        return prepare
+
+    for name in ("job.json", "commits/*.json", "texts/*.sha256", "shards/*.json"):
+        yield Case(f"parser: a FIFO as {name}", prepare=job(name, os.mkfifo), deadline=30)
+        yield Case(f"parser: /dev/zero as {name}", prepare=job(name, lambda path: path.symlink_to("/dev/zero")), deadline=30)
+
+    def endless(status, body):
+        """A store whose answers have no end; `body` makes the n-th part of it."""
+        def broken(handler, _, __):
+            handler.send_response(status)
+            handler.send_header("Connection", "close")
+            handler.end_headers()
+            with contextlib.suppress(ConnectionError):
+                for number in range(1 << 16):
+                    handler.wfile.write(body(number))
+            return True
+        return lambda: Hub(break_it=broken)
+
+    def store(hub_of):
+        def prepare(sandbox, hub):
+            environment = {
+                "AWS_ENDPOINT_URL": "http://" + hub.host, "AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "id",
+                "AWS_SECRET_ACCESS_KEY": PASSWORD, "AWS_REGION": "us-east-1",
+            }
+            return [*embed, "s3://bucket/folder/"], environment
+        return {"hub": hub_of, "prepare": prepare, "succeeds": False}
+
+    yield Case("parser: a refusal without an end", **store(endless(403, lambda _: b" " * (1 << 16))))
+    yield Case("parser: a listing without an end", **store(endless(200, lambda _: b" " * (1 << 16))))
+
+    def pages(token):
+        def broken(handler, _, __):
+            body = "<?xml version='1.0'?><ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>"
+            body += f"{token(handler)}</NextContinuationToken></ListBucketResult>"
+            handler.reply(200, body.encode())
+            return True
+        return lambda: Hub(break_it=broken)
+
+    yield Case("parser: the same page for ever", **store(pages(lambda _: "again")))
+    # A thousand pages, which a store may send for deleted objects.
+    yield Case("parser: new empty pages for ever", deadline=300, **store(pages(lambda _: random.getrandbits(64))))
+
+
 def marking_library():
     """A library that tells that it was loaded; none without a compiler."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="embedctl-marking-"))
@@ -672,7 +765,7 @@ MARKING = None
 
 
 def main():
-    global MARKING
+    global BINARY, MARKING
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", default=ROOT / "target/debug/embedctl", type=pathlib.Path)
     parser.add_argument("--seed", default=1, type=int)
@@ -690,8 +783,9 @@ def main():
         "lock files": list(lock_cases(chance)),
         "folders and caches": list(folder_cases()),
         "environments": list(environment_cases()),
+        "parsers": list(parser_cases()),
     }
-    binary = options.binary.resolve()
+    binary = BINARY = options.binary.resolve()
     cases = [(group, case) for group, all_of_it in groups.items() for case in all_of_it if options.only in case.name][:: options.every]
     lock, failures, codes, longest = threading.Lock(), [], {}, [0.0, ""]
     # The longest first: they mostly wait.

@@ -7,7 +7,8 @@
 use std::sync::Mutex;
 
 use crate::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
-use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Output, Worker};
+use crate::engine::row_worker::{check_output, finish_row};
+use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Worker};
 use crate::error::Result;
 use crate::model::{ElementType, Model, WeightsKind};
 use crate::pool::Pooler;
@@ -168,13 +169,8 @@ fn last_row(
     let last = batch.rows() - 1;
     let mut vector = Vec::new();
     let output = worker.run(&batch)?;
-    let own = output.row(&batch, last);
-    if matches!(output, Output::Pooled { .. }) {
-        pooler.finish_pooled(own, &mut vector);
-    } else {
-        let tokens = 0..batch.row(last).len();
-        pooler.pool_states(own, output.width(), &tokens, &mut vector);
-    }
+    check_output(&output, &batch, pooler, &model.id)?;
+    finish_row(&output, &batch, last, pooler, &mut vector);
     Ok(vector)
 }
 

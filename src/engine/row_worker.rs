@@ -127,38 +127,61 @@ impl RowWorker {
         watch.lap(&self.clocks.pool);
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
-        let (width, values) = (output.width(), output.values());
-        let is_pooled = matches!(output, Output::Pooled { .. });
-        let (states, pooled) = (
-            self.pooler.accepts(width),
-            self.pooler.accepts_pooled(width),
-        );
-        if !(if is_pooled { pooled } else { states }) || !output.fits(&self.batch) {
-            return Err(if states || pooled {
-                Error::internal(format!(
-                    "a batch of {rows} rows of {} tokens came back as {values} values of width {width}",
-                    plan.length
-                ))
-            } else {
-                Error::model(
-                    &self.model,
-                    format!(
-                        "gives vectors of {width} components, which contradicts config.json, modules.json and \
-                         the modules' files; fetch them again, from one revision"
-                    ),
-                )
-            });
-        }
+        check_output(&output, &self.batch, &self.pooler, &self.model)?;
         for row in 0..rows {
-            let own = output.row(&self.batch, row);
-            if is_pooled {
-                self.pooler.finish_pooled(own, &mut vectors);
-            } else {
-                let tokens = 0..self.batch.row(row).len();
-                self.pooler.pool_states(own, width, &tokens, &mut vectors);
-            }
+            finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
         }
         watch.lap(&self.clocks.pool);
         Ok(vectors)
+    }
+}
+
+/// Checks that `batch` came back with the widths that the modules after the network take. `model` is for the message.
+///
+/// # Errors
+/// If its rows are narrower or wider than the model's files say.
+pub(crate) fn check_output(
+    output: &Output<'_>,
+    batch: &Batch,
+    pooler: &Pooler,
+    model: &str,
+) -> Result<()> {
+    let (width, values) = (output.width(), output.values());
+    let (states, pooled) = (pooler.accepts(width), pooler.accepts_pooled(width));
+    let is_pooled = matches!(output, Output::Pooled { .. });
+    if (if is_pooled { pooled } else { states }) && output.fits(batch) {
+        return Ok(());
+    }
+    let rows = batch.rows();
+    Err(match states || pooled {
+        true => Error::internal(format!(
+            "a batch of {rows} rows came back as {values} values of width {width}"
+        )),
+        false => Error::model(
+            model,
+            format!(
+                "gives vectors of {width} components, which contradicts config.json, modules.json and the modules' \
+                 files"
+            ),
+        )
+        .with_remedy("fetch them again, from one revision"),
+    })
+}
+
+/// Finishes one row of a checked output; appends its vectors to `out`.
+pub(crate) fn finish_row(
+    output: &Output<'_>,
+    batch: &Batch,
+    row: usize,
+    pooler: &Pooler,
+    out: &mut Vec<f32>,
+) {
+    let own = output.row(batch, row);
+    match output {
+        Output::Pooled { .. } => pooler.finish_pooled(own, out),
+        Output::Tokens { .. } | Output::Padded { .. } => {
+            let tokens = 0..batch.row(row).len();
+            pooler.pool_states(own, output.width(), &tokens, out);
+        }
     }
 }

@@ -20,7 +20,7 @@ pub use health::{Health, Repeated};
 pub use verify::{Texts, Verified, verify};
 
 use crate::cancel::CancelToken;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, with_causes};
 pub use crate::identity::Difference;
 use crate::job::{Part, State};
 use crate::output::{self, OutputFormat};
@@ -136,7 +136,7 @@ fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Resu
         state
             .check_lists(storage)
             .err()
-            .map(|error| error.to_string()),
+            .map(|error| with_causes(&error)),
     );
     let parts = state.parts.values();
     let look = |part: &Part| -> Result<Inspection> {
@@ -144,7 +144,7 @@ fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Resu
         found.problems.extend(
             part.check(storage, found.provenance.as_ref())
                 .err()
-                .map(|error| error.to_string()),
+                .map(|error| with_causes(&error)),
         );
         Ok(found)
     };

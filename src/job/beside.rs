@@ -4,7 +4,6 @@
 //! that, they are stored aside, under names with the part's tag and the hash of its file. If the run is killed between,
 //! the next run restores them from there.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::names;
@@ -12,6 +11,7 @@ use super::part::Part;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::storage::{Content, SharedFolder};
+use embedctl_common::small_file;
 
 /// Files beside a part that is about to be put.
 pub(super) struct Beside {
@@ -42,7 +42,8 @@ impl Beside {
         }
         beside.tags = format!(".{tag}.{}", short_hash(path)?);
         for path in paths {
-            let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+            let bytes =
+                small_file::read(path, u64::MAX).map_err(|error| Error::io("read", path, error))?;
             let name = path.file_name().unwrap_or_default();
             let name = name.to_string_lossy().into_owned();
             storage.put(&beside.place(&name), Content::File(path))?;
@@ -119,6 +120,6 @@ pub(super) fn found_of(storage: &dyn SharedFolder, part: &Part) -> Result<Vec<(S
 
 /// The first digits of a file's SHA-256.
 pub(super) fn short_hash(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+    let bytes = small_file::read(path, u64::MAX).map_err(|error| Error::io("read", path, error))?;
     Ok(names::short(hash::of(bytes)))
 }

@@ -2,7 +2,7 @@
 //! writer of the final format.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::atomic;
 use crate::error::{Error, Place, Result};
-use crate::input::{check_arrow_file, next_arrow_batch};
+use crate::input::ArrowBatches;
 use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, SelfHashed, VectorWriter, proof};
 use crate::record::{Origin, RowRef, Rows};
@@ -24,7 +24,6 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use arrow::ipc::reader::FileReader;
 use arrow::ipc::writer::FileWriter;
 
 /// Key of the file's metadata that holds its provenance.
@@ -178,9 +177,7 @@ impl VectorWriter for Spool {
 /// Reads rows back.
 pub struct SpoolReader {
     path: PathBuf,
-    reader: FileReader<BufReader<File>>,
-    /// Record batches that were read.
-    batches: usize,
+    batches: ArrowBatches,
 }
 
 impl SpoolReader {
@@ -189,30 +186,25 @@ impl SpoolReader {
     /// # Errors
     /// If it cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
         let bytes = Readable::file(path)?.bytes;
-        let reader = guarded(path, || {
-            check_arrow_file(bytes.as_ref())?;
-            FileReader::try_new_buffered(file, None)
-        });
+        let batches = guarded(path, || ArrowBatches::open(&bytes, |_| None));
         Ok(Self {
             path: path.to_path_buf(),
-            reader: reader?,
-            batches: 0,
+            batches: batches?,
         })
     }
 
     /// Its provenance.
     #[must_use]
     pub fn provenance(&self) -> Option<Value> {
-        let text = self.reader.custom_metadata().get(PROVENANCE)?;
+        let text = self.batches.metadata(PROVENANCE)?;
         serde_json::from_str(text).ok()
     }
 
     /// Schema of the rows' columns.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
-        let schema = self.reader.schema();
+        let schema = self.batches.schema();
         let fields = schema.fields();
         let own = fields.len().saturating_sub(OWN);
         Arc::new(Schema::new(fields[..own].to_vec()))
@@ -223,8 +215,7 @@ impl SpoolReader {
     /// # Errors
     /// If they cannot be read.
     pub fn next_rows(&mut self) -> Result<Option<Rows>> {
-        let next = || next_arrow_batch(&mut self.reader, &mut self.batches);
-        let Some(batch) = guarded(&self.path, next)? else {
+        let Some(batch) = guarded(&self.path, || self.batches.next_batch())? else {
             return Ok(None);
         };
         rows(&batch).map(Some).ok_or_else(|| {

@@ -16,6 +16,8 @@ mod embed;
 #[cfg(unix)]
 mod faults;
 mod help;
+#[cfg(unix)]
+mod hostile;
 mod info;
 mod inspect;
 mod jobs;

@@ -101,10 +101,10 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
 
 /// The message of a panic.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    format!("a worker panicked: {}", words_of(panic))
+    format!("a worker panicked: {}", panic_words(panic))
 }
 
-fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
     let said = panic
         .downcast_ref::<&str>()
         .map(ToString::to_string)
@@ -113,8 +113,27 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 thread_local! {
-    /// How many calls of [`foreign`] this thread is inside of.
-    static FOREIGN: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread runs a decoder on a file from outside. Needs no initialization or drop, so a signal handler may
+    /// read it.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a decoder on a file from outside ([`caught`], [`within`]); for the message of a crash.
+#[must_use]
+pub fn is_decoding() -> bool {
+    DECODING.get()
+}
+
+/// Runs a decoder, and remembers meanwhile that it does.
+fn decoding<T>(decode: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            DECODING.set(self.0);
+        }
+    }
+    let _before = Before(DECODING.replace(true));
+    decode()
 }
 
 /// Runs another library's code on data from outside. Some libraries panic over some data: that is the data's fault, and
@@ -123,16 +142,8 @@ thread_local! {
 /// # Errors
 /// The panic's message.
 pub fn foreign<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    FOREIGN.set(FOREIGN.get() + 1);
-    let done = catch_unwind(AssertUnwindSafe(work));
-    FOREIGN.set(FOREIGN.get() - 1);
-    done.map_err(|panic| format!("a library panicked: {}", words_of(&*panic)))
-}
-
-/// Whether this thread runs another library's code by [`foreign`], so that a panic here becomes an error about data.
-#[must_use]
-pub fn is_foreign() -> bool {
-    FOREIGN.get() > 0
+    let done = catch_unwind(AssertUnwindSafe(|| decoding(work)));
+    done.map_err(|panic| format!("a library panicked: {}", panic_words(&*panic)))
 }
 
 /// Runs `decode` on a file from outside. Libraries panic over some damage: that becomes an error about the file.
@@ -140,7 +151,10 @@ pub fn is_foreign() -> bool {
 /// # Errors
 /// The panic's message.
 pub fn caught<T>(decode: impl FnOnce() -> T) -> io::Result<T> {
-    foreign(decode).map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, panic))
+    let decoded = catch_unwind(AssertUnwindSafe(|| decoding(decode)));
+    let given_up = |words: String| format!("its decoder gave up: {words}");
+    decoded
+        .map_err(|panic| io::Error::new(io::ErrorKind::InvalidData, given_up(panic_words(&*panic))))
 }
 
 /// Runs `work`; a panic becomes the error that `fault` makes of its message.
@@ -167,7 +181,7 @@ pub fn within<T: Send + 'static, E: From<String> + Send + 'static>(
     let (sender, receiver) = bounded(1);
     let spawned = try_spawn("limited", move || {
         // The receiver may be gone.
-        let _ = sender.send(guarded(work, E::from));
+        let _ = sender.send(guarded(|| decoding(work), E::from));
     });
     spawned.map_err(|error| format!("no thread could be started: {error}"))?;
     select! {
@@ -196,6 +210,10 @@ mod tests {
         };
         let late = within(Duration::ZERO, cancel.channel(), endless()).unwrap_err();
         assert_eq!(late, "it did not finish within 0 s");
+        let told = within(long, cancel.channel(), || Ok::<_, String>(is_decoding()));
+        assert_eq!((told, is_decoding()), (Ok(true), false));
+        assert!(caught(is_decoding).unwrap() && caught(|| panic!("odd")).is_err());
+        assert!(!is_decoding());
         cancel.cancel();
         let stopped = within(long, cancel.channel(), endless()).unwrap_err();
         assert_eq!(stopped, "it was interrupted");

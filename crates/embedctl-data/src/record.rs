@@ -3,6 +3,7 @@
 //! A *record* is what the input holds (a line of text, a JSON object). A *row* is what the output holds: a record that
 //! was accepted, or a chunk of one ([`RowRef`] says which).
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ impl Reject {
 /// The fields of a record that the run reads (id, text and kept ones), as members of a JSON object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordFields {
-    names: Vec<String>,
+    names: HashSet<String>,
     json: Vec<u8>,
 }
 
@@ -65,7 +66,7 @@ impl RecordFields {
         push(&mut self.json, name);
         self.json.push(b':');
         write(&mut self.json);
-        self.names.push(name.to_owned());
+        self.names.insert(name.to_owned());
     }
 
     /// Adds a field that holds a string.
@@ -76,7 +77,7 @@ impl RecordFields {
     /// Whether the record has a field of that name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|known| known == name)
+        self.names.contains(name)
     }
 
     /// The field's value in JSON, if the record has it.

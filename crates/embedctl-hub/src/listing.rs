@@ -11,6 +11,7 @@ use super::digest::Digest;
 use super::fault::RequestFault;
 use super::id::{ModelId, escaped, is_commit, is_path};
 use super::revision::Revision;
+use super::settings::HubSettings;
 use embedctl_common::error::{Error, Result};
 
 /// Bytes of a repository's description at most: a hundred thousand files.
@@ -173,6 +174,20 @@ pub(super) fn describe_kind(
             }),
         }
     })?;
+    parsed(&bytes, name, client.settings(), transfer)
+}
+
+/// The commit and the files in the Hub's answer about the repository `name`.
+///
+/// # Errors
+/// If it is not a Hub's.
+fn parsed(
+    bytes: &[u8],
+    name: &str,
+    settings: &HubSettings,
+    transfer: &dyn Transfer,
+) -> Result<Revision> {
+    let endpoint = &settings.endpoint;
     let strange = |what: &str| {
         Error::model(
             name,
@@ -184,12 +199,12 @@ pub(super) fn describe_kind(
         return Err(strange("its answer is too long"));
     }
     let description: Description =
-        serde_json::from_slice(&bytes).map_err(|error| strange(&error.to_string()))?;
+        serde_json::from_slice(bytes).map_err(|error| strange(&error.to_string()))?;
     let commit = description
         .sha
         .filter(|sha| is_commit(sha))
         .ok_or_else(|| strange("there is no commit in it"))?;
-    if description.siblings.len() > client.settings().limits.files {
+    if description.siblings.len() > settings.limits.files {
         return Err(strange("it lists more files than a repository may have"));
     }
     let mut files = BTreeMap::new();
@@ -267,6 +282,30 @@ pub(super) fn inspect(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{HubOptions, SilentTransfer};
+    use embedctl_testing::assert_no_bug;
+    use embedctl_testing::mutation::each_content;
+
+    #[test]
+    fn damaged_lists_of_a_hub_are_read_or_refused() {
+        let settings = HubSettings::from_environment(&HubOptions::default()).unwrap();
+        let (commit, blob, sum) = ("1".repeat(40), "b".repeat(40), "c".repeat(64));
+        let answer = format!(
+            r#"{{"sha": "{commit}", "siblings": [{{"rfilename": "config.json", "size": 12, "blobId": "{blob}"}},
+                {{"rfilename": "onnx/model.onnx", "size": 7, "lfs": {{"sha256": "{sum}", "size": 9}}}}]}}"#
+        );
+        each_content("answer.json", answer.as_bytes(), 600, |bytes| {
+            assert_no_bug(parsed(bytes, "org/name", &settings, &SilentTransfer));
+        });
+        let stored = format!(
+            r#"{{"format_version": 1, "files": {{"a/model.onnx": {{"size": 7, "blob_id": "{blob}",
+                "lfs_sha256": "{sum}", "lfs_size": 900}}}}}}"#
+        );
+        each_content("stored.json", stored.as_bytes(), 600, |bytes| {
+            let listing = Listing::from_json(bytes).unwrap_or_default();
+            assert!(listing.paths().all(is_path));
+        });
+    }
 
     #[test]
     fn a_list_is_stored_and_read_again() {

@@ -46,6 +46,7 @@ pub mod sentence_config;
 mod statics;
 pub mod tokenize;
 mod tokenizer;
+mod tokenizer_file;
 
 #[cfg(test)]
 mod tests;

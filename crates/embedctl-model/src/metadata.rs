@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
-use tokenizers::utils::SysRegex;
 
+use super::tokenizer_file::TokenizerScan;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::threads;
@@ -74,80 +74,16 @@ pub(crate) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
         Cause::of(format!("is not a tokenizer file ({error})")).with("fetch the file again")
     };
     let read = move || {
-        // A file that is not JSON is refused below.
-        let expressions = expressions(&bytes).unwrap_or_default();
-        if let Some(deep) = expressions.iter().find(|one| depth(one) > MOST_DEPTH) {
-            let start: String = deep.chars().take(40).collect();
-            let reason = format!(
-                "has a regular expression that is nested more than {MOST_DEPTH} deep: {start}…"
-            );
-            return Ok(Err(
-                Cause::of(reason).with("take the model from a source that you trust")
-            ));
+        let scan = TokenizerScan::of(&bytes);
+        if let Err(hostile) = scan.check() {
+            return Ok(Err(hostile));
         }
-        Ok(Tokenizer::from_bytes(&bytes)
-            .map_err(|error| refused(&expressions).unwrap_or_else(|| damaged(error.to_string()))))
+        // A file that is not JSON is refused here.
+        Ok(Tokenizer::from_bytes(&bytes).map_err(|error| {
+            (scan.refused_expression()).unwrap_or_else(|| damaged(error.to_string()))
+        }))
     };
     threads::within(TOKENIZER_TIME, &never(), read).map_err(damaged)?
-}
-
-/// How deep groups, classes and calls of a regular expression may be nested. Those of tokenizers keep below 10; with
-/// some thousands Oniguruma, which is C and recursive, would end the process.
-const MOST_DEPTH: usize = 200;
-
-/// An upper bound of how deep a regular expression is nested; each call of a group (`\g<name>`) may be another level.
-fn depth(expression: &str) -> usize {
-    let (mut depth, mut deepest, mut calls) = (0_usize, 0, 0);
-    let mut characters = expression.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => calls += usize::from(characters.next() == Some('g')),
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest + calls
-}
-
-/// The first of these regular expressions that the engine refuses, and why.
-fn refused(expressions: &[String]) -> Option<Cause> {
-    let refusal = |one: &String| Some((one.clone(), SysRegex::new(one).err()?));
-    let (expression, error) = expressions.iter().find_map(refusal)?;
-    let reason = format!(
-        "has a regular expression that the engine of Python's tokenizers refuses ({error}): {expression}"
-    );
-    Some(Cause::of(reason).with("correct it: Python's tokenizers cannot read this file either"))
-}
-
-/// The regular expressions of a tokenizer's file.
-fn expressions(file: &[u8]) -> serde_json::Result<Vec<String>> {
-    #[derive(Deserialize)]
-    struct Steps {
-        normalizer: Option<Value>,
-        pre_tokenizer: Option<Value>,
-        decoder: Option<Value>,
-    }
-    fn collect(step: &Value, found: &mut Vec<String>) {
-        match step {
-            Value::Array(steps) => steps.iter().for_each(|one| collect(one, found)),
-            Value::Object(fields) => {
-                let regex = fields
-                    .get("pattern")
-                    .and_then(|pattern| pattern.get("Regex"));
-                found.extend(regex.and_then(Value::as_str).map(str::to_owned));
-                fields.values().for_each(|one| collect(one, found));
-            }
-            _ => {}
-        }
-    }
-    let file: Steps = serde_json::from_slice(file)?;
-    let mut found = Vec::new();
-    for step in [file.normalizer, file.pre_tokenizer, file.decoder] {
-        collect(&step.unwrap_or_default(), &mut found);
-    }
-    Ok(found)
 }
 
 /// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.

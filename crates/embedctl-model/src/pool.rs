@@ -112,12 +112,13 @@ impl Pooler {
         out.resize(end, f32::NAN);
     }
 
-    /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32.
+    /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32, or the vector is
+    /// shorter than one.
     fn cut(&self, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
         let is_normalized = self.steps.last() == Some(&Step::Normalize);
         for &kept in &self.kept {
             let start = out.len();
-            out.extend_from_slice(&vector[..kept]);
+            out.extend_from_slice(vector.get(..kept)?);
             if self.normalize_last && !(is_normalized && kept == vector.len()) {
                 normalize(&mut out[start..])?;
             }

@@ -9,6 +9,18 @@ use super::scratch::{Rows, Scratch, room};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 
+/// The error for a token's id beyond the table of `rows` rows.
+pub(crate) fn unknown_id(id: u32, rows: usize) -> Error {
+    of_another_model(format!(
+        "makes the id {id}, and the model's table has {rows} rows"
+    ))
+}
+
+fn of_another_model(reason: String) -> Error {
+    Error::model("tokenizer.json", reason)
+        .with_remedy("fetch the tokenizer and the weights again, from one revision")
+}
+
 impl Executor<'_> {
     /// Embeds tokens into `scratch.states`.
     ///
@@ -58,10 +70,7 @@ impl Executor<'_> {
                 let id = rows.ids[token];
                 let row = &mut out[token * width..(token + 1) * width];
                 if id as usize >= outer.word.rows() {
-                    return Err(Error::internal(format!(
-                        "the tokenizer made the id {id}, and the model's table has {} rows",
-                        outer.word.rows()
-                    )));
+                    return Err(unknown_id(id, outer.word.rows()));
                 }
                 outer.word.row(id as usize, row);
                 if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
@@ -70,10 +79,11 @@ impl Executor<'_> {
                 if embeddings.types > 0 {
                     let kind = rows.types.get(token).map_or(0, |&kind| kind as usize);
                     if kind >= embeddings.types {
-                        return Err(Error::internal(format!(
-                            "the tokenizer made the token type {kind}, and the model has {}",
+                        let reason = format!(
+                            "makes the token type {kind}, and the model has {}",
                             embeddings.types
-                        )));
+                        );
+                        return Err(of_another_model(reason));
                     }
                     add(row, &outer.types[kind * width..(kind + 1) * width]);
                 }

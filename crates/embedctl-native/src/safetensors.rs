@@ -153,6 +153,16 @@ pub fn checkpoint_files(folder: &Path) -> Result<Vec<PathBuf>> {
             format!("names the shard '{outside}' outside its folder"),
         ));
     }
+    let odd = names.iter().find(|name| !name.ends_with(".safetensors"));
+    if names.is_empty() || odd.is_some() {
+        let reason = match odd {
+            Some(odd) => format!("names the shard '{odd}', which is not a safetensors file"),
+            None => "names no shards".to_owned(),
+        };
+        return Err(
+            Error::model(index.display(), reason).with_remedy("fetch the model's files again")
+        );
+    }
     Ok(std::iter::once(index.clone())
         .chain(names.iter().map(|name| folder.join(name)))
         .collect())

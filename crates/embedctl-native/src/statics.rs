@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use crate::embedding::unknown_id;
 use crate::safetensors::{Checkpoint, ElementTable};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
@@ -117,11 +118,8 @@ impl StaticTable {
         let sum = &mut out[start..];
         let tokens = self.token_rows();
         for &id in ids {
-            let id = Some(id as usize).filter(|&id| id < tokens).ok_or_else(|| {
-                Error::internal(format!(
-                    "the tokenizer made the id {id}, and the model has {tokens} vectors"
-                ))
-            })?;
+            let known = Some(id as usize).filter(|&id| id < tokens);
+            let id = known.ok_or_else(|| unknown_id(id, tokens))?;
             self.vectors
                 .row(self.mapping.get(id).map_or(id, |&row| row as usize), row);
             match self.weights.get(id) {

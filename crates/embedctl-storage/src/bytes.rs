@@ -3,13 +3,14 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::{Location, Object, ObjectFile, Seeking, Storage};
 use embedctl_common::error::{Error, ErrorKind, Place, Result, io_errors};
+use embedctl_common::small_file;
 use embedctl_common::threads::locked;
 
 /// Bytes of known number, readable from any offset. A file is opened at the first read.
@@ -82,12 +83,13 @@ impl Readable {
         Location::of(path)?.read(storage)
     }
 
-    /// A file of this machine.
+    /// A regular file of this machine.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If it is not one, or the system refuses.
     pub fn file(path: &Path) -> Result<Self> {
-        let found = fs::metadata(path).map_err(|error| Error::io("read", path, error))?;
+        let found = small_file::open(path).and_then(|file| file.metadata());
+        let found = found.map_err(|error| Error::io("read", path, error))?;
         Ok(Self::of_file(path, found.len()))
     }
 
@@ -171,14 +173,14 @@ impl Bytes for FileBytes {
         let mut parts = locked(&self.parts);
         let file = match &mut *parts {
             Some(file) => file,
-            none => none.insert(File::open(&self.path)?),
+            none => none.insert(small_file::open(&self.path)?),
         };
         file.seek(SeekFrom::Start(offset))?;
         file.read_exact(into)
     }
 
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        let mut file = File::open(&self.path)?;
+        let mut file = small_file::open(&self.path)?;
         if offset > 0 {
             file.seek(SeekFrom::Start(offset))?;
         }
@@ -247,6 +249,8 @@ impl Bytes for ObjectFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ use embedctl_common::error::Error;
 use embedctl_common::secrets::Secrets;
 
 /// Maximum bytes of a refusal's body that are read.
-const LARGEST_REFUSAL: usize = 64 << 10;
+pub(super) const LARGEST_REFUSAL: u64 = 64 << 10;
 
 tokio::task_local! {
     /// The refusal of an operation's last request.
@@ -50,7 +50,7 @@ impl Refusal {
     pub(super) async fn answered(self, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let (parts, body) = response.into_parts();
         let body = body.bytes().await.unwrap_or_default();
-        let text = String::from_utf8_lossy(&body[..body.len().min(LARGEST_REFUSAL)]);
+        let text = String::from_utf8_lossy(&body);
         let header = |name| Some(parts.headers.get(name)?.to_str().ok()?.to_owned());
         let element = |name: &str| {
             let (_, rest) = text.split_once(&format!("<{name}>"))?;

@@ -28,6 +28,9 @@ mod bytes;
 #[cfg(feature = "cloud")]
 mod failure;
 mod folder;
+#[cfg(test)]
+#[cfg(feature = "cloud")]
+mod hostile_tests;
 #[cfg(feature = "cloud")]
 mod list;
 mod location;

@@ -1,21 +1,23 @@
 //! Listings: the objects that an address means, with size, etag and time.
 
+use std::collections::HashSet;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use futures_util::TryStreamExt;
 use globset::GlobBuilder;
+use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStore};
 
 use super::Child;
 use super::address::{Address, Scheme};
 use super::failure::Failure;
 use super::read::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
-use super::store::{ObjectLocation, Storage};
+use super::store::{Bucket, ObjectLocation, Storage};
 use super::version::{Version, bare};
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_hub::{dataset, dataset_address};
 
 /// An object that was found. Cloning it is cheap.
@@ -148,10 +150,7 @@ impl Storage {
     /// # Errors
     /// If the store refuses.
     pub fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
-        let below = prefix.with_key(prefix.key().trim_end_matches('/'));
-        let ObjectLocation { store, path } = self.location(&below, None)?;
-        let list = async move { store.list_with_delimiter(Some(&path)).await };
-        let listed = self.wait(prefix, Doing::List, list)?;
+        let listed = self.listed(prefix, prefix.key(), Extent::Children)?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
         let objects = listed.objects.iter().map(|meta| Child {
             name: name(&meta.location),
@@ -208,12 +207,13 @@ impl Storage {
             };
         }
         if is_missing(&failure) || is_denied(&failure) || says_nothing(&failure) {
-            let prefix = Path::parse(address.key()).unwrap_or_default();
-            let store = location.store.clone();
-            let first = async move { store.list(Some(&prefix)).try_next().await };
-            match self.attempt(first)? {
+            let listed = pages(self.bucket(address)?, address.key(), Extent::Any);
+            match self.attempt(listed)? {
                 Ok(below) if is_missing(&failure) => {
-                    return Err(missing(address, below.is_some()));
+                    return Err(missing(
+                        address,
+                        below.is_ok_and(|it| !it.objects.is_empty()),
+                    ));
                 }
                 Err(why) if is_missing(&failure) && is_denied(&why) => {
                     return Err(missing(address, false));
@@ -248,11 +248,8 @@ impl Storage {
 
     /// Everything below a prefix, or below the folders in which a pattern begins.
     fn list_below(&self, address: &Address) -> Result<Vec<Object>> {
-        let below = address.with_key(address.fixed_prefix().trim_end_matches('/'));
-        let ObjectLocation { store, path } = self.location(&below, None)?;
-        let listed = Arc::clone(&store);
-        let list = async move { listed.list(Some(&path)).try_collect().await };
-        let found: Vec<ObjectMeta> = self.wait(address, Doing::List, list)?;
+        let store: Arc<dyn ObjectStore> = self.bucket(address)?;
+        let listed = self.listed(address, address.fixed_prefix(), Extent::Everything)?;
         let object = |meta: ObjectMeta| {
             let location = ObjectLocation {
                 store: Arc::clone(&store),
@@ -261,7 +258,16 @@ impl Storage {
             let address = address.with_key(meta.location.as_ref());
             Object::new(self, location, address, Version::listed(&meta))
         };
-        Ok(found.into_iter().map(object).collect())
+        Ok(listed.objects.into_iter().map(object).collect())
+    }
+
+    fn listed(&self, address: &Address, prefix: &str, extent: Extent) -> Result<ListResult> {
+        let listed = pages(self.bucket(address)?, prefix, extent);
+        let listed = self.wait(address, Doing::List, listed)?;
+        listed.map_err(|reason| {
+            Error::new(ErrorKind::Storage, address, reason)
+                .with_remedy("check the address of the store, or name a longer prefix")
+        })
     }
 
     fn list_dataset(&self, address: &Address) -> Result<Vec<Object>> {
@@ -285,6 +291,90 @@ impl Storage {
                 Ok(Object::new(self, location, one, version))
             })
             .collect()
+    }
+}
+
+/// The part of what lies below a prefix that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All objects.
+    Everything,
+    /// Those directly below it, and the names of folders.
+    Children,
+    /// The first page that holds an object.
+    Any,
+}
+
+/// Bytes of a listing that are kept, at most: some millions of names.
+const LARGEST_LISTING: usize = 1 << 30;
+
+/// Pages without a name that may follow one another: stores may answer so where much was deleted.
+const EMPTY_PAGES: u32 = 1000;
+
+/// Asks for page after page of what lies below `prefix`. `Err`: the server would go on for ever.
+fn pages(
+    bucket: Arc<dyn Bucket>,
+    prefix: &str,
+    extent: Extent,
+) -> impl Future<Output = object_store::Result<Result<ListResult, String>>> + Send + 'static {
+    let prefix = match prefix.trim_end_matches('/') {
+        "" => None,
+        prefix => Some(format!("{prefix}/")),
+    };
+    async move {
+        let mut all = ListResult {
+            common_prefixes: Vec::new(),
+            objects: Vec::new(),
+            extensions: object_store::Extensions::new(),
+        };
+        let (mut kept, mut empty) = (0_usize, 0);
+        let mut tokens: HashSet<String> = HashSet::new();
+        let mut page_token = None;
+        loop {
+            let options = PaginatedListOptions {
+                delimiter: (extent == Extent::Children).then_some("/".into()),
+                page_token,
+                ..PaginatedListOptions::default()
+            };
+            let page = bucket.list_paginated(prefix.as_deref(), options).await?;
+            let found = page.result;
+            empty = match found.objects.is_empty() && found.common_prefixes.is_empty() {
+                true => empty + 1,
+                false => 0,
+            };
+            let names = found.objects.iter().map(|one| one.location.as_ref().len());
+            let folders = found.common_prefixes.iter().map(|one| one.as_ref().len());
+            kept += names
+                .map(|name| name + size_of::<ObjectMeta>())
+                .chain(folders)
+                .sum::<usize>();
+            all.objects.extend(found.objects);
+            all.common_prefixes.extend(found.common_prefixes);
+            let token = page.page_token.filter(|token| !token.is_empty());
+            let Some(token) = token else { break };
+            if extent == Extent::Any && !all.objects.is_empty() {
+                break;
+            }
+            kept += token.len();
+            let reason = if !tokens.insert(token.clone()) {
+                "its server sends the same page of the listing again and again".to_owned()
+            } else if empty == EMPTY_PAGES {
+                format!("its server sends {empty} pages of the listing without a name")
+            } else if kept > LARGEST_LISTING {
+                format!(
+                    "its listing is longer than {} objects",
+                    all.objects.len() + all.common_prefixes.len()
+                )
+            } else {
+                page_token = Some(token);
+                continue;
+            };
+            return Ok(Err(reason));
+        }
+        // A folder may be on two pages.
+        all.common_prefixes.sort();
+        all.common_prefixes.dedup();
+        Ok(Ok(all))
     }
 }
 

@@ -15,6 +15,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
+use object_store::list::PaginatedListStore;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Handle};
@@ -54,7 +55,7 @@ struct Inner {
     secrets: Secrets,
     options: Vec<StorageOption>,
     cancel: CancelToken,
-    buckets: Mutex<HashMap<(Scheme, String), Arc<dyn ObjectStore>>>,
+    buckets: Mutex<HashMap<(Scheme, String), Arc<dyn Bucket>>>,
 }
 
 impl fmt::Debug for Storage {
@@ -62,6 +63,11 @@ impl fmt::Debug for Storage {
         f.write_str("Storage")
     }
 }
+
+/// A bucket, whose listings can be asked for page by page.
+pub(super) trait Bucket: ObjectStore + PaginatedListStore {}
+
+impl<T: ObjectStore + PaginatedListStore> Bucket for T {}
 
 /// An object, as `object_store` is asked for it.
 #[derive(Debug, Clone)]
@@ -238,17 +244,20 @@ impl Storage {
             .with_remedy("its folders may not be empty, '.' or '..'")
             .caused_by(error)
         })?;
-        let key = (scheme, address.bucket().to_owned());
-        let mut buckets = locked(&self.0.buckets);
-        let store = match buckets.get(&key) {
-            Some(store) => Arc::clone(store),
-            None => {
-                let store = self.bucket(address)?;
-                buckets.insert(key, Arc::clone(&store));
-                store
-            }
-        };
+        let store = self.bucket(address)?;
         Ok(ObjectLocation { store, path })
+    }
+
+    /// The bucket of an address.
+    pub(super) fn bucket(&self, address: &Address) -> Result<Arc<dyn Bucket>> {
+        let key = (address.scheme(), address.bucket().to_owned());
+        let mut buckets = locked(&self.0.buckets);
+        if let Some(bucket) = buckets.get(&key) {
+            return Ok(Arc::clone(bucket));
+        }
+        let bucket = self.build(address)?;
+        buckets.insert(key, Arc::clone(&bucket));
+        Ok(bucket)
     }
 
     fn connector(&self, manners: Manners) -> Connector {
@@ -287,7 +296,7 @@ impl Storage {
     }
 
     /// The store of a bucket, with the settings of the environment, then those of the options.
-    fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>> {
+    fn build(&self, address: &Address) -> Result<Arc<dyn Bucket>> {
         // The builders have no trait in common.
         macro_rules! store {
             ($builder:ident, $key:ident, $name:ident, $own:expr) => {{

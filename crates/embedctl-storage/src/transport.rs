@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE};
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+};
 use http::{Method, Request, StatusCode, Uri};
 use object_store::ClientOptions;
 use object_store::client::{
@@ -25,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
 use super::body::{Streamed, collected, ranged};
-use super::failure::Refusal;
+use super::failure::{LARGEST_REFUSAL, Refusal};
 use super::version::keep_besides;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
@@ -39,6 +41,8 @@ use embedctl_hub::{
 /// Bytes of a body that travel together, and how many such may wait for their reader.
 const CHUNK: usize = 128 << 10;
 const WAITING: usize = 4;
+/// Bytes of an answer that `object_store` reads whole, at most: a page of a listing has some MiB.
+const LARGEST_ANSWER: u64 = 64 << 20;
 /// Redirects followed for one request.
 const REDIRECTS: usize = 10;
 /// Metadata services of cloud machines, which give credentials; elsewhere they do not answer.
@@ -162,6 +166,21 @@ impl HttpService for Service {
     }
 }
 
+/// Bytes that an answer may have; `None` where it is read as it comes: an object's content, from some byte to its end.
+fn most_bytes(request: &HttpRequest) -> Option<u64> {
+    let query = request.uri().query().unwrap_or_default();
+    let mut names = query.split('&').map(|pair| pair.split('=').next());
+    let lists =
+        names.any(|name| matches!(name, Some("list-type" | "comp" | "restype" | "uploads")));
+    if request.method() != Method::GET || lists || is_metadata(request.uri()) {
+        return Some(LARGEST_ANSWER);
+    }
+    let range = request.headers().get(RANGE)?.to_str().ok()?;
+    let (start, end) = range.strip_prefix("bytes=")?.split_once('-')?;
+    let (start, end): (u64, u64) = (start.parse().ok()?, end.parse().ok()?);
+    Some(end.saturating_sub(start).saturating_add(1))
+}
+
 /// Statuses that need no explanation.
 fn is_fine(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
@@ -179,6 +198,7 @@ impl Service {
     /// One request from its first byte to the last of its answer, on a thread of its own.
     fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<Secrets>) {
         let is_head = request.method() == Method::HEAD;
+        let most = most_bytes(&request);
         let (response, skip) = match self.request(request, sent) {
             Ok(answer) => answer,
             Err(error) => {
@@ -195,13 +215,19 @@ impl Service {
             let _ = head.send(Ok(empty));
             return;
         }
+        // Of a refusal the beginning is enough; how long it is does not matter.
+        let is_refusal = !is_fine(parts.status);
+        let length = length.filter(|_| !is_refusal);
         let (chunks, received) = mpsc::channel(WAITING);
         let streamed = HttpResponseBody::new(Streamed::new(received, length));
         let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
         if sent.is_ok() {
             let body = body.into_with_config().limit(u64::MAX).reader();
             let body = Paced::new(body, self.limits());
-            self.stream(body, skip, length, &chunks);
+            match is_refusal {
+                true => self.stream(body.take(LARGEST_REFUSAL), (skip, None), None, &chunks),
+                false => self.stream(body, (skip, most), length, &chunks),
+            }
         }
     }
 
@@ -209,15 +235,16 @@ impl Service {
         &self.0.wires.settings.limits
     }
 
-    /// Sends a body on, without its first `skip` bytes.
+    /// Sends a body on, without its first `skip` bytes, and `most` bytes at most.
     fn stream(
         &self,
         mut body: impl Read,
-        mut skip: u64,
+        (mut skip, most): (u64, Option<u64>),
         length: Option<u64>,
         chunks: &mpsc::Sender<Result<Bytes, HttpError>>,
     ) {
         let mut left = length;
+        let mut sent = 0_u64;
         loop {
             let mut chunk = vec![0; CHUNK];
             let mut filled = 0;
@@ -237,6 +264,13 @@ impl Service {
             skip -= passed;
             let _ = chunk.split_to(usize::try_from(passed).unwrap_or(0));
             left = left.map(|left| left.saturating_sub(chunk.len() as u64));
+            sent += chunk.len() as u64;
+            if let Some(most) = most.filter(|most| sent > *most) {
+                let reason =
+                    format!("its answer is longer than {most} bytes, and has no end perhaps");
+                let _ = chunks.blocking_send(Err(fatal(reason)));
+                return;
+            }
             // The reader is gone.
             if !chunk.is_empty() && chunks.blocking_send(Ok(chunk)).is_err() {
                 return;

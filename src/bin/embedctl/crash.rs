@@ -35,16 +35,36 @@ fn explain_published(printer: &Printer) {
 }
 
 fn watch(printer: &Printer, place: &str, output: &str) {
-    let crashed = |signal: &str| {
+    const FILE: &str = "The cause is a file that was being decoded, of the input, the model or an earlier output: check \
+                        where it comes from, and please report this as a bug";
+    let crashed = |signal: &str, decodes: bool| {
+        let (place, cause) = match decodes {
+            true => ("while a file was being decoded", FILE),
+            false => (
+                place,
+                "The cause is usually a native library: try another version of it, or another provider (--provider \
+                 cpu, --provider rten)",
+            ),
+        };
         printer.crash_line(&format!(
-            "the process crashed ({signal}) {place}. {output}The cause is usually a native library: try another version of it, or another \
-             provider (--provider cpu, --provider rten)"
+            "the process crashed ({signal}) {place}. {output}{cause}"
         ))
     };
-    let without_memory = printer.crash_line(&format!(
-        "memory ran out {place}. {output}To use less memory, lower --window, --batch-tokens, --threads or \
-         --max-record-bytes; or raise the limit (ulimit -v, the container's limit)"
-    ));
+    let without_memory = |decodes: bool| {
+        let (place, cause) = match decodes {
+            true => (
+                "while a file was being decoded",
+                "The file may claim more than it holds: check where it comes from. To use less memory, lower --window or \
+                 --max-record-bytes; or raise the limit (ulimit -v, the container's limit)",
+            ),
+            false => (
+                place,
+                "To use less memory, lower --window, --batch-tokens, --threads or --max-record-bytes; or raise the limit \
+                 (ulimit -v, the container's limit)",
+            ),
+        };
+        printer.crash_line(&format!("memory ran out {place}. {output}{cause}"))
+    };
     platform::say(crashed, without_memory);
 }
 
@@ -56,6 +76,7 @@ mod platform {
     use std::sync::atomic::{AtomicPtr, Ordering};
 
     use crate::memory;
+    use embedctl_common::threads::is_decoding;
 
     /// Signals of a crash, with their names.
     const SIGNALS: [(libc::c_int, &str); 5] = [
@@ -70,20 +91,22 @@ mod platform {
     static WORDS: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 
     struct Words {
-        /// Of a crash, in the order of [`SIGNALS`].
-        crashed: Vec<String>,
-        without_memory: String,
+        /// Of a crash, in the order of [`SIGNALS`]; and of one while a file was decoded.
+        crashed: Vec<[String; 2]>,
+        without_memory: [String; 2],
     }
 
     /// Who handled the signals before, in the order of [`SIGNALS`].
     static BEFORE: OnceLock<Vec<libc::sigaction>> = OnceLock::new();
 
-    /// Says `crashed` (given a signal's name) if one of the signals comes from now on, or `without_memory` where memory
+    /// Says `crashed` (given a signal's name, and whether a file is decoded) if one of the signals comes from now on, or
+    /// `without_memory` where memory
     /// had run out.
-    pub fn say(crashed: impl Fn(&str) -> String, without_memory: String) {
+    pub fn say(crashed: impl Fn(&str, bool) -> String, without_memory: impl Fn(bool) -> String) {
+        let both = |name| [false, true].map(|decodes| crashed(name, decodes));
         let words = Words {
-            crashed: SIGNALS.iter().map(|(_, name)| crashed(name)).collect(),
-            without_memory,
+            crashed: SIGNALS.iter().map(|(_, name)| both(name)).collect(),
+            without_memory: [false, true].map(without_memory),
         };
         WORDS.store(Box::into_raw(Box::new(words)), Ordering::Release);
         BEFORE.get_or_init(install);
@@ -120,13 +143,13 @@ mod platform {
         // called in a handler; `info` is the system's.
         unsafe {
             let words = WORDS.load(Ordering::Acquire).as_ref();
-            let line = words.and_then(|words| {
+            let lines = words.and_then(|words| {
                 if signal == libc::SIGABRT && memory::ran_out() {
                     return Some(&words.without_memory);
                 }
                 words.crashed.get(index)
             });
-            if let Some(line) = line {
+            if let Some(line) = lines.map(|lines| &lines[usize::from(is_decoding())]) {
                 libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
             }
             // A signal that somebody sent does not come again by itself, and who was there before may take
@@ -149,5 +172,5 @@ mod platform {
 #[cfg(not(unix))]
 mod platform {
     /// Windows shows crashes by itself.
-    pub fn say(_: impl Fn(&str) -> String, _: String) {}
+    pub fn say(_: impl Fn(&str, bool) -> String, _: impl Fn(bool) -> String) {}
 }

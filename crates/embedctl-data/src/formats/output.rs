@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::input::InputFormat;
 use super::{arrow, jsonl, matrix, parquet, pgcopy};
+use crate::output::columns::check_json_type;
 use crate::output::encoding::VectorEncoding;
 use crate::output::made;
 use crate::output::quantize::Dtype;
@@ -17,7 +18,9 @@ use crate::output::sidecar::PROVENANCE;
 use crate::output::target::Target;
 use crate::output::writer::VectorWriter;
 use crate::record::SourceNames;
-use embedctl_common::error::Result;
+use ::arrow::datatypes::FieldRef;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::KEEP;
 use embedctl_storage::Readable;
 
 /// The format of the output.
@@ -138,6 +141,14 @@ pub(crate) trait OutputSpec: Sync {
     /// If the format cannot hold such vectors, or the system refuses.
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>>;
 
+    /// Checks that the format has a form for a kept column of this type: by default, that JSON has one.
+    ///
+    /// # Errors
+    /// The reason why it has none.
+    fn check_type(&self, field: &FieldRef) -> Result<(), String> {
+        check_json_type(field)
+    }
+
     /// The provenance of an output, which stands beside it unless the format has a place for it; `None` where there is
     /// none, or none that can be read.
     ///
@@ -213,6 +224,16 @@ impl OutputFormat {
         self.spec().facts()
     }
 
+    /// Checks that the format has a form for a kept column of this type.
+    ///
+    /// # Errors
+    /// If it has none; the remedy names the formats that have one.
+    pub(crate) fn check_type(self, field: &FieldRef) -> Result<()> {
+        self.spec()
+            .check_type(field)
+            .map_err(|reason| refused_type(field, &reason))
+    }
+
     /// All of them, in the order in which they are listed to people.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()
@@ -259,6 +280,20 @@ impl fmt::Display for OutputFormat {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
+}
+
+/// The error for a kept column that a format cannot hold, for `reason`. The remedy names the formats that can.
+pub(crate) fn refused_type(field: &FieldRef, reason: &str) -> Error {
+    let others = OutputFormat::all().filter(|format| format.spec().check_type(field).is_ok());
+    let others: Vec<_> = others.map(|format| format!("-f {format}")).collect();
+    let remedy = match others.split_last() {
+        None => "leave it out".to_owned(),
+        Some((one, [])) => format!("leave it out, or choose {one}"),
+        Some((last, others)) => {
+            format!("leave it out, or choose {} or {last}", others.join(", "))
+        }
+    };
+    Error::usage(format!("{KEEP} {}: {reason}", field.name())).with_remedy(remedy)
 }
 
 /// The usual ending of every format, for messages.

@@ -3,7 +3,7 @@
 //! A kept field without a type holds its values as they are written until the first window closes;
 //! then they decide, and those that don't fit are rejected late. A table decides at once, by its schema.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::builder::{Builder, KeptColumn};
@@ -20,10 +20,15 @@ use arrow::error::ArrowError;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{ID_TYPE, KEEP};
 
+/// Fields that a warning names one by one.
+const NAMED: usize = 20;
+
 /// Gathers columns row by row, and knows what type each has.
 pub(crate) struct InputColumns {
     id: KeptColumn,
     kept: Vec<KeptColumn>,
+    /// Their names.
+    known: HashSet<String>,
     /// Name of the field that is the text, where one is.
     text: Option<String>,
     /// Whether the types are those of a window that was closed, or of a table.
@@ -62,6 +67,7 @@ impl InputColumns {
         );
         let mut columns = Self {
             id,
+            known: kept.iter().map(|column| column.name.clone()).collect(),
             kept,
             text,
             fixed: false,
@@ -102,14 +108,18 @@ impl InputColumns {
         if !self.all {
             return Ok(());
         }
-        let mut left_out = Vec::new();
+        let (mut left_out, mut more) = (Vec::new(), 0_usize);
+        let kept = self.kept.len();
         for name in fields.filter(|name| *name != id_field) {
             // A partition's column stands for one of that name in the file.
-            if self.names().any(|known| known == name) || self.places.is_partition(name) {
+            if self.known.contains(name) || self.places.is_partition(name) {
                 continue;
             }
             if self.fixed {
-                left_out.push(format!("`{name}`"));
+                match left_out.len() < NAMED {
+                    true => left_out.push(format!("`{name}`")),
+                    false => more += 1,
+                }
                 continue;
             }
             let own = ["id", "embedding"].contains(&name) || self.places.has(name);
@@ -122,6 +132,10 @@ impl InputColumns {
             let mut column = KeptColumn::new(name, of_text(self.text.as_deref(), name));
             (0..self.id.builder.len()).for_each(|_| column.builder.push(&Cell::Null));
             self.kept.push(column);
+            self.known.insert(name.to_owned());
+        }
+        if more > 0 {
+            left_out.push(format!("and {more} more"));
         }
         if !left_out.is_empty() {
             warnings.push(format!(
@@ -130,7 +144,9 @@ impl InputColumns {
                 left_out.join(", ")
             ));
         }
-        self.renew();
+        if self.kept.len() > kept {
+            self.renew();
+        }
         Ok(())
     }
 

@@ -55,7 +55,7 @@ pub use pace::Settled;
 pub use source::Source;
 pub use template::Template;
 
-pub use crate::formats::arrow::{check_arrow_file, next_arrow_batch};
+pub use crate::formats::arrow::ArrowBatches;
 
 use crate::position::{Position, Seek};
 use crate::record::{SourceNames, Window};

@@ -1,6 +1,6 @@
 //! Finding wanted fields in a JSON object in one pass, without building anything for the others.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -25,7 +25,7 @@ impl<'a> PathValues<'a> {
 /// Which fields are wanted: a tree of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
-    roots: Vec<Node>,
+    roots: Nodes,
     fields: usize,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Paths {
 struct Node {
     key: String,
     slots: Vec<usize>,
-    children: Vec<Node>,
+    children: Nodes,
 }
 
 impl Paths {
@@ -81,21 +81,42 @@ impl Paths {
     }
 }
 
+/// Nodes beside each other: a record may have a hundred thousand keys.
+#[derive(Debug, Default)]
+struct Nodes {
+    all: Vec<Node>,
+    places: HashMap<String, usize>,
+}
+
+/// So many nodes are compared one by one, which is faster than a hash.
+const FEW: usize = 16;
+
+impl Nodes {
+    fn place(&self, key: &str) -> Option<usize> {
+        match self.all.len() {
+            0..=FEW => self.all.iter().position(|node| node.key == key),
+            _ => self.places.get(key).copied(),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&Node> {
+        self.place(key).map(|index| &self.all[index])
+    }
+}
+
 impl Node {
     /// The node of `key` among `nodes`, made if need be.
-    fn of<'n>(nodes: &'n mut Vec<Self>, key: &str) -> &'n mut Self {
-        let index = nodes
-            .iter()
-            .position(|node| node.key == key)
-            .unwrap_or_else(|| {
-                nodes.push(Self {
-                    key: key.to_owned(),
-                    slots: Vec::new(),
-                    children: Vec::new(),
-                });
-                nodes.len() - 1
+    fn of<'n>(nodes: &'n mut Nodes, key: &str) -> &'n mut Self {
+        let index = nodes.place(key).unwrap_or_else(|| {
+            nodes.places.insert(key.to_owned(), nodes.all.len());
+            nodes.all.push(Self {
+                key: key.to_owned(),
+                slots: Vec::new(),
+                children: Nodes::default(),
             });
-        &mut nodes[index]
+            nodes.all.len() - 1
+        });
+        &mut nodes.all[index]
     }
 
     /// Takes the value that stands under this node's key, instead of any before it.
@@ -103,10 +124,10 @@ impl Node {
         for &slot in &self.slots {
             slots[slot] = Some(raw);
         }
-        for child in &self.children {
+        for child in &self.children.all {
             child.forget(slots);
         }
-        if !self.children.is_empty() && raw.starts_with('{') {
+        if !self.children.all.is_empty() && raw.starts_with('{') {
             Object {
                 nodes: &self.children,
                 slots,
@@ -120,7 +141,7 @@ impl Node {
         for &slot in &self.slots {
             slots[slot] = None;
         }
-        for child in &self.children {
+        for child in &self.children.all {
             child.forget(slots);
         }
     }
@@ -128,7 +149,7 @@ impl Node {
 
 /// Reads one object and takes the values of `nodes`.
 struct Object<'n, 's, 'a> {
-    nodes: &'n [Node],
+    nodes: &'n Nodes,
     slots: &'s mut [Option<&'a str>],
 }
 
@@ -165,7 +186,7 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
 }
 
 /// Finds the node of a key.
-struct PathKey<'n>(&'n [Node]);
+struct PathKey<'n>(&'n Nodes);
 
 impl<'n, 'a> DeserializeSeed<'a> for PathKey<'n> {
     type Value = Option<&'n Node>;
@@ -183,7 +204,7 @@ impl<'n> Visitor<'_> for PathKey<'n> {
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().find(|node| node.key == key))
+        Ok(self.0.get(key))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The columns `id` and kept fields, as JSON.
 
+use crate::formats::output::refused_type;
 use crate::json_values::{self as json, ColumnValues};
-use arrow::array::RecordBatch;
-use arrow::datatypes::Field;
-use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::KEEP;
+use arrow::array::{RecordBatch, new_empty_array};
+use arrow::datatypes::{Field, FieldRef};
+use embedctl_common::error::Result;
 
 /// The columns of some rows, ready to be written row by row.
 pub(crate) struct JsonColumns<'a> {
@@ -20,7 +20,8 @@ impl<'a> JsonColumns<'a> {
         let schema = batch.schema_ref();
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, array)| {
-            let values = ColumnValues::of(field, array).ok_or_else(|| without_form(field))?;
+            let values = ColumnValues::of(field, array);
+            let values = values.ok_or_else(|| refused_type(field, &without_form(field)))?;
             Ok((json::key(field.name()), values))
         });
         let columns = columns.collect::<Result<_>>()?;
@@ -44,10 +45,20 @@ impl<'a> JsonColumns<'a> {
     }
 }
 
-fn without_form(field: &Field) -> Error {
-    let (name, kind) = (field.name(), field.data_type());
-    Error::usage(format!("{KEEP} {name}: JSON has no form for {kind}"))
-        .with_remedy("leave it out, or choose -f parquet or -f arrow")
+fn without_form(field: &Field) -> String {
+    format!("JSON has no form for {}", field.data_type())
+}
+
+/// Checks that JSON has a form for a column's type.
+///
+/// # Errors
+/// The reason why it has none.
+pub(crate) fn check_json_type(field: &FieldRef) -> Result<(), String> {
+    let nothing = new_empty_array(field.data_type());
+    match ColumnValues::of(field, &nothing) {
+        Some(_) => Ok(()),
+        None => Err(without_form(field)),
+    }
 }
 
 #[cfg(test)]

@@ -260,3 +260,45 @@ fn the_remedy_for_a_class_of_another_kind_helps() {
         }
     }
 }
+
+/// The tokenizers crate makes a tree of the pieces, a level for each byte, and drops it by recursion.
+#[test]
+fn a_unigram_piece_of_any_length_is_read_or_refused() {
+    let case = "class-xlm-roberta-unknown-and-bytes";
+    for (bytes, is_read) in [
+        (1024, true),
+        (1025, false),
+        (50_000, false),
+        (200_000, false),
+        (2_000_000, false),
+    ] {
+        let variant = Variant::of(case);
+        let file = variant.0.path().join("tokenizer.json");
+        let mut tokenizer: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        let vocabulary = tokenizer["model"]["vocab"].as_array_mut().unwrap();
+        vocabulary.push(json!(["a".repeat(bytes), -9.0]));
+        let variant = variant.write("tokenizer.json", &tokenizer);
+        // Threads have smaller stacks than the program's first one.
+        let opened = std::thread::spawn(move || variant.open().map(drop));
+        match opened.join().unwrap() {
+            Ok(()) => assert!(is_read, "{bytes}"),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(
+                    said.contains(&format!("a piece of {bytes} bytes")),
+                    "{said}"
+                );
+            }
+        }
+        // Twice the same key: the last one holds, and every one is looked at.
+        if !is_read {
+            let text = tokenizer.to_string();
+            let twice = text.replacen('{', "{\"model\":{},", 1);
+            assert!(
+                crate::tokenizer_file::TokenizerScan::of(twice.as_bytes())
+                    .check()
+                    .is_err()
+            );
+        }
+    }
+}

@@ -39,6 +39,10 @@ pub use self::description::{
     Layer, LearnedPositions, NormDescription, NormKind, PositionBias, QueryKeyNorm, QueryKeyRows,
 };
 use super::settings::{ConfigSettings, Supported, Unsupported};
+use embedctl_common::small_file;
+
+/// Bytes of config.json at most; those of models have some kilobytes.
+const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;
@@ -154,8 +158,8 @@ impl Architecture {
             file: file.clone(),
             reason,
         };
-        let text =
-            std::fs::read(&file).map_err(|error| refuse(format!("cannot be read ({error})")))?;
+        let text = small_file::read(&file, LARGEST_CONFIG)
+            .map_err(|error| refuse(format!("cannot be read ({error})")))?;
         let value = serde_json::from_slice(&text)
             .map_err(|error| refuse(format!("is not JSON: {error}")))?;
         Self::parse(file, value)

@@ -7,13 +7,14 @@ use std::sync::{Arc, OnceLock};
 
 use walkdir::{DirEntry, WalkDir};
 
-use super::{Content, Entry, FolderLock, SharedFolder};
+use super::{Content, Entry, FolderLock, LARGEST_READ, SharedFolder};
 use embedctl_common::atomic::{
     AtomicFile, FileLock, PendingFiles, give_name, parent, random, sync_folder,
 };
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::folder::name_in;
 use embedctl_common::remedies::with_remedy;
+use embedctl_common::small_file;
 
 /// A folder of this machine.
 #[derive(Debug, Clone)]
@@ -165,7 +166,7 @@ impl SharedFolder for LocalFolder {
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.path(name);
-        match fs::read(&path) {
+        match small_file::read(&path, LARGEST_READ) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("read", &path, error)),

@@ -19,6 +19,9 @@ use super::Readable;
 pub use local::{LocalFolder, remove_folder};
 pub use objects::ObjectFolder;
 
+/// Bytes of a file that is read whole ([`SharedFolder::read`]), at most: the longest are lists of a part's texts.
+pub(crate) const LARGEST_READ: u64 = 1 << 30;
+
 /// Something complete, to be put under a name.
 #[derive(Debug, Clone, Copy)]
 pub enum Content<'a> {
@@ -77,7 +80,7 @@ pub trait SharedFolder: Send + Sync + fmt::Debug {
     /// The content of `name`; `None` if it does not exist.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If it is not a regular file, is longer than any file of a job, or the system refuses.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
 
     /// Removes `name`; it may be gone already.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 
 use tempfile::TempDir;
 
-use super::{Content, Entry, FolderLock, SharedFolder};
+use super::{Content, Entry, FolderLock, LARGEST_READ, SharedFolder};
 use crate::{Address, Child, Readable, Storage, Written};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::locked;
@@ -141,7 +141,7 @@ impl SharedFolder for ObjectFolder {
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self.storage.look_for(&self.at(name))? {
-            Some(object) => object.read_whole(LARGEST).map(Some),
+            Some(object) => object.read_whole(LARGEST_READ).map(Some),
             None => Ok(None),
         }
     }

@@ -41,7 +41,7 @@ pub use words::{bytes, count, number};
 
 use embedctl::safe_text::{printable, printable_json};
 use embedctl::secrets::Secrets;
-use embedctl_common::threads::is_foreign;
+use embedctl_common::threads::is_decoding;
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::failure::{CommandFailure, panic_message};
@@ -263,8 +263,8 @@ impl Printer {
         if backtrace.status() == BacktraceStatus::Captured {
             message.push_str(&format!("\n{backtrace}"));
         }
-        // The text of an error about data that a library panics over comes later.
-        let level = match is_foreign() {
+        // A library's panic over data from outside becomes the error of that data, which is told later.
+        let level = match is_decoding() {
             true => MessageLevel::Debug,
             false => MessageLevel::Error,
         };

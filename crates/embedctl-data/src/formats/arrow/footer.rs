@@ -1,15 +1,17 @@
 //! The footer of an Arrow file: its schema, and where its dictionaries and record batches lie. It is compared with the
 //! file's length before any memory is allocated by it.
 
-use std::io::{Read, Seek};
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use super::claims;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::convert::try_fb_to_schema;
-use arrow::ipc::reader::{FileDecoder, FileReader, read_footer_length};
+use arrow::ipc::reader::{FileDecoder, read_footer_length};
 use arrow::ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
 use embedctl_storage::Bytes;
 
@@ -25,6 +27,8 @@ pub(super) struct Footer {
     dictionaries: Vec<Block>,
     /// The record batches, in order.
     pub batches: Vec<Block>,
+    /// What the file says of itself besides.
+    metadata: HashMap<String, String>,
 }
 
 impl Footer {
@@ -58,12 +62,21 @@ impl Footer {
         // A table without rows has a list without entries.
         let batches = footer.recordBatches();
         let batches = batches.ok_or_else(|| wrong("it names no record batches"))?;
+        let metadata = footer.custom_metadata().into_iter().flatten();
+        let metadata =
+            metadata.filter_map(|entry| Some((entry.key()?.to_owned(), entry.value()?.to_owned())));
         Ok(Self {
+            metadata: metadata.collect(),
             schema: Arc::new(try_fb_to_schema(schema)?),
             version: footer.version(),
             dictionaries: all(dictionaries.map(within).collect())?,
             batches: all(batches.iter().map(within).collect())?,
         })
+    }
+
+    /// An entry of the file's metadata.
+    pub(super) fn metadata(&self, key: &str) -> Option<&String> {
+        self.metadata.get(key)
     }
 
     /// The decoder of the record batches, of these columns or of all.
@@ -80,7 +93,7 @@ impl Footer {
             decoder = decoder.with_projection(columns);
         }
         for block in &self.dictionaries {
-            decoder.read_dictionary(block, &content(bytes, block)?)?;
+            decoder.read_dictionary(block, &checked(bytes, block)?)?;
         }
         Ok(decoder)
     }
@@ -113,12 +126,15 @@ fn content(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowError> {
     Ok(content.into())
 }
 
-/// Checks the footer of an Arrow file, and returns its schema.
+/// All of a block, whose compressed buffers claim no more than they can hold.
 ///
 /// # Errors
-/// As [`Footer::read`].
-pub fn check(bytes: &dyn Bytes) -> Result<SchemaRef, ArrowError> {
-    Footer::read(bytes).map(|footer| footer.schema)
+/// If it cannot be read, or claims more.
+fn checked(bytes: &dyn Bytes, block: &Block) -> Result<Buffer, ArrowError> {
+    let content = content(bytes, block)?;
+    let head = place(block).map_or(0, |(_, head, _)| head);
+    claims::check(&content, head)?;
+    Ok(content)
 }
 
 /// Decodes a record batch that the footer names.
@@ -130,25 +146,61 @@ pub(super) fn batch(
     bytes: &dyn Bytes,
     block: &Block,
 ) -> Result<RecordBatch, ArrowError> {
-    let batch = decoder.read_record_batch(block, &content(bytes, block)?)?;
+    let batch = decoder.read_record_batch(block, &checked(bytes, block)?)?;
     batch.ok_or_else(|| wrong(NO_BATCH))
 }
 
-/// The next record batch of a whole file; `read` counts them. The reader takes one that does not say what it is for
-/// the end.
-///
-/// # Errors
-/// If it cannot be read, or is none.
-pub fn next_batch<R: Read + Seek>(
-    reader: &mut FileReader<R>,
-    read: &mut usize,
-) -> Result<Option<RecordBatch>, ArrowError> {
-    let batch = reader.next().transpose()?;
-    if batch.is_none() && *read < reader.num_batches() {
-        return Err(wrong(NO_BATCH));
+/// An Arrow file's record batches, one after another.
+pub struct ArrowBatches {
+    bytes: Arc<dyn Bytes>,
+    footer: Footer,
+    decoder: FileDecoder,
+    /// How many were read.
+    read: usize,
+}
+
+impl ArrowBatches {
+    /// Opens a file; `choose` names the columns that are read, `None` all of them.
+    ///
+    /// # Errors
+    /// If its footer or a dictionary cannot be read, or leads out of the file.
+    pub fn open(
+        bytes: &Arc<dyn Bytes>,
+        choose: impl FnOnce(&SchemaRef) -> Option<Vec<usize>>,
+    ) -> Result<Self, ArrowError> {
+        let footer = Footer::read(bytes.as_ref())?;
+        let decoder = footer.decoder(bytes.as_ref(), choose(&footer.schema))?;
+        Ok(Self {
+            bytes: Arc::clone(bytes),
+            footer,
+            decoder,
+            read: 0,
+        })
     }
-    *read += 1;
-    Ok(batch)
+
+    /// All columns, whether they are read or not.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.footer.schema)
+    }
+
+    /// An entry of the file's metadata.
+    #[must_use]
+    pub fn metadata(&self, key: &str) -> Option<&String> {
+        self.footer.metadata(key)
+    }
+
+    /// The next record batch.
+    ///
+    /// # Errors
+    /// If it cannot be read, or does not say that it is one.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let Some(block) = self.footer.batches.get(self.read) else {
+            return Ok(None);
+        };
+        self.read += 1;
+        batch(&self.decoder, self.bytes.as_ref(), block).map(Some)
+    }
 }
 
 /// How many rows a record batch has, by its header.
@@ -159,10 +211,8 @@ pub(super) fn rows(bytes: &dyn Bytes, block: &Block) -> Result<u64, ArrowError> 
     let (offset, head, _) = place(block).ok_or_else(|| wrong("a block has no place"))?;
     let mut head = vec![0; head];
     bytes.read_at(offset, &mut head)?;
-    // A mark and a length, or (before 0.15) the length alone.
-    let skip = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
-    let message = head.get(skip..).unwrap_or_default();
-    let message = root_as_message(message).map_err(|error| wrong(&error.to_string()))?;
+    let message =
+        root_as_message(claims::behind_length(&head)).map_err(|error| wrong(&error.to_string()))?;
     let batch = message.header_as_record_batch();
     let rows = batch.and_then(|batch| u64::try_from(batch.length()).ok());
     rows.ok_or_else(|| wrong("it does not say how many rows it has"))

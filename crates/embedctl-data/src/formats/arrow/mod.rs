@@ -1,6 +1,7 @@
 //! Arrow's own files and streams (IPC).
 
 mod answers;
+mod claims;
 mod footer;
 mod open;
 mod read;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use footer::{check as check_arrow_file, next_batch as next_arrow_batch};
+pub use footer::ArrowBatches;
 
 use super::input::{InputFacts, InputFormat, InputSpec};
 use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
@@ -23,6 +24,7 @@ use crate::output::made;
 use crate::output::proof::FILE;
 use crate::output::read::{Said, TakeVector};
 use crate::output::writer::VectorWriter;
+use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
@@ -79,6 +81,10 @@ impl OutputSpec for ArrowFileOutput {
         )))
     }
 
+    fn check_type(&self, field: &FieldRef) -> Result<(), String> {
+        write::check_type(field, true)
+    }
+
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {
         Ok(made::parsed(vectors::provenance_of_file(file)?))
     }
@@ -108,6 +114,10 @@ impl OutputSpec for ArrowStreamOutput {
             true => Box::new(answers::BatchWriter::new(begin.target, begin.encoding)),
             false => Box::new(write::IpcWriter::new(begin.target, begin.encoding, false)),
         })
+    }
+
+    fn check_type(&self, field: &FieldRef) -> Result<(), String> {
+        write::check_type(field, false)
     }
 
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {

@@ -36,8 +36,7 @@ pub(super) fn open(
     let Some((batches, table, rows, skip)) = opened(source, options, from, filling)? else {
         return Ok(None);
     };
-    let (parts, columns) = ((batches, table), &filling.columns);
-    let reader = TableReader::begin(source, options, parts, (rows, skip), columns)?;
+    let reader = TableReader::begin(source, options, (batches, table), (rows, skip))?;
     Ok(Some(Box::new(reader)))
 }
 

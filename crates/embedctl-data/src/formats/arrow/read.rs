@@ -1,8 +1,10 @@
 //! Arrow's own files and streams (IPC), record batch by record batch.
 
+use std::collections::HashSet;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
+use super::claims::CheckedMessages;
 use super::footer::{Footer, batch, rows};
 use crate::input::columnar::open::{footer, guarded};
 use crate::input::columnar::table::AskedColumns;
@@ -15,6 +17,9 @@ use arrow::ipc::reader::{FileDecoder, StreamReader};
 use embedctl_common::error::Result;
 use embedctl_common::threads::locked;
 use embedctl_storage::Bytes;
+
+/// So many columns are always chosen one by one.
+const MOST_CHOSEN: usize = 1000;
 
 /// An Arrow file, by its footer.
 pub(super) struct ArrowFile {
@@ -53,7 +58,7 @@ impl ArrowFile {
 
     /// Decodes only the columns of `table`.
     pub(super) fn project(&mut self, table: &AskedColumns) {
-        self.columns = Some(projection(&self.footer.schema, table));
+        self.columns = projection(&self.footer.schema, table);
     }
 
     /// Stops before the row `end`.
@@ -197,7 +202,7 @@ impl ArrowStream {
         stream: Box<dyn Read + Send>,
         consumed: Box<dyn Fn() -> u64 + Send>,
     ) -> Result<Self> {
-        let (first, rest) = (None, stream);
+        let (first, rest) = (None, Box::new(CheckedMessages::new(stream)));
         let shared = Shared(Arc::new(Mutex::new(ChainedStreams { first, rest })));
         let reader = stream_reader(source, &shared)?;
         Ok(Self {
@@ -257,12 +262,17 @@ fn stream_reader(source: &Planned, shared: &Shared) -> Result<StreamReader<Share
     )
 }
 
-/// The asked columns by their places at the top.
-fn projection(schema: &SchemaRef, table: &AskedColumns) -> Vec<usize> {
-    let fields = schema.fields().iter().enumerate();
-    let asked = fields.filter(|(_, field)| {
-        let mut paths = table.paths();
-        paths.any(|path| path.first() == Some(field.name()))
-    });
-    asked.map(|(index, _)| index).collect()
+/// The asked columns by their places at the top; `None` where they are most of all: the decoder compares each column with
+/// each that is asked for.
+fn projection(schema: &SchemaRef, table: &AskedColumns) -> Option<Vec<usize>> {
+    let asked: HashSet<&str> = table
+        .paths()
+        .filter_map(|path| path.first().map(String::as_str))
+        .collect();
+    let fields = schema.fields();
+    let chosen = fields.iter().enumerate();
+    let chosen: Vec<usize> = chosen
+        .filter_map(|(index, field)| asked.contains(field.name().as_str()).then_some(index))
+        .collect();
+    (chosen.len() <= MOST_CHOSEN.max(fields.len() / 2)).then_some(chosen)
 }

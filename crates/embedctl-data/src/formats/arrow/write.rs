@@ -3,9 +3,12 @@
 //! A stream's reader has a batch as soon as it was written. The provenance stands in a file's footer (key
 //! `embedctl`), beside a stream, and without counts in a stream's schema.
 
+use std::fmt::Display;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::formats::output::OutputFormat;
 use crate::output::encoding::VectorEncoding;
 use crate::output::fault::encoding_error;
 use crate::output::made::KEY;
@@ -15,11 +18,12 @@ use crate::output::target::Target;
 use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
 use crate::retype;
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::threads::caught;
 
 /// A batch is a head of some hundred bytes and buffers, which go past this one.
 const BUFFER: usize = 64 << 10;
@@ -67,6 +71,13 @@ impl IpcWriter {
     fn open(&mut self, columns: &Schema) -> Result<&mut IpcEncoder> {
         if let Some(sink) = self.sink.take() {
             let schema = self.table.schema(columns);
+            let format = match self.is_file {
+                true => OutputFormat::Arrow,
+                false => OutputFormat::Arrows,
+            };
+            for field in schema.fields() {
+                format.check_type(field)?;
+            }
             let writer = match self.is_file {
                 true => {
                     FileWriter::try_new(sink, &retype::schema(schema, retype::without_dictionary))
@@ -80,6 +91,34 @@ impl IpcWriter {
         self.writer
             .as_mut()
             .ok_or_else(|| Error::internal("the Arrow output could not be begun"))
+    }
+}
+
+/// Checks that a file, or a stream, has a form for a column's type, by writing one such column to nowhere.
+///
+/// # Errors
+/// The reason why it has none.
+pub(super) fn check_type(field: &Field, is_file: bool) -> Result<(), String> {
+    let one = Arc::new(field.clone().with_nullable(true));
+    let tried = caught(|| {
+        let nothing = new_null_array(one.data_type(), 1);
+        let schema = Arc::new(Schema::new(vec![one]));
+        let mut batch = RecordBatch::try_new(schema, vec![nothing])?;
+        if is_file {
+            batch = retype::batch(&batch, retype::without_dictionary)?;
+            let mut writer = FileWriter::try_new(std::io::sink(), batch.schema_ref())?;
+            writer.write(&batch).and_then(|()| writer.finish())
+        } else {
+            let mut writer = StreamWriter::try_new(std::io::sink(), batch.schema_ref())?;
+            writer.write(&batch).and_then(|()| writer.finish())
+        }
+    });
+    let kind = field.data_type();
+    let refused = |cause: &dyn Display| format!("Arrow has no form for {kind} ({cause})");
+    match tried {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(refused(&error)),
+        Err(panic) => Err(refused(&panic)),
     }
 }
 

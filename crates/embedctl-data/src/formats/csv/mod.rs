@@ -8,6 +8,7 @@ mod records;
 mod split;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use self::records::{NextRecord, Records};
@@ -201,15 +202,20 @@ impl AskedFields {
     fn find(&mut self, columns: &mut InputColumns, warnings: &mut Vec<String>) -> Result<()> {
         let (source, options, header) = (&self.source, &self.options, &self.header);
         let names = || header.iter().map(String::as_str);
-        let find =
-            |option: Setting, name: &str| match names().filter(|field| *field == name).count() {
-                0 | 1 => Ok(names().position(|field| field == name)),
-                _ => Err(source
-                    .usage(format!(
-                        "there are several columns called `{name}` (`{option}`)"
-                    ))
-                    .with_remedy("rename all but one of them")),
-            };
+        // The place of each name, and whether it is there twice: there may be a hundred thousand of them.
+        let mut places: HashMap<&str, (usize, bool)> = HashMap::with_capacity(header.len());
+        for (index, name) in names().enumerate() {
+            let place = places.entry(name);
+            place.and_modify(|it| it.1 = true).or_insert((index, false));
+        }
+        let find = |option: Setting, name: &str| match places.get(name) {
+            Some((_, true)) => Err(source
+                .usage(format!(
+                    "there are several columns called `{name}` (`{option}`)"
+                ))
+                .with_remedy("rename all but one of them")),
+            found => Ok(found.map(|(index, _)| *index)),
+        };
         let (option, texts) = options.texts();
         for name in texts {
             let found = find(option, name)?;

@@ -1,8 +1,10 @@
 //! Apache Parquet.
 
+mod footer;
 mod pages;
 mod read;
 mod rows;
+mod thrift;
 mod vectors;
 mod write;
 
@@ -10,6 +12,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+#[cfg(test)]
+pub(crate) use pages::MOST_ELEMENTS;
 pub(crate) use read::MAGIC;
 
 use super::input::{InputFacts, InputFormat, InputSpec};
@@ -22,6 +26,7 @@ use crate::output::made;
 use crate::output::proof::FILE;
 use crate::output::read::{ChosenRows, Said, TakeVector};
 use crate::output::writer::VectorWriter;
+use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
@@ -75,6 +80,10 @@ impl OutputSpec for ParquetOutput {
             begin.target,
             begin.encoding,
         )))
+    }
+
+    fn check_type(&self, field: &FieldRef) -> Result<(), String> {
+        write::check_type(field)
     }
 
     fn provenance(&self, file: &Readable) -> Result<Option<Value>> {

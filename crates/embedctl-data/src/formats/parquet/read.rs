@@ -3,6 +3,7 @@
 //! Pages are read and decoded as rows are asked for; a step is as many rows as fill a window on average,
 //! so that memory depends neither on the file's size nor on that of its row groups.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ::parquet::arrow::ProjectionMask;
@@ -12,6 +13,7 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::file::reader::Length;
 
+use super::footer::load;
 use super::pages::FileChunks;
 use crate::input::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
 use crate::input::columnar::table::AskedColumns;
@@ -23,7 +25,8 @@ use crate::input::window::Filling;
 use crate::position::Seek;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
-use embedctl_common::error::Result;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::MAX_RECORD_BYTES;
 use embedctl_storage::Bytes;
 
 /// The first and the last bytes of a Parquet file.
@@ -52,6 +55,7 @@ pub(super) fn open(
     let mut parquet = Parquet::open(source, bytes)?;
     let table = AskedColumns::new(source, options, &parquet.schema(), columns, warnings)?;
     let window = (options.window_rows, options.window_bytes);
+    parquet.largest_value = options.max_record_bytes as u64;
     parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
     let (first, end) = part(source);
     parquet.stop_before(end);
@@ -60,7 +64,7 @@ pub(super) fn open(
         _ => parquet.enter(first),
     };
     let batches = Box::new(parquet);
-    let reader = TableReader::begin(source, options, (batches, table), (rows, 0), columns)?;
+    let reader = TableReader::begin(source, options, (batches, table), (rows, 0))?;
     Ok(Box::new(reader))
 }
 
@@ -115,7 +119,10 @@ struct Parquet {
     metadata: ArrowReaderMetadata,
     schema: SchemaRef,
     mask: ProjectionMask,
-    reader: Option<ParquetRecordBatchReader>,
+    /// The reader of a row group, and its pages.
+    reader: Option<(ParquetRecordBatchReader, FileChunks)>,
+    /// Bytes of a value at most.
+    largest_value: u64,
     /// The row group that is read, and the rows of it that were.
     group: usize,
     row: u64,
@@ -129,9 +136,7 @@ impl Parquet {
     /// Reads the footer.
     fn open(source: &Arc<Planned>, bytes: Arc<dyn Bytes>) -> Result<Self> {
         let chunks = FileChunks::new(bytes);
-        let metadata = guarded(source, footer, || {
-            ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new())
-        })?;
+        let metadata = guarded(source, footer, || load(&chunks, ArrowReaderOptions::new()))?;
         let schema = Arc::clone(metadata.schema());
         let mask = ProjectionMask::all();
         Ok(Self {
@@ -142,6 +147,7 @@ impl Parquet {
             schema,
             mask,
             reader: None,
+            largest_value: u64::MAX,
             group: 0,
             row: 0,
             window: (usize::MAX, usize::MAX),
@@ -170,17 +176,24 @@ impl Parquet {
         self.window = window;
         let Some(table) = table else { return Ok(()) };
         // Strings as views: a value that a page holds once is not copied for every row.
-        if let Some(name) = table.text_alone() {
-            let fields = self.schema.fields().iter().map(|field| {
-                let text = field.name() == name
-                    && matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8);
-                match text {
-                    true => Arc::new(Field::clone(field).with_data_type(DataType::Utf8View)),
-                    false => Arc::clone(field),
-                }
-            });
-            let metadata = self.schema.metadata().clone();
-            let schema = Schema::new_with_metadata(fields.collect::<Fields>(), metadata);
+        let roots: HashSet<&str> = table
+            .paths()
+            .filter_map(|path| path.first().map(String::as_str))
+            .collect();
+        let fields = self.schema.fields().iter().map(|field| {
+            let kind = match field.data_type() {
+                DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+                DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+                _ => return Arc::clone(field),
+            };
+            match roots.contains(field.name().as_str()) {
+                true => Arc::new(Field::clone(field).with_data_type(kind)),
+                false => Arc::clone(field),
+            }
+        });
+        let metadata = self.schema.metadata().clone();
+        let schema = Schema::new_with_metadata(fields.collect::<Fields>(), metadata);
+        if schema.fields() != self.schema.fields() {
             let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
             let file = Arc::clone(self.metadata.metadata());
             self.metadata = guarded(&self.source, footer, || {
@@ -188,11 +201,18 @@ impl Parquet {
             })?;
         }
         let parquet = self.metadata.parquet_schema();
+        let mut asked: HashMap<&str, Vec<&[String]>> = HashMap::new();
+        for path in table.paths() {
+            let root = path.first().map_or("", String::as_str);
+            asked.entry(root).or_default().push(path);
+        }
         let wanted = |leaf: &usize| {
             let column = parquet.column(*leaf);
             let parts = column.path().parts();
-            let mut paths = table.paths();
-            paths.any(|path| parts.len() >= path.len() && parts[..path.len()] == *path)
+            let paths = parts.first().and_then(|root| asked.get(root.as_str()));
+            let is_below =
+                |path: &&[String]| parts.len() >= path.len() && parts[..path.len()] == **path;
+            paths.is_some_and(|paths| paths.iter().any(is_below))
         };
         let leaves = (0..parquet.num_columns())
             .filter(wanted)
@@ -222,16 +242,25 @@ impl Parquet {
         let bytes: i64 = asked
             .map(|(_, column)| column.uncompressed_size().max(0))
             .sum();
+        // Four bytes of each element of a list, whose repetitions hardly take room in the file.
+        let asked = group.columns().iter().enumerate();
+        let asked = asked.filter(|(leaf, _)| self.mask.leaf_included(*leaf));
+        let lists = asked.filter(|(_, column)| column.column_descr().max_rep_level() > 0);
+        let elements = lists.map(|(_, column)| column.num_values().max(0));
+        let elements = elements.fold(0_i64, i64::saturating_add).saturating_mul(4);
         let rows = usize::try_from(group.num_rows()).unwrap_or(0).max(1);
-        let mean = usize::try_from(bytes).unwrap_or(0) / rows;
+        let mean = usize::try_from(bytes.max(elements)).unwrap_or(0) / rows;
         (self.window.1 / mean.max(1)).clamp(1, self.window.0.min(8192))
     }
 
-    fn open_group(&self) -> Result<ParquetRecordBatchReader> {
+    fn open_group(&self) -> Result<(ParquetRecordBatchReader, FileChunks)> {
         let metadata = self.metadata.clone();
         let group = metadata.metadata().row_group(self.group);
-        let chunks = self.chunks.of_groups([group].into_iter());
-        guarded(
+        let chunks = (self.chunks).of_groups([group].into_iter(), self.largest_value);
+        // The rows before the first one are passed over.
+        chunks.begin_step(self.row > 0);
+        let pages = chunks.clone();
+        let reader = guarded(
             &self.source,
             || self.spot(),
             || {
@@ -242,7 +271,20 @@ impl Parquet {
                     .with_offset(usize::try_from(self.row).unwrap_or(usize::MAX))
                     .build()
             },
-        )
+        );
+        let reader = reader.map_err(|error| self.explained(&pages, error))?;
+        Ok((reader, pages))
+    }
+
+    /// The error of reading these pages: in its own words if it is a limit that was reached.
+    fn explained(&self, pages: &FileChunks, error: Error) -> Error {
+        let Some(refusal) = pages.refusal() else {
+            return error;
+        };
+        let reason = format!("row group {} cannot be read: {refusal}", self.group + 1);
+        let remedy =
+            format!("raise {MAX_RECORD_BYTES}, or write the file with smaller values and pages");
+        wrong(&self.source, &reason, &remedy)
     }
 
     /// The row group that is read, for messages.
@@ -260,13 +302,15 @@ impl Batches for Parquet {
     fn next(&mut self) -> Result<Option<(RecordBatch, Seek)>> {
         while self.group < self.groups() && self.read_rows < self.end {
             let place = self.place();
-            let mut reader = match self.reader.take() {
+            let (mut reader, pages) = match self.reader.take() {
                 Some(reader) => reader,
                 None => self.open_group()?,
             };
             let spot = || self.spot();
-            if let Some(batch) = guarded(&self.source, spot, || reader.next().transpose())? {
-                self.reader = Some(reader);
+            let next = guarded(&self.source, spot, || reader.next().transpose());
+            if let Some(batch) = next.map_err(|error| self.explained(&pages, error))? {
+                pages.begin_step(false);
+                self.reader = Some((reader, pages));
                 let batch = at_most(batch, self.end - self.read_rows);
                 self.row += batch.num_rows() as u64;
                 self.read_rows += batch.num_rows() as u64;

@@ -10,6 +10,7 @@ use ::parquet::arrow::arrow_reader::{
 use ::parquet::file::metadata::PageIndexPolicy;
 use arrow::datatypes::DataType;
 
+use super::footer::load;
 use super::pages::FileChunks;
 use crate::output::quantize::Dtype;
 use crate::output::read::lists::{Vectors, element};
@@ -34,8 +35,8 @@ struct ParquetRows {
 pub(super) fn open(file: &Readable, columns: &[(String, usize)]) -> Result<Box<dyn ChosenRows>> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-    let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
-    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter());
+    let metadata = guarded(file, || load(&chunks, options))?;
+    let chunks = chunks.of_groups(metadata.metadata().row_groups().iter(), u64::MAX);
     let schema = metadata.schema();
     let found: Option<Vec<usize>> = (columns.iter())
         .map(|(name, width)| {
@@ -68,6 +69,7 @@ impl ChosenRows for ParquetRows {
     }
 
     fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        self.chunks.begin_step(true);
         let groups = self.metadata.metadata().row_groups().iter();
         let lengths: Vec<u64> = groups
             .map(|group| group.num_rows().cast_unsigned())

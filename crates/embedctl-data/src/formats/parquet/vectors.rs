@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
+use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
-use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::file::reader::FileReader;
 use arrow::datatypes::DataType;
 
+use super::footer::{load, reader};
 use super::pages::FileChunks;
 use crate::output::made::{KEY, decoded};
 use crate::output::read::lists::{of_batch, vectors_in};
@@ -29,7 +28,7 @@ const WIDE: usize = 1 << 16;
 pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new();
-    let metadata = guarded(file, || ArrowReaderMetadata::load(&chunks, options))?;
+    let metadata = guarded(file, || load(&chunks, options))?;
     let columns = vectors_in(metadata.schema(), said);
     let groups = metadata.metadata().row_groups();
     let values = groups.iter().flat_map(RowGroupMetaData::columns);
@@ -49,14 +48,18 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);
-    let chunks = chunks.of_groups(groups.iter());
-    let mut reader = guarded(file, || {
+    let chunks = chunks.of_groups(groups.iter(), u64::MAX);
+    let steps = chunks.clone();
+    let mut batches = guarded(file, || {
         ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata)
             .with_projection(mask)
             .with_batch_size((BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS))
             .build()
     })?;
-    while let Some(batch) = guarded(file, || reader.next().transpose())? {
+    while let Some(batch) = guarded(file, || {
+        steps.begin_step(false);
+        batches.next().transpose()
+    })? {
         of_batch(&batch, said, take)?;
     }
     Ok(())
@@ -65,7 +68,7 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
 /// The provenance, as text.
 pub(super) fn provenance(file: &Readable) -> Result<Option<String>> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
-    let Some(reader) = decoded(|| SerializedFileReader::new(chunks))? else {
+    let Some(reader) = decoded(|| reader(chunks))? else {
         return Ok(None);
     };
     let metadata = reader.metadata().file_metadata().key_value_metadata();

@@ -1,6 +1,7 @@
 //! Parquet: `id`, the kept fields, and the vectors as a list of fixed size.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnPath;
 
+use crate::formats::output::OutputFormat;
 use crate::output::encoding::VectorEncoding;
 use crate::output::fault::encoding_error;
 use crate::output::made::KEY;
@@ -21,9 +23,10 @@ use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
 use crate::retype;
 use arrow::array::{RecordBatch, new_null_array};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::KEEP;
+use embedctl_common::threads::caught;
 
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
@@ -60,7 +63,7 @@ impl ParquetWriter {
         if let Some(target) = self.target.take() {
             let schema = retype::schema(self.table.schema(columns), retype::parquet_times);
             for field in schema.fields() {
-                check_type(field)?;
+                OutputFormat::Parquet.check_type(field)?;
             }
             let properties = properties(&schema, self.table.encoding(), self.row_group_bytes);
             // The Arrow schema is written at the end, when the provenance is known that belongs into it.
@@ -142,22 +145,54 @@ impl Drop for ParquetWriter {
     }
 }
 
-/// Refuses a kept field of a type that Parquet lacks, by writing one such column to nowhere.
-fn check_type(field: &Field) -> Result<()> {
-    let one = Arc::new(field.clone().with_nullable(true));
+/// Checks that Parquet has a form for a column's type, by writing one such column to nowhere.
+///
+/// # Errors
+/// The reason why it has none.
+pub(super) fn check_type(field: &Field) -> Result<(), String> {
+    let refused = |cause: &dyn Display| {
+        let kind = field.data_type();
+        format!("Parquet has no type for {kind} ({cause})")
+    };
+    // The encoder panics over these; it should answer with an error, as it does over other types.
+    if let Some(odd) = unencodable(field.data_type()) {
+        return Err(refused(&odd));
+    }
+    let kind = retype::of_type(field.data_type(), retype::parquet_times);
+    let one = Arc::new(field.clone().with_data_type(kind).with_nullable(true));
+    let nothing = new_null_array(one.data_type(), 1);
     let schema = Arc::new(Schema::new(vec![one]));
-    let nothing = new_null_array(field.data_type(), 1);
-    let tried =
-        ArrowWriter::try_new(std::io::sink(), Arc::clone(&schema), None).and_then(|mut it| {
-            it.write(&RecordBatch::try_new(schema, vec![nothing])?)?;
-            it.close()
-        });
-    tried.map(|_| ()).map_err(|error| {
-        let (name, kind) = (field.name(), field.data_type());
-        Error::usage(format!("{KEEP} {name}: Parquet has no type for {kind}"))
-            .with_remedy("leave it out, or choose -f arrow")
-            .caused_by(error)
-    })
+    let tried = caught(|| {
+        let mut writer = ArrowWriter::try_new(std::io::sink(), Arc::clone(&schema), None)?;
+        writer.write(&RecordBatch::try_new(schema, vec![nothing])?)?;
+        writer.close()
+    });
+    match tried {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(refused(&error)),
+        Err(panic) => Err(refused(&panic)),
+    }
+}
+
+/// The part of a type over which the encoder panics.
+fn unencodable(kind: &DataType) -> Option<&'static str> {
+    match kind {
+        DataType::Union(..) => Some("it is a union"),
+        DataType::FixedSizeBinary(0) => Some("its values have no bytes"),
+        DataType::List(item)
+        | DataType::ListView(item)
+        | DataType::LargeList(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::RunEndEncoded(_, item)
+        | DataType::Map(item, _) => unencodable(item.data_type()),
+        DataType::Struct(fields) => {
+            let mut fields = fields.iter();
+            fields.find_map(|field| unencodable(field.data_type()))
+        }
+        DataType::Dictionary(_, values) => unencodable(values),
+        _ => None,
+    }
 }
 
 fn properties(

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::interval;
+use crate::formats::output::refused_type;
 use crate::json_values::is_json;
-use crate::output::columns::JsonColumns;
+use crate::output::columns::{JsonColumns, check_json_type};
 use crate::retype;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::datatypes::*;
@@ -22,20 +23,27 @@ const JSONB: u8 = 1;
 /// The type of SQL that a column becomes.
 ///
 /// # Errors
-/// If PostgreSQL has none for it; the error names it.
-pub(super) fn sql_type(field: &Field) -> Result<&'static str> {
+/// If PostgreSQL has none for it; the remedy names the formats that hold it.
+pub(super) fn sql_type(field: &FieldRef) -> Result<&'static str> {
+    sql_name(field).map_err(|reason| refused_type(field, &reason))
+}
+
+/// Checks that PostgreSQL has a type for a column.
+///
+/// # Errors
+/// The reason why it has none.
+pub(super) fn check_type(field: &FieldRef) -> Result<(), String> {
+    sql_name(field)?;
+    check_json_type(field)
+}
+
+fn sql_name(field: &Field) -> Result<&'static str, String> {
     match field.data_type() {
         _ if is_json(field) => Ok("jsonb"),
         DataType::FixedSizeBinary(16) if is_uuid(field) => Ok("uuid"),
         kind => wire(kind),
     }
-    .map_err(|kind| {
-        Error::usage(format!(
-            "{KEEP} {}: PostgreSQL has no type for {kind}",
-            field.name()
-        ))
-        .with_remedy("leave it out, or choose another output format (-f)")
-    })
+    .map_err(|kind| format!("PostgreSQL has no type for {kind}"))
 }
 
 /// Whether Arrow calls a field's bytes a UUID, whose wire form is the same bytes.

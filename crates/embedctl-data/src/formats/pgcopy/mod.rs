@@ -9,6 +9,7 @@ use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, 
 use crate::output::quantize::Dtype;
 use crate::output::read::{Said, TakeVector};
 use crate::output::writer::VectorWriter;
+use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
@@ -34,6 +35,10 @@ impl OutputSpec for PgcopyOutput {
             begin.target,
             begin.encoding,
         )?))
+    }
+
+    fn check_type(&self, field: &FieldRef) -> Result<(), String> {
+        fields::check_type(field)
     }
 
     fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {

@@ -5,8 +5,10 @@
 //!  arrow: batch by batch ───────────┴─► batch ──► the asked columns ──► pieces of windows
 //! ```
 
+mod checks;
 pub(crate) mod open;
 mod select;
+mod sizes;
 pub(crate) mod table;
 
 use std::sync::Arc;
@@ -54,6 +56,8 @@ pub(crate) struct TableReader {
     table: AskedColumns,
     /// A batch some of whose rows are not in a window yet.
     pending: Option<(Prepared, usize, Seek)>,
+    /// The rows behind those, and where they begin.
+    rest: Option<(RecordBatch, Seek)>,
     /// Rows that are in windows.
     rows: u64,
     window_per_batch: bool,
@@ -66,9 +70,19 @@ impl Reader for TableReader {
                 if !filling.is_empty() && pace.pauses(false) {
                     break;
                 }
-                match self.batches.next()? {
+                let next = match self.rest.take() {
+                    None => self.batches.next()?,
+                    rest => rest,
+                };
+                match next {
                     None => return Ok(Filled::End),
-                    Some((batch, seek)) => {
+                    Some((mut batch, seek)) => {
+                        let rows = self.table.fitting(&batch)?;
+                        if rows < batch.num_rows() && !self.window_per_batch {
+                            let rest = batch.slice(rows, batch.num_rows() - rows);
+                            self.rest = Some((rest, seek.plus(rows as u64)));
+                            batch = batch.slice(0, rows);
+                        }
                         let prepared = self.table.prepare(&batch, &filling.columns)?;
                         if self.window_per_batch {
                             let rows = filling.at_most(prepared.rows());
@@ -105,7 +119,10 @@ impl Reader for TableReader {
     fn place(&self) -> (u64, Seek) {
         let seek = match &self.pending {
             Some((_, _, seek)) => *seek,
-            None => self.batches.place(),
+            None => match &self.rest {
+                Some((_, seek)) => *seek,
+                None => self.batches.place(),
+            },
         };
         (self.rows, seek)
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::table::AskedColumns;
 use super::{Batches, TableReader};
-use crate::input::columns::InputColumns;
 use crate::input::compression::{SourceCompression, explain};
 use crate::input::options::{InputOptions, Part};
 use crate::input::source::Planned;
@@ -21,17 +20,17 @@ impl TableReader {
         options: &InputOptions,
         (batches, table): (Box<dyn Batches>, AskedColumns),
         (before, skip): (u64, u64),
-        columns: &InputColumns,
     ) -> Result<Self> {
         let mut reader = Self {
             source: Arc::clone(source),
             batches,
             table,
             pending: None,
+            rest: None,
             rows: before,
             window_per_batch: options.window_per_batch,
         };
-        skip_rows(&mut reader, skip, columns)?;
+        skip_rows(&mut reader, skip)?;
         Ok(reader)
     }
 }
@@ -45,7 +44,7 @@ pub(crate) fn part(source: &Planned) -> (u64, u64) {
 }
 
 /// Reads `skip` rows for nothing.
-fn skip_rows(reader: &mut TableReader, mut skip: u64, columns: &InputColumns) -> Result<()> {
+fn skip_rows(reader: &mut TableReader, mut skip: u64) -> Result<()> {
     while skip > 0 {
         let Some((batch, seek)) = reader.batches.next()? else {
             break;
@@ -53,8 +52,7 @@ fn skip_rows(reader: &mut TableReader, mut skip: u64, columns: &InputColumns) ->
         let rows = batch.num_rows() as u64;
         if rows > skip {
             let first = index(skip);
-            let rest = batch.slice(first, batch.num_rows() - first);
-            reader.pending = Some((reader.table.prepare(&rest, columns)?, 0, seek));
+            reader.rest = Some((batch.slice(first, batch.num_rows() - first), seek));
         }
         reader.rows += rows.min(skip);
         skip -= rows.min(skip);

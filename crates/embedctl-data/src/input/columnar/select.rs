@@ -1,5 +1,6 @@
 //! Finding a named column in a table: at the top, or inside of structs (`a.b`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
@@ -15,50 +16,72 @@ pub(crate) struct TableColumn {
     pub field: FieldRef,
 }
 
+/// A table's columns at the top by their names: there may be a million of them.
+pub(crate) struct ColumnNames<'a> {
+    fields: &'a Fields,
+    /// The first of each name, and whether there are more.
+    places: HashMap<&'a str, (usize, bool)>,
+}
+
+impl<'a> ColumnNames<'a> {
+    /// Of a table of that schema.
+    pub(crate) fn of(schema: &'a Schema) -> Self {
+        let fields = schema.fields();
+        let mut places = HashMap::with_capacity(fields.len());
+        for (index, field) in fields.iter().enumerate() {
+            let entry = places.entry(field.name().as_str());
+            entry
+                .and_modify(|(_, several)| *several = true)
+                .or_insert((index, false));
+        }
+        Self { fields, places }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a FieldRef> {
+        self.place(name).map(|index| &self.fields[index])
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).map(|(index, _)| *index)
+    }
+
+    /// Whether two columns have this name, so that it is ambiguous.
+    pub(crate) fn is_ambiguous(&self, name: &str) -> bool {
+        self.places.get(name).is_some_and(|(_, several)| *several)
+    }
+}
+
 /// The column called `name`: the one of that whole name where there is one, else by its path.
-pub(crate) fn find(schema: &Schema, name: &str) -> Option<TableColumn> {
-    let named = |fields: &Fields, name: &str| {
-        let mut found = fields.iter().filter(|field| field.name() == name);
-        found.next().cloned()
-    };
-    let fields = schema.fields();
-    if let Some(field) = named(fields, name) {
+pub(crate) fn find(names: &ColumnNames<'_>, name: &str) -> Option<TableColumn> {
+    if let Some(field) = names.get(name) {
         return Some(TableColumn {
             path: vec![name.to_owned()],
-            field,
+            field: Arc::clone(field),
         });
     }
-    let mut path: Vec<String> = Vec::new();
-    let mut within = fields;
-    let mut last: Option<&FieldRef> = None;
-    for key in name.split('.') {
-        if let Some(field) = last {
-            let DataType::Struct(fields) = field.data_type() else {
-                return None;
-            };
-            within = fields;
-        }
-        last = Some(within.iter().find(|field| field.name() == key)?);
+    let mut keys = name.split('.');
+    let first = keys.next()?;
+    let mut path = vec![first.to_owned()];
+    let mut last = names.get(first)?;
+    for key in keys {
+        let DataType::Struct(fields) = last.data_type() else {
+            return None;
+        };
+        last = fields.iter().find(|field| field.name() == key)?;
         path.push(key.to_owned());
     }
-    last.map(|field| TableColumn {
+    Some(TableColumn {
         path,
-        field: Arc::clone(field),
+        field: Arc::clone(last),
     })
 }
 
-/// Whether two columns have this name, so that it is ambiguous.
-pub(crate) fn is_ambiguous(schema: &Schema, name: &str) -> bool {
-    let named = schema.fields().iter().filter(|field| field.name() == name);
-    named.count() > 1
-}
-
 impl TableColumn {
-    /// Its values in `batch`; null where a struct on the way is.
-    pub(crate) fn of(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+    /// Its values in `batch`, whose columns have these `names`; null where a struct on the way is.
+    pub(crate) fn of(&self, batch: &RecordBatch, names: &ColumnNames<'_>) -> Result<ArrayRef> {
         let missing = || Error::internal(format!("the column {:?} was not read", self.path));
         let (first, rest) = self.path.split_first().ok_or_else(missing)?;
-        let mut array = Arc::clone(batch.column_by_name(first).ok_or_else(missing)?);
+        let mut array = Arc::clone(batch.column(names.place(first).ok_or_else(missing)?));
         for key in rest {
             let parent = array.as_struct_opt().ok_or_else(missing)?;
             let child = parent.column_by_name(key).ok_or_else(missing)?;

@@ -1,24 +1,30 @@
 //! The asked columns of a table (text, id, kept), and their values in a batch.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::select::{TableColumn, find, is_ambiguous};
+use super::checks::{check_id, check_once, missing, text_column};
+use super::select::{ColumnNames, TableColumn, find};
+use super::sizes::RowSizes;
 use crate::input::columns::{InputColumns, is_json, unsound};
-use crate::input::fields::{IdType, KeepType};
-use crate::input::fit::{fit, misfits, not_json, rounded, takes};
+use crate::input::fit::{fit, misfits, not_json, rounded};
 use crate::input::json;
 use crate::input::options::InputOptions;
 use crate::input::parse::{no_text, too_long};
 use crate::input::source::Planned;
-use crate::input::texts::{is_text, string, strings};
+use crate::input::texts::{string, strings};
 use crate::json_values::add_value;
 use crate::record::{Origin, RecordFields};
-use arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, new_null_array};
+use crate::retype::exact_cast;
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, new_null_array};
+use arrow::compute::nullif;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
+use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP};
+
+/// Bytes of rows that are prepared together although they take less memory: 64 MiB of values are no danger.
+const TOGETHER: usize = 64 << 20;
 
 /// The asked columns of one table.
 pub(crate) struct AskedColumns {
@@ -80,20 +86,21 @@ impl AskedColumns {
         warnings: &mut Vec<String>,
     ) -> Result<()> {
         let (source, options) = (&self.source, &self.options);
+        let names = ColumnNames::of(schema);
         let (option, texts) = options.texts();
         let texts = texts
             .iter()
-            .map(|name| text_column(source, option, name, schema));
+            .map(|name| text_column(source, option, name, (schema, &names)));
         self.texts = texts.collect::<Result<_>>()?;
         // A batch that stays as it is needs no ids.
         let wants_id = !options.window_per_batch || options.names_id();
-        self.id = find(schema, &options.id_field).filter(|_| wants_id);
+        self.id = find(&names, &options.id_field).filter(|_| wants_id);
         match &self.id {
             None if options.names_id() => {
                 return Err(missing(source, schema, ID_FIELD, &options.id_field));
             }
             None => {}
-            Some(id) => check_id(source, options, schema, id)?,
+            Some(id) => check_id(source, options, &names, id)?,
         }
         self.kept = Vec::new();
         let fields = schema.fields().iter().map(|field| field.name().as_str());
@@ -101,7 +108,7 @@ impl AskedColumns {
             .expand(fields, &options.id_field, warnings)
             .map_err(|cause| source.usage(cause))?;
         for name in columns.names() {
-            let found = find(schema, name);
+            let found = find(&names, name);
             if found.is_none() {
                 if !columns.is_fixed() {
                     return Err(missing(source, schema, KEEP, name));
@@ -111,7 +118,7 @@ impl AskedColumns {
                     source.name
                 ));
             }
-            check_once(source, schema, name)?;
+            check_once(source, &names, name)?;
             self.kept.push(found);
         }
         let field =
@@ -130,16 +137,33 @@ impl AskedColumns {
         asked.map(|column| column.path.as_slice())
     }
 
-    /// The name of the text's column at the top, where nothing else is made of it.
-    pub(crate) fn text_alone(&self) -> Option<&str> {
-        let [text] = self.texts.as_slice() else {
-            return None;
-        };
-        let [name] = text.path.as_slice() else {
-            return None;
-        };
-        let mut paths = self.paths().filter(|path| path.first() == Some(name));
-        (paths.next().is_some() && paths.next().is_none()).then_some(name)
+    /// How many rows of a batch are prepared together: all of them, unless they hold much more than their memory, as
+    /// where a long value of a dictionary stands in each.
+    pub(crate) fn fitting(&self, batch: &RecordBatch) -> Result<usize> {
+        let rows = batch.num_rows();
+        let schema = batch.schema();
+        let names = ColumnNames::of(&schema);
+        let found = self.carried().map(|column| column.of(batch, &names));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        let memory: usize = found.iter().map(size).sum();
+        let sizes = RowSizes::of(found.iter());
+        if sizes.sum(0..rows) <= TOGETHER.max(memory.saturating_mul(4)) {
+            return Ok(rows);
+        }
+        let limit = self.options.max_record_bytes;
+        let mut sum = 0;
+        // A longer row is not carried.
+        let most = (0..rows).position(|row| {
+            let size = sizes.sum(row..row + 1);
+            sum += if size > limit { 0 } else { size };
+            sum > TOGETHER
+        });
+        Ok(most.unwrap_or(rows).max(1))
+    }
+
+    /// The columns whose values go into the output.
+    fn carried(&self) -> impl Iterator<Item = &TableColumn> {
+        self.id.iter().chain(self.kept.iter().flatten())
     }
 
     /// Takes the asked columns out of a batch.
@@ -149,8 +173,12 @@ impl AskedColumns {
     pub(crate) fn prepare(&self, batch: &RecordBatch, columns: &InputColumns) -> Result<Prepared> {
         let rows = batch.num_rows();
         let schema = columns.schema();
-        let mut causes = BTreeMap::new();
         let mut arrays = Vec::with_capacity(schema.fields().len());
+        let (carried, mut causes) = self.carried_values(batch)?;
+        let mut values = carried.iter();
+        let declared: HashSet<&str> = (self.options.kept())
+            .filter_map(|keep| keep.kind.is_some().then_some(keep.name.as_str()))
+            .collect();
         let asked = [&self.id].into_iter().chain(&self.kept);
         for (field, column) in schema.fields().iter().zip(asked) {
             let to = field.data_type();
@@ -158,19 +186,18 @@ impl AskedColumns {
                 arrays.push(new_null_array(to, rows));
                 continue;
             };
-            let found = column.of(batch)?;
-            let array = fit(&found, to)?;
+            let found = values
+                .next()
+                .ok_or_else(|| Error::internal("a column is missing"))?;
+            let array = fit(found, to)?;
             // Requested floats are given; the type of an earlier file must not cost a later one its digits.
-            let asked = self
-                .options
-                .kept()
-                .any(|keep| keep.name == *field.name() && keep.kind.is_some());
+            let asked = declared.contains(field.name().as_str());
             let rounded = match asked {
                 true => Vec::new(),
-                false => rounded(&found, &array)?,
+                false => rounded(found, &array)?,
             };
-            for row in misfits(&found, &array)?.into_iter().chain(rounded) {
-                let cause = || self.misfit(column, field.name(), to, &found, row);
+            for row in misfits(found, &array)?.into_iter().chain(rounded) {
+                let cause = || self.misfit(column, field.name(), to, found, row);
                 causes.entry(row).or_insert_with(cause);
             }
             if is_json(field) && !is_json(&column.field) {
@@ -187,20 +214,31 @@ impl AskedColumns {
         }
         let bytes: usize = arrays.iter().map(size).sum();
         let (_, texts) = self.options.texts();
-        let id = self
-            .id
-            .iter()
-            .map(|id| (self.options.id_field.as_str(), id));
-        let texts = texts.iter().map(String::as_str).zip(&self.texts);
+        let id = self.id.iter().map(|_| self.options.id_field.as_str());
         let kept = columns.names().zip(&self.kept);
-        let kept = kept.filter_map(|(name, column)| Some((name, column.as_ref()?)));
-        let asked = id.chain(texts).chain(kept).map(|(name, column)| {
+        let kept = kept.filter_map(|(name, column)| column.as_ref().map(|_| name));
+        let named = id.chain(kept).zip(self.carried()).zip(&carried);
+        let mut found: Vec<_> = named
+            .map(|((name, column), array)| {
+                (
+                    name.to_owned(),
+                    Arc::clone(&column.field),
+                    Arc::clone(array),
+                )
+            })
+            .collect();
+        // In the order of messages: the id, the texts, the kept columns.
+        let after_id = usize::from(self.id.is_some());
+        let held = batch.schema();
+        let held = ColumnNames::of(&held);
+        let of_texts = texts.iter().zip(&self.texts).map(|(name, column)| {
             let field = Arc::clone(&column.field);
-            Ok((name.to_owned(), field, column.of(batch)?))
+            Ok((name.clone(), field, column.of(batch, &held)?))
         });
-        let found = asked.collect::<Result<_>>()?;
+        let of_texts = of_texts.collect::<Result<Vec<_>>>()?;
+        found.splice(after_id..after_id, of_texts);
         let texts = self.texts.iter().map(|column| {
-            let array = column.of(batch)?;
+            let array = column.of(batch, &held)?;
             strings(&array)
         });
         Ok(Prepared {
@@ -212,6 +250,44 @@ impl AskedColumns {
             found,
             kept_bytes: bytes / rows.max(1),
         })
+    }
+
+    /// The values of the carried columns, as the table has them, and the rows that are longer than a record may be: they
+    /// hold null.
+    fn carried_values(
+        &self,
+        batch: &RecordBatch,
+    ) -> Result<(Vec<ArrayRef>, BTreeMap<usize, Cause>)> {
+        let rows = batch.num_rows();
+        let schema = batch.schema();
+        let names = ColumnNames::of(&schema);
+        let found = self.carried().map(|column| column.of(batch, &names));
+        let mut found = found.collect::<Result<Vec<_>>>()?;
+        let limit = self.options.max_record_bytes;
+        let beyond = RowSizes::of(found.iter()).beyond(limit, rows);
+        if !beyond.is_empty() {
+            let mut mask = vec![false; rows];
+            beyond.iter().for_each(|(row, _)| mask[*row] = true);
+            let mask = BooleanArray::from(mask);
+            for array in &mut found {
+                // A union has no nulls of its own.
+                if let Ok(cleared) = nullif(array, &mask) {
+                    *array = cleared;
+                }
+            }
+        }
+        let causes = beyond.into_iter().map(|(row, size)| {
+            let what = "record with its kept columns";
+            (row, too_long(what, size as u64, limit))
+        });
+        let causes = causes.collect();
+        // Strings were read as views, so that one value of a dictionary is not copied for every row.
+        let declared = found.into_iter().zip(self.carried());
+        let declared = declared.map(|(array, column)| match column.field.data_type() {
+            kind if kind == array.data_type() => Ok(array),
+            kind => exact_cast(&array, kind).map_err(unsound),
+        });
+        Ok((declared.collect::<Result<_>>()?, causes))
     }
 
     fn misfit(
@@ -305,107 +381,4 @@ fn size(array: &ArrayRef) -> usize {
         .to_data()
         .get_slice_memory_size()
         .unwrap_or_else(|_| array.get_buffer_memory_size())
-}
-
-fn text_column(
-    source: &Planned,
-    option: Setting,
-    name: &str,
-    schema: &SchemaRef,
-) -> Result<TableColumn> {
-    check_once(source, schema, name)?;
-    let Some(column) = find(schema, name) else {
-        return Err(missing(source, schema, option, name));
-    };
-    let kind = column.field.data_type();
-    let takes = match option {
-        TEXT_FIELD => is_text(kind),
-        // Of several fields some may be numbers.
-        _ => takes(KeepType::String, kind),
-    };
-    if takes {
-        return Ok(column);
-    }
-    Err(source
-        .usage(format!(
-            "the column `{name}` has the type {kind}, and texts are strings"
-        ))
-        .with_remedy(format!(
-            "name the column that holds the text with `{option}`{}",
-            text_columns(schema)
-        )))
-}
-
-fn check_id(
-    source: &Planned,
-    options: &InputOptions,
-    schema: &SchemaRef,
-    id: &TableColumn,
-) -> Result<()> {
-    let name = &options.id_field;
-    check_once(source, schema, name)?;
-    let kind = match id.field.data_type() {
-        DataType::Dictionary(_, values) => values,
-        kind => kind,
-    };
-    let (takes, remedy) = match options.id_type {
-        _ if kind.is_integer() || *kind == DataType::Null => return Ok(()),
-        IdType::String | IdType::Kept if is_text(kind) => return Ok(()),
-        IdType::Kept if is_id(kind) => return Ok(()),
-        IdType::Kept => (
-            "ids are strings, integers, decimals, dates, times or bytes".to_owned(),
-            format!(
-                "name another column with `{ID_FIELD}`, and carry this one through with `{KEEP}`"
-            ),
-        ),
-        IdType::String => (
-            "ids are strings or integers".to_owned(),
-            format!(
-                "name another column with `{ID_FIELD}`, and carry this one through with `{KEEP}`"
-            ),
-        ),
-        IdType::Int => (
-            format!("`{ID_TYPE} int` takes integers alone"),
-            match is_text(kind) {
-                true => format!("use `{ID_TYPE} string`"),
-                false => format!("name another column with `{ID_FIELD}`"),
-            },
-        ),
-    };
-    Err(source
-        .usage(format!("the id `{name}` has the type {kind}, but {takes}"))
-        .with_remedy(remedy))
-}
-
-/// Whether values of that type can be ids beside strings and integers.
-fn is_id(kind: &DataType) -> bool {
-    kind.is_decimal()
-        || kind.is_temporal()
-        || kind.is_binary()
-        || matches!(kind, DataType::FixedSizeBinary(_))
-}
-
-fn check_once(source: &Planned, schema: &SchemaRef, name: &str) -> Result<()> {
-    if !is_ambiguous(schema, name) {
-        return Ok(());
-    }
-    Err(source
-        .usage(format!("there are several columns called `{name}`"))
-        .with_remedy("rename all but one of them"))
-}
-
-fn missing(source: &Planned, schema: &SchemaRef, option: Setting, name: &str) -> Error {
-    let names = schema.fields().iter().map(|field| field.name().as_str());
-    source.missing(option, name, names)
-}
-
-/// The columns that could hold texts, for messages.
-fn text_columns(schema: &SchemaRef) -> String {
-    let fields = schema.fields().iter();
-    let texts = fields.filter(|field| is_text(field.data_type()));
-    let names: Vec<_> = texts.map(|field| format!("`{}`", field.name())).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    format!(" (strings are in {})", names.join(", "))
 }

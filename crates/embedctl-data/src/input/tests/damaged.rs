@@ -5,12 +5,14 @@ use std::collections::{BTreeSet, HashMap};
 use parquet::basic::Compression;
 use serde_json::value::RawValue;
 
-use super::tables::{KEPT, arrow_file, arrow_stream, batch, parquet};
+use super::hostile::nested_groups;
+use super::tables::{KEPT, arrow_file, arrow_stream, batch, packed_file, packed_stream, parquet};
 use super::*;
 use crate::input::compression::tests::{bzip2, gzip, xz};
 use crate::record::Reject;
+use arrow::ipc::CompressionType;
 use embedctl_testing::assert_no_bug;
-use embedctl_testing::mutation::{arrow_losing_batches, each};
+use embedctl_testing::mutation::{arrow_losing_batches, each, most_asked};
 
 /// The windows of a damaged file, and its bytes; `None` if it is refused, for a reason that is not ours.
 fn read(path: &Path, options: InputOptions) -> Option<(Vec<Window>, Vec<u8>)> {
@@ -212,7 +214,14 @@ fn damaged_compressed_inputs_are_read_right_or_refused() {
 fn damaged_tables_are_read_or_refused() {
     let batches = [batch(0, 20), batch(20, 20)];
     let zstd = Compression::ZSTD(parquet::basic::ZstdLevel::default());
+    let packed = [CompressionType::LZ4_FRAME, CompressionType::ZSTD].map(Some);
     for (name, content) in [
+        ("lz4.arrow", packed_file(&batches, packed[0])),
+        ("lz4.arrows", packed_stream(&batches, packed[0])),
+        ("zstd.arrow", packed_file(&batches, packed[1])),
+        ("zstd.arrows", packed_stream(&batches, packed[1])),
+        // Of a schema alone.
+        ("nested.parquet", nested_groups(60)),
         ("a.parquet", parquet(&batches, 15, Compression::SNAPPY)),
         ("b.parquet", parquet(&batches, 40, zstd)),
         ("a.arrow", arrow_file(&batches)),
@@ -230,6 +239,58 @@ fn damaged_tables_are_read_or_refused() {
                 assert!(found.iter().enumerate().all(|(row, start)| row == start.0));
             }
         });
+    }
+}
+
+/// The length that a compressed buffer claims is reserved by the decoder before it looks at the content.
+#[test]
+fn a_compressed_buffer_that_claims_more_than_it_holds_is_refused() {
+    let rows = batch(0, 2000);
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        for (name, content) in [
+            (
+                "a.arrow",
+                packed_file(std::slice::from_ref(&rows), Some(codec)),
+            ),
+            (
+                "a.arrows",
+                packed_stream(std::slice::from_ref(&rows), Some(codec)),
+            ),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            let is_read = |content: &[u8]| {
+                fs::write(&path, content).unwrap();
+                let asked = most_asked(|| {
+                    let opened = RecordReader::open(&[Source::Path(path.clone())], keeping(&KEPT));
+                    if let Err(error) = opened.and_then(windows) {
+                        let said = error.to_string();
+                        assert!(!said.contains("bug"), "{said}");
+                    }
+                });
+                assert!(asked <= 64 << 20, "{asked} bytes at a time");
+                let opened = RecordReader::open(&[Source::Path(path.clone())], keeping(&KEPT));
+                opened.and_then(windows)
+            };
+            assert!(is_read(&content).is_ok());
+            // Each claim of a frame: eight bytes before its magic number.
+            let magic: [u8; 4] = match codec {
+                CompressionType::ZSTD => [0x28, 0xb5, 0x2f, 0xfd],
+                _ => [0x04, 0x22, 0x4d, 0x18],
+            };
+            let frames = content.windows(4).enumerate();
+            let frames = frames.filter_map(|(at, found)| (found == magic).then_some(at - 8));
+            let frames: Vec<usize> = frames.collect();
+            assert!(frames.len() > 2, "{frames:?}");
+            for at in frames {
+                for claim in [1_u64 << 36, 1 << 30, 1 << 62, 65 << 20] {
+                    let mut hostile = content.clone();
+                    hostile[at..at + 8].copy_from_slice(&claim.to_le_bytes());
+                    let said = failure(is_read(&hostile));
+                    assert!(said.contains("claim"), "{name} at {at}: {said}");
+                }
+            }
+        }
     }
 }
 

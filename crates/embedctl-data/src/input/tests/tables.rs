@@ -13,6 +13,7 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, TimeUnit};
+use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 
 /// `rows` rows from number `first` on, of every type that is to come through unchanged.
@@ -87,7 +88,16 @@ pub fn parquet(batches: &[RecordBatch], group: usize, codec: Compression) -> Vec
 }
 
 pub fn arrow_file(batches: &[RecordBatch]) -> Vec<u8> {
-    let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    packed_file(batches, None)
+}
+
+/// An Arrow file, compressed or not.
+pub fn packed_file(batches: &[RecordBatch], codec: Option<CompressionType>) -> Vec<u8> {
+    let options = IpcWriteOptions::default()
+        .try_with_compression(codec)
+        .unwrap();
+    let mut writer =
+        FileWriter::try_new_with_options(Vec::new(), &batches[0].schema(), options).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
     }
@@ -95,7 +105,16 @@ pub fn arrow_file(batches: &[RecordBatch]) -> Vec<u8> {
 }
 
 pub fn arrow_stream(batches: &[RecordBatch]) -> Vec<u8> {
-    let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    packed_stream(batches, None)
+}
+
+/// An Arrow stream, compressed or not.
+pub fn packed_stream(batches: &[RecordBatch], codec: Option<CompressionType>) -> Vec<u8> {
+    let options = IpcWriteOptions::default()
+        .try_with_compression(codec)
+        .unwrap();
+    let mut writer =
+        StreamWriter::try_new_with_options(Vec::new(), &batches[0].schema(), options).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
     }
@@ -184,10 +203,7 @@ fn every_codec_is_read() {
         let files = Files::new().with("a.parquet", parquet(&[batch(0, 50)], 20, codec));
         assert_eq!(texts(&files.read(options())).len(), 50, "{codec}");
     }
-    for codec in [
-        arrow::ipc::CompressionType::LZ4_FRAME,
-        arrow::ipc::CompressionType::ZSTD,
-    ] {
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let options = IpcWriteOptions::default()
             .try_with_compression(Some(codec))
             .unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
 
-use super::super::{OutputFormat, provenance as made, read_vectors};
+use super::super::{OutputFormat, PROVENANCE, ROWS, prove, provenance as made, read_vectors};
 use super::support::*;
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -88,6 +88,33 @@ fn damaged_files_of_vectors_are_read_or_refused() {
                 }
                 _ => {}
             }
+        });
+    }
+}
+
+/// What stands beside an output says what it is: its provenance, and the rows of a matrix.
+#[test]
+fn damaged_sidecars_are_read_or_refused() {
+    for (name, ending) in [
+        ("a.jsonl", PROVENANCE),
+        ("a.arrows", PROVENANCE),
+        ("a.npy", PROVENANCE),
+        ("a.npy", ROWS),
+        ("a.fbin", ROWS),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        write(&options(&path), 9).unwrap();
+        let sidecar = |path: &Path| path.with_file_name(format!("{name}{ending}"));
+        let good = fs::read(sidecar(&path)).unwrap();
+        let format = OutputFormat::from_path(&path).unwrap();
+        each(&format!("{name}{ending}"), &good, 100, |damaged| {
+            fs::copy(damaged, sidecar(&path)).unwrap();
+            let file = Readable::file(&path).unwrap();
+            if let Some(Some(made)) = assert_no_bug(made(&file, format)) {
+                assert_no_bug(prove(&file, format, &made));
+            }
+            assert_no_bug(vectors(&path));
         });
     }
 }

@@ -7,6 +7,7 @@ mod damaged;
 mod dtypes;
 mod formats;
 mod ipc;
+mod kinds;
 mod parquet;
 mod publishing;
 #[cfg(unix)]
