@@ -1,0 +1,77 @@
+//! Lines that a few compressed bytes hold, and that hardly end.
+
+use super::*;
+use crate::input::compression::tests::{bzip2, gzip, xz, zstd};
+
+/// Streams of that many MiB of one byte, in a file of each kind.
+fn streams(byte: u8, mebibytes: usize) -> [(&'static str, Vec<u8>); 4] {
+    let one = vec![byte; 1 << 20];
+    let pack: [(&str, fn(&[u8]) -> Vec<u8>); 4] =
+        [("gz", gzip), ("zst", zstd), ("bz2", bzip2), ("xz", xz)];
+    pack.map(|(ending, pack)| (ending, pack(&one).repeat(mebibytes)))
+}
+
+/// Whatever the compression, the byte and the reader: a little is read, and said to be no text.
+#[test]
+fn a_line_without_an_end_is_an_error_soon() {
+    for (byte, of_text) in [(0, &["txt", "jsonl", "csv"][..]), (b'x', &["txt", "tsv"])] {
+        for (ending, data) in streams(byte, 600) {
+            for format in of_text {
+                for start in ["", "id,text\n1,one\n"] {
+                    let name = format!("a.{format}.{ending}");
+                    let packed: fn(&[u8]) -> Vec<u8> = match ending {
+                        "gz" => gzip,
+                        "zst" => zstd,
+                        "bz2" => bzip2,
+                        _ => xz,
+                    };
+                    let start = if start.is_empty() {
+                        Vec::new()
+                    } else {
+                        packed(start.as_bytes())
+                    };
+                    let files = Files::new().with(&name, [&start[..], &data].concat());
+                    let error = failure(files.open(options()).and_then(windows));
+                    let line = if start.is_empty() { 1 } else { 3 };
+                    // Of the first line, lines of JSON and a header may say something of their own.
+                    let said = format!("line {line} goes on for more than 67");
+                    assert!(error.contains(&said) && error.contains(&name), "{error}");
+                    assert!(error.contains("decompress the file first"), "{error}");
+                }
+            }
+        }
+    }
+}
+
+/// A long line that is compressed as text is, or that ends, is a rejected record as ever.
+#[test]
+fn long_lines_of_compressed_text_are_rejected_one_by_one() {
+    let mut state = 1_u64;
+    let mut noise = |bytes: usize| -> Vec<u8> {
+        let byte = |state: &mut u64| {
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            b'a' + u8::try_from((*state >> 33) % 26).unwrap()
+        };
+        (0..bytes).map(|_| byte(&mut state)).collect()
+    };
+    let text = [&noise(70 << 20)[..], b"\nshort\n"].concat();
+    let short = [&vec![b'x'; 60 << 20][..], b"\nshort\n"].concat();
+    for (name, content) in [
+        ("a.txt.gz", gzip(&text)),
+        ("b.txt.zst", zstd(&short)),
+        ("c.txt", short),
+    ] {
+        let windows = Files::new().with(name, content).read(options());
+        assert_eq!(texts(&windows), ["short"], "{name}");
+        assert_eq!(
+            windows
+                .iter()
+                .map(|window| window.rejects.len())
+                .sum::<usize>(),
+            1,
+            "{name}"
+        );
+    }
+}
