@@ -97,10 +97,12 @@ impl State {
         let wanted = |of: u32| shard.is_none_or(|shard| shard == of);
         // Before the parts are listed: all that an end tells of was there then.
         for entry in storage.list(names::SHARDS)? {
-            let name = format!("{}/{}", names::SHARDS, entry.name);
-            let end = read::<ShardEnd>(storage, &name)?;
-            if let Some(end) = end.filter(|end| names::shard(end.shard) == name) {
-                state.ends.insert(end.shard, end);
+            let Some(shard) = names::shard_of(&entry.name) else {
+                continue;
+            };
+            let end = read::<ShardEnd>(storage, &names::shard(shard))?;
+            if let Some(end) = end.filter(|end| end.shard == shard) {
+                state.ends.insert(shard, end);
             }
         }
         let top = storage.list("")?;

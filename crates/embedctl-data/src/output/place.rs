@@ -7,13 +7,10 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
-use embedctl_common::atomic::{file_number, parent};
+use embedctl_common::atomic::{self, file_number, parent};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::SetBy;
 use embedctl_storage::{Address, Location};
-
-/// Links followed at most, as on Linux.
-const MAX_LINKS: usize = 40;
 
 /// Where an output goes, with symbolic links resolved.
 #[derive(Debug)]
@@ -34,9 +31,9 @@ pub(super) enum PlaceKind {
     #[cfg(unix)]
     Descriptor(std::os::fd::RawFd),
     /// A FIFO: opening it blocks until there is a reader.
-    Fifo,
+    Fifo(PathBuf),
     /// A device: written as it is, never renamed over or removed.
-    Device,
+    Device(PathBuf),
     /// An object on a store, to be made or replaced.
     Object(Address),
     /// A file to be made or replaced.
@@ -127,10 +124,10 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
         #[cfg(unix)]
         Followed::Descriptor(number) => return Ok(PlaceKind::Descriptor(number)),
     };
-    match fs::metadata(path) {
+    match fs::symlink_metadata(&resolved) {
         Ok(metadata) if metadata.is_dir() => return Err(folder()),
-        Ok(metadata) if is_fifo(&metadata) => return Ok(PlaceKind::Fifo),
-        Ok(metadata) if !metadata.is_file() => return Ok(PlaceKind::Device),
+        Ok(metadata) if is_fifo(&metadata) => return Ok(PlaceKind::Fifo(resolved)),
+        Ok(metadata) if !metadata.is_file() => return Ok(PlaceKind::Device(resolved)),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         // A file where a folder should be is told about below, by its name.
@@ -188,21 +185,13 @@ enum Followed {
 
 /// Follows links by hand, since a dangling one leads somewhere too: its target is what gets created.
 fn follow(path: &Path) -> io::Result<Followed> {
-    let mut path = path.to_path_buf();
-    for _ in 0..MAX_LINKS {
-        #[cfg(unix)]
-        if let Some(number) = descriptor(&path) {
-            return Ok(Followed::Descriptor(number));
-        }
-        match fs::read_link(&path) {
-            Ok(target) => path = parent(&path).join(target),
-            // No link, or nothing there.
-            Err(_) => return Ok(Followed::Path(path)),
-        }
+    #[cfg(unix)]
+    {
+        let end = atomic::follow(path, |path| descriptor(path).is_some())?;
+        Ok(descriptor(&end).map_or(Followed::Path(end), Followed::Descriptor))
     }
-    Err(io::Error::other(
-        "it is a symbolic link that leads to itself",
-    ))
+    #[cfg(not(unix))]
+    atomic::follow(path, |_| false).map(Followed::Path)
 }
 
 /// The number of an open descriptor that `path` stands for.

@@ -16,7 +16,7 @@ use embedctl_common::error::{Place, Result};
 
 use super::Readable;
 
-pub use local::{LocalFolder, remove_folder};
+pub use local::LocalFolder;
 pub use objects::ObjectFolder;
 
 /// Something complete, to be put under a name.
