@@ -138,7 +138,11 @@ impl State {
                     if let Some(part) = unproven.committed(storage, (shard, number), &entry.name)? {
                         part
                     } else {
-                        let part = part?;
+                        let part = match part {
+                            // Removed since it was listed, by a run that is at its end.
+                            Err(_) if !is_listed(storage, &entry.name)? => continue,
+                            part => part?,
+                        };
                         state.uncommitted.push((shard, number));
                         state.unproven.insert((shard, number), unproven);
                         let is_other = |commit: &Commit| {
@@ -411,6 +415,10 @@ pub fn inspect(folder: &Path) -> Result<Option<State>> {
 }
 
 /// Whether these entries of an output's folder say that it is complete.
+fn is_listed(storage: &dyn SharedFolder, name: &str) -> Result<bool> {
+    Ok(storage.list("")?.iter().any(|entry| entry.name == name))
+}
+
 fn is_complete(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.name == names::SUCCESS)
 }

@@ -7,7 +7,7 @@ use super::table::TextTable;
 use super::words::{bytes, count};
 
 /// The table.
-pub fn table(info: &ModelInfo) -> String {
+pub fn table(info: &ModelInfo) -> TextTable {
     let mut table = TextTable::default();
     model(&info.model, &mut table);
     table.line("");
@@ -24,7 +24,7 @@ pub fn table(info: &ModelInfo) -> String {
         table.line("");
         table.wrapped("note: ", note);
     }
-    table.text
+    table
 }
 
 fn model(model: &Card, table: &mut TextTable) {
