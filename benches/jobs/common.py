@@ -158,7 +158,7 @@ class Store:
         self.port = int(self.child.stdout.readline().split()[1])
         self.files = pyarrow.fs.S3FileSystem(
             access_key=self.keys[0], secret_key=self.keys[1], region="us-east-1", scheme="http",
-            endpoint_override=f"127.0.0.1:{self.port}", allow_bucket_creation=True,
+            endpoint_override=f"127.0.0.1:{self.port}", allow_bucket_creation=True, connect_timeout=60, request_timeout=60,
         )
         if moto:
             self.files.create_dir("bucket")
