@@ -24,10 +24,13 @@ const LARGEST_CERTIFICATES: u64 = 16 << 20;
 pub struct Agents {
     settings: HubSettings,
     cancel: CancelToken,
-    // One for each proxy in use, by the proxy's variable, and each limit; connections are kept for further requests.
-    agents: Mutex<Vec<((Option<&'static str>, RedirectLimit), Agent)>>,
+    // One for each proxy in use and each limit; connections are kept for further requests.
+    agents: Mutex<Vec<(AgentKey, Agent)>>,
     reached: Reached,
 }
+
+/// The variable of an agent's proxy, and its limit.
+type AgentKey = (Option<&'static str>, RedirectLimit);
 
 /// To where a request may go, after the redirects that it has followed: no nearer than the farthest of their servers.
 /// Before any redirect there is no limit.

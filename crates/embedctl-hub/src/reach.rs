@@ -168,7 +168,7 @@ impl Resolver for ReachResolver {
             return Ok(found);
         }
         let mut kept = self.empty();
-        for address in found.iter() {
+        for address in &found {
             if (self.from).is_none_or(|from| from.may_lead_to(Reach::of(address.ip()))) {
                 kept.push(*address);
             }

@@ -133,7 +133,7 @@ async fn watched_from<T>(
     let noted = async {
         let result = operation.await;
         result.map_err(|error| {
-            let last = LAST.with(|last| last.take());
+            let last = LAST.with(RefCell::take);
             let answered = matches!(last, LastRequest::Answered);
             let refusal = match last {
                 LastRequest::Refused(refusal) => Some(refusal),

@@ -3,28 +3,20 @@
 use super::*;
 use crate::input::compression::tests::{bzip2, gzip, xz, zstd};
 
-/// Streams of that many MiB of one byte, in a file of each kind.
-fn streams(byte: u8, mebibytes: usize) -> [(&'static str, Vec<u8>); 4] {
-    let one = vec![byte; 1 << 20];
-    let pack: [(&str, fn(&[u8]) -> Vec<u8>); 4] =
-        [("gz", gzip), ("zst", zstd), ("bz2", bzip2), ("xz", xz)];
-    pack.map(|(ending, pack)| (ending, pack(&one).repeat(mebibytes)))
-}
+type Pack = fn(&[u8]) -> Vec<u8>;
+
+/// All compressions, by the endings of files.
+const PACKS: [(&str, Pack); 4] = [("gz", gzip), ("zst", zstd), ("bz2", bzip2), ("xz", xz)];
 
 /// Whatever the compression, the byte and the reader: a little is read, and said to be no text.
 #[test]
 fn a_line_without_an_end_is_an_error_soon() {
-    for (byte, of_text) in [(0, &["txt", "jsonl", "csv"][..]), (b'x', &["txt", "tsv"])] {
-        for (ending, data) in streams(byte, 600) {
-            for format in of_text {
+    for (ending, pack) in PACKS {
+        for (byte, formats) in [(0, &["txt", "jsonl", "csv"][..]), (b'x', &["txt", "tsv"])] {
+            let data = pack(&vec![byte; 1 << 20]).repeat(600);
+            for format in formats {
                 for start in ["", "id,text\n1,one\n"] {
                     let name = format!("a.{format}.{ending}");
-                    let pack: fn(&[u8]) -> Vec<u8> = match ending {
-                        "gz" => gzip,
-                        "zst" => zstd,
-                        "bz2" => bzip2,
-                        _ => xz,
-                    };
                     let line = 1 + start.lines().count();
                     let start = match *format {
                         "tsv" => pack(start.replace(',', "\t").as_bytes()),
@@ -45,16 +37,14 @@ fn a_line_without_an_end_is_an_error_soon() {
 #[test]
 fn long_lines_of_compressed_text_are_rejected_one_by_one() {
     let mut state = 1_u64;
-    let mut noise = |bytes: usize| -> Vec<u8> {
-        let byte = |state: &mut u64| {
-            *state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            b'a' + u8::try_from((*state >> 33) % 26).unwrap()
-        };
-        (0..bytes).map(|_| byte(&mut state)).collect()
+    let mut noise = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        b'a' + u8::try_from((state >> 33) % 26).unwrap()
     };
-    let text = [&noise(70 << 20)[..], b"\nshort\n"].concat();
+    let noise: Vec<u8> = (0..70 << 20).map(|_| noise()).collect();
+    let text = [&noise[..], b"\nshort\n"].concat();
     let short = [&vec![b'x'; 60 << 20][..], b"\nshort\n"].concat();
     for (name, content) in [
         ("a.txt.gz", gzip(&text)),
@@ -63,13 +53,7 @@ fn long_lines_of_compressed_text_are_rejected_one_by_one() {
     ] {
         let windows = Files::new().with(name, content).read(options());
         assert_eq!(texts(&windows), ["short"], "{name}");
-        assert_eq!(
-            windows
-                .iter()
-                .map(|window| window.rejects.len())
-                .sum::<usize>(),
-            1,
-            "{name}"
-        );
+        let rejects = windows.iter().map(|window| window.rejects.len());
+        assert_eq!(rejects.sum::<usize>(), 1, "{name}");
     }
 }
