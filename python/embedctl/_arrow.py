@@ -14,12 +14,42 @@ SENT = pa.schema([pa.field("text", pa.large_string())])
 VECTORS, REASONS = "embedding", "embedding_error"
 
 
-def batches_of(texts: Sequence[Any], rows: int) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """Python texts as batches of at most ``rows``. Raises ``TypeError`` before the first batch if one is not a ``str``."""
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"text {number} is of type {type(text).__name__}: give str")
-    return (_batch_of(texts[start : start + rows], start) for start in range(0, len(texts), rows))
+def texts_of(texts: Any, rows: int) -> tuple[Iterator[tuple[pa.RecordBatch, pa.Array]], int]:
+    """Texts as batches of at most ``rows``, and their number.
+
+    ``texts`` is an array of Arrow's or an object that exports one (polars), or any sequence of ``str``. Raises ``TypeError``
+    before the first batch if one is not a text.
+    """
+    array = _exported(texts)
+    if array is None:
+        given = list(texts)
+        for number, text in enumerate(given):
+            if not isinstance(text, str):
+                raise TypeError(f"text {number} is of type {type(text).__name__}: give str")
+        starts = range(0, len(given), rows)
+        return (_batch_of(given[start : start + rows], start) for start in starts), len(given)
+    if array.null_count:
+        number = next(number for number, text in enumerate(array.is_null()) if text.as_py())
+        raise TypeError(f"text {number} is null: give str")
+    batches = (pa.record_batch([chunk], ["text"]) for chunk in array.chunks)
+    return slices(batches, 0, rows), len(array)
+
+
+def _exported(texts: Any) -> pa.ChunkedArray | None:
+    """The array that an object is, or exports; ``None`` if it is no Arrow data. Raises ``TypeError`` unless it holds texts."""
+    if isinstance(texts, pa.ChunkedArray):
+        array = texts
+    elif isinstance(texts, pa.Array):
+        array = pa.chunked_array([texts])
+    elif hasattr(texts, "__arrow_c_stream__"):
+        array = pa.chunked_array(texts)
+    elif hasattr(texts, "__arrow_c_array__"):
+        array = pa.chunked_array([pa.array(texts)])
+    else:
+        return None
+    if not _holds_texts(array.type):
+        raise TypeError(f"an array of {array.type} holds no texts")
+    return array
 
 
 def _batch_of(texts: Sequence[str], start: int) -> tuple[pa.RecordBatch, pa.Array]:
@@ -55,10 +85,15 @@ def text_column(schema: pa.Schema, name: str) -> int:
         there = ", ".join(schema.names) or "none"
         raise ValueError(f"{'no' if not found else len(found)} column named '{name}'; columns are: {there}")
     kind = schema.field(found[0]).type
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    if not (types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner) or types.is_null(inner)):
+    if not _holds_texts(kind):
         raise ValueError(f"column '{name}' holds {kind}, no texts")
     return found[0]
+
+
+def _holds_texts(kind: pa.DataType) -> bool:
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    return any(test(inner) for test in tests)
 
 
 def with_fields(schema: pa.Schema, added: list[pa.Field]) -> pa.Schema:
@@ -75,4 +110,13 @@ def slices(batches: Any, column: int, rows: int) -> Iterator[tuple[pa.RecordBatc
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             part = batch.slice(start, rows)
-            yield part, part.column(column).cast(SENT.field(0).type)
+            yield part, _sent(part.column(column))
+
+
+def _sent(texts: pa.Array) -> pa.Array:
+    """Texts of any Arrow type in the type that is sent."""
+    kind = SENT.field(0).type
+    if types.is_dictionary(texts.type):
+        # A dictionary of views, such as polars' categories, has no cast of its own.
+        return texts.dictionary.cast(kind).take(texts.indices)
+    return texts.cast(kind)

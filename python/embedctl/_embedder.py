@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
@@ -16,21 +17,22 @@ import pyarrow as pa
 
 from . import _arrow
 from ._find_embedctl import find_embedctl_bin
-from ._options import arguments, checked
+from ._options import arguments, checked, device_options, translated
 from ._process import Process
+from ._vectors import PRECISIONS, SIMILARITIES, quantized, unit
 from .errors import EmbedctlError, TextError
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from ._options import Options
+    from ._options import EmbedderOptions
 
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]
     Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
     Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 
-#: Name and text of a prompt; at least one is None.
-_Prompt: TypeAlias = "tuple[str | None, str | None]"
+#: Name and text of a prompt, at least one of which is None, and a device.
+_Key: TypeAlias = "tuple[str | None, str | None, str | None]"
 
 #: Rows of a sent batch, as many as the program sorts by length at a time (its window).
 _ROWS = 8192
@@ -45,11 +47,14 @@ class Embedder:
     """A model, run by the program ``embedctl`` in a process of its own.
 
     ``model`` is a folder or a Hub id. ``options`` are those of ``embedctl embed`` (``provider``, ``precision``,
-    ``max_length``, ``prompt_name``, ``dimensions``, ``threads``, …; see ``Options``). The methods have the same
-    arguments as in sentence-transformers, and the vectors equal its vectors.
+    ``max_length``, ``prompt_name``, ``dimensions``, ``threads``, …; see ``Options``). The arguments of
+    ``SentenceTransformer`` are understood, too: ``revision``, ``backend``, ``device="cuda:1"``, ``cache_folder``,
+    ``local_files_only``, ``prompts``, ``default_prompt_name``, ``truncate_dim``; a ``TypeError`` says what to give in the
+    place of the others. The methods have the same arguments as in sentence-transformers, and the vectors equal its
+    vectors.
 
     The first call starts the process, which serves all later calls. It ends with ``close``, with the embedder, or
-    with this process. Each prompt has a process of its own with the model, because a prompt decides how token states
+    with this process. Each prompt and device has a process of its own with the model, because a prompt decides how token states
     are pooled. Calls from several threads take turns. An embedder can be pickled, and used after a fork: it then starts
     processes of its own.
 
@@ -59,16 +64,24 @@ class Embedder:
     """
 
     def __init__(
-        self, model: str | os.PathLike[str], *, similarity_fn_name: Similarity = "cosine", **options: Unpack[Options]
+        self,
+        model: str | os.PathLike[str],
+        *,
+        similarity_fn_name: Similarity | None = None,
+        prompts: Mapping[str, str] | None = None,
+        truncate_dim: int | None = None,
+        **options: Unpack[EmbedderOptions],
     ) -> None:
-        if similarity_fn_name not in _SIMILARITIES:
-            raise ValueError(f"similarity_fn_name is '{similarity_fn_name}': give one of {', '.join(_SIMILARITIES)}")
-        self.model = os.fspath(model)
-        self.similarity_fn_name: Similarity = similarity_fn_name
-        self.options = checked(options)
+        self.similarity_fn_name: Similarity = similarity_fn_name or "cosine"
+        if self.similarity_fn_name not in SIMILARITIES:
+            raise ValueError(f"similarity_fn_name is '{similarity_fn_name}': give one of {', '.join(SIMILARITIES)}")
+        self.model, own = translated(os.fspath(model), options)
+        self.prompts = dict(prompts or {})
+        self.truncate_dim = _width(truncate_dim)
+        self.options = checked(own)
         self._program = find_embedctl_bin()
-        self._processes: dict[_Prompt, Process] = {}
-        self._types: dict[_Prompt, pa.FixedSizeListType] = {}
+        self._processes: dict[_Key, Process] = {}
+        self._types: dict[_Key, pa.FixedSizeListType] = {}
         self._turn = _Turn()
         self._closed = False
         _EMBEDDERS.add(self)
@@ -76,59 +89,115 @@ class Embedder:
 
     @overload  # a str is a sequence of str, too
     def encode(  # type: ignore[overload-overlap]
-        self, texts: str, prompt_name: str | None = None, prompt: str | None = None, *, normalize_embeddings: bool = False
+        self, inputs: str, prompt_name: str | None = None, prompt: str | None = None, *, normalize_embeddings: bool = False
     ) -> Vector: ...
 
     @overload
     def encode(
         self,
-        texts: Sequence[str],
+        inputs: Sequence[str],
         prompt_name: str | None = None,
         prompt: str | None = None,
         *,
         normalize_embeddings: bool = False,
     ) -> Matrix: ...
 
+    @overload
+    def encode(
+        self, inputs: Any = None, prompt_name: str | None = None, prompt: str | None = None, *more: Any, **named: Any
+    ) -> Any: ...
+
     def encode(
         self,
-        texts: str | Sequence[str],
+        inputs: Any = None,
         prompt_name: str | None = None,
         prompt: str | None = None,
-        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        output_value: str | None = "sentence_embedding",
+        precision: str | None = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
         normalize_embeddings: bool = False,
-    ) -> Matrix | Vector:
+        truncate_dim: int | None = None,
+        pool: None = None,
+        chunk_size: int | None = None,
+        *,
+        sentences: Any = None,
+        texts: Any = None,
+    ) -> Any:
         """Return the vectors of texts as float32 of shape ``[texts, dimensions]``; of a single ``str`` as ``[dimensions]``.
 
-        ``prompt_name`` names one of the model's prompts; ``prompt`` is the text of a prompt. Without either, the embedder's
-        options decide, and then the model's files. ``normalize_embeddings`` scales every vector to length 1.
+        ``inputs`` is a text, a sequence of texts, or an Arrow or polars array of them (``sentences`` and ``texts`` are
+        other names of it). The other arguments are those of sentence-transformers:
+
+        - ``prompt_name`` names one of the model's prompts; ``prompt`` is the text of a prompt, and comes first. Without
+          either, the embedder's options decide, and then the model's files.
+        - ``normalize_embeddings`` scales every vector to length 1, after ``truncate_dim`` has kept its first components.
+        - ``precision`` is the type of components: ``float32``, ``int8``, ``uint8``, ``binary`` or ``ubinary``. The type of
+          the arithmetic is the embedder's own ``precision``.
+        - ``convert_to_tensor`` gives a tensor of PyTorch, ``convert_to_numpy=False`` a list of tensors.
+        - ``device`` (``cuda``, ``cuda:1``, ``cpu``, or a list) runs the call in a process with that device.
+        - ``show_progress_bar`` counts the texts on standard error.
+        - ``batch_size`` and ``chunk_size`` have no effect: the program makes batches of equal work from texts of equal
+          length, and vectors do not depend on them. Its limit is the embedder's ``batch_tokens``.
+        - ``pool`` must be ``None``: one process uses all cores, or several devices.
 
         Raises ``TypeError`` for a value that is not a text, ``TextError`` for the first text that cannot be embedded.
         """
-        single = isinstance(texts, str)
-        given = [texts] if isinstance(texts, str) else list(texts)
+        given = [value for value in (inputs, sentences, texts) if value is not None]
+        if len(given) != 1:
+            raise TypeError("encode takes texts" + (" once" if given else ""))
+        if output_value != "sentence_embedding":
+            raise ValueError(f"output_value is {output_value!r}: only 'sentence_embedding' is returned; token states are not kept")
+        if precision is not None and precision not in PRECISIONS:
+            raise ValueError(f"precision is {precision!r}: give one of {', '.join(PRECISIONS)}")
+        if pool is not None:
+            raise TypeError("pool is given: one process uses all cores; for several devices give device=[…]")
+        if batch_size is not None and batch_size <= 0:
+            raise ValueError(f"batch_size is {batch_size}: give a number above 0, or none")
+        width = self.truncate_dim if truncate_dim is None else _width(truncate_dim)
+        single = isinstance(given[0], str)
+        batches, rows = _arrow.texts_of([given[0]] if single else given[0], _ROWS)
+        matrix = self._matrix(batches, rows, self._key(prompt_name, prompt, device), bool(show_progress_bar))
+        if width is not None:
+            matrix = np.ascontiguousarray(matrix[:, :width])
+        if normalize_embeddings:
+            matrix = unit(matrix)
+        vectors = quantized(matrix, precision) if precision and rows else matrix
+        if convert_to_tensor or not convert_to_numpy:
+            tensor = _tensor(vectors)
+            return tensor[0] if single else tensor if convert_to_tensor else list(tensor)
+        return vectors[0] if single else vectors
+
+    def _matrix(
+        self, batches: Iterable[tuple[pa.RecordBatch, pa.Array]], rows: int, key: _Key, progress: bool
+    ) -> Matrix:
+        """The vectors of ``rows`` texts, of shape ``[rows, dimensions]``."""
         matrix: Matrix | None = None
         row = 0
-        with closing(self._embed(_arrow.batches_of(given, _ROWS), prompt_name, prompt)) as answers:
+        with closing(self._embed(batches, key)) as answers:
             for _, vectors, _ in answers:
                 if matrix is None:
-                    matrix = np.empty((len(given), vectors.type.list_size), dtype=np.float32)
+                    matrix = np.empty((rows, vectors.type.list_size), dtype=np.float32)
                 matrix[row : row + len(vectors)] = vectors.flatten().to_numpy().reshape(len(vectors), -1)
                 row += len(vectors)
+                if progress:
+                    print(f"\r{row:,} of {rows:,} texts", end="\n" if row == rows else "", file=sys.stderr, flush=True)
         if matrix is None:
-            matrix = np.empty((0, self._vector_type(prompt_name, prompt).list_size), dtype=np.float32)
-        if normalize_embeddings:
-            matrix = _unit(matrix)
-        return matrix[0] if single else matrix
+            matrix = np.empty((0, self._vector_type(key).list_size), dtype=np.float32)
+        return matrix
 
-    def encode_query(self, texts: str | Sequence[str], prompt_name: str | None = None, prompt: str | None = None, **more: Any) -> Any:
+    def encode_query(self, inputs: Any = None, prompt_name: str | None = None, prompt: str | None = None, *more: Any, **named: Any) -> Any:
         """As ``encode``, with the model's prompt for queries unless another one is given."""
-        return self.encode(texts, _default(prompt_name, prompt, "query"), prompt, **more)
+        return self.encode(inputs, _default(prompt_name, prompt, "query"), prompt, *more, **named)
 
     def encode_document(
-        self, texts: str | Sequence[str], prompt_name: str | None = None, prompt: str | None = None, **more: Any
+        self, inputs: Any = None, prompt_name: str | None = None, prompt: str | None = None, *more: Any, **named: Any
     ) -> Any:
         """As ``encode``, with the model's prompt for documents unless another one is given."""
-        return self.encode(texts, _default(prompt_name, prompt, "document"), prompt, **more)
+        return self.encode(inputs, _default(prompt_name, prompt, "document"), prompt, *more, **named)
 
     def similarity(self, first: Any, second: Any) -> Matrix:
         """Return the similarity of each vector of ``first`` to each of ``second``, of shape ``[first, second]``.
@@ -137,13 +206,20 @@ class Embedder:
         always nearer.
         """
         a, b = (np.atleast_2d(np.asarray(vectors, dtype=np.float32)) for vectors in (first, second))
-        return _SIMILARITIES[self.similarity_fn_name](a, b)
+        return SIMILARITIES[self.similarity_fn_name](a, b)
 
     @property
     def dimensions(self) -> int:
         """Number of components of a vector."""
-        width: int = self._vector_type(None, None).list_size
-        return width
+        width: int = self._vector_type(self._key(None, None)).list_size
+        return width if self.truncate_dim is None else min(width, self.truncate_dim)
+
+    def get_embedding_dimension(self) -> int:
+        """Number of components of a vector, under the name that sentence-transformers gives it."""
+        return self.dimensions
+
+    #: Its name before sentence-transformers 6.
+    get_sentence_embedding_dimension = get_embedding_dimension
 
     def encode_arrow(
         self,
@@ -186,32 +262,31 @@ class Embedder:
             raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
         reader = _arrow.reader_of(data)
         column = _arrow.text_column(reader.schema, text)
-        added = [pa.field(output, self._vector_type(prompt_name, prompt))]
+        key = self._key(prompt_name, prompt)
+        added = [pa.field(output, self._vector_type(key))]
         if on_error == "null":
             added.append(pa.field(f"{output}_error", pa.string()))
         schema = _arrow.with_fields(reader.schema, added)
 
         def batches() -> Iterator[pa.RecordBatch]:
             rows = _arrow.slices(reader, column, _ROWS)
-            with closing(self._embed(rows, prompt_name, prompt, on_error)) as answers:
+            with closing(self._embed(rows, key, on_error)) as answers:
                 for batch, *new in answers:
                     yield pa.RecordBatch.from_arrays([*batch.columns, *new[: len(added)]], schema=schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 
-    def _vector_type(self, prompt_name: str | None, prompt: str | None) -> pa.FixedSizeListType:
+    def _vector_type(self, key: _Key) -> pa.FixedSizeListType:
         """Type of a vector, found by embedding an empty text."""
-        key = self._key(prompt_name, prompt)
         if key not in self._types:
-            for _, vectors, _ in self._embed(_arrow.batches_of([""], 1), prompt_name, prompt, "null"):
+            for _, vectors, _ in self._embed(_arrow.texts_of([""], 1)[0], key, "null"):
                 self._types[key] = pa.list_(pa.float32(), vectors.type.list_size)
         return self._types[key]
 
     def _embed(
         self,
         batches: Iterable[tuple[pa.RecordBatch, pa.Array]],
-        prompt_name: str | None,
-        prompt: str | None,
+        key: _Key | None = None,
         on_error: Literal["fail", "null"] = "fail",
     ) -> Generator[tuple[pa.RecordBatch, pa.FixedSizeListArray, pa.Array]]:
         """Embed the texts of batches. Yields each batch with its vectors, and with the reason for each missing vector.
@@ -230,7 +305,7 @@ class Embedder:
                 waiting.append(batch)
                 yield pa.record_batch([texts], schema=_arrow.SENT)
 
-        with self._turn, closing(self._process(prompt_name, prompt).answers(sent())) as answers:
+        with self._turn, closing(self._process(key or self._key(None, None)).answers(sent())) as answers:
             for answer in answers:
                 while failed is None and answer.num_rows:
                     # Answers come in the program's own batches: take the part that belongs to the first waiting batch.
@@ -250,25 +325,30 @@ class Embedder:
         if failed is not None:
             raise failed
 
-    def _process(self, prompt_name: str | None, prompt: str | None) -> Process:
-        """The process of a prompt; starts one if none is running."""
+    def _process(self, key: _Key) -> Process:
+        """The process of a prompt and a device; starts one if none is running."""
         if self._closed:
             raise EmbedctlError("the embedder is closed")
-        key = self._key(prompt_name, prompt)
         process = self._processes.get(key)
         if process is None or not process.running():
-            options = {**self.options, "prompt_name": key[0], "prompt": key[1]}
+            prompt_name, prompt, device = key
+            chosen = {} if device is None else {"provider": None, "device": None, **device_options(device.split())}
+            options = {**self.options, **chosen, "prompt_name": prompt_name, "prompt": prompt}
             process = Process([self._program, *arguments(self.model, checked(options))], _arrow.SENT)
             self._processes[key] = process
         return process
 
-    def _key(self, prompt_name: str | None, prompt: str | None) -> _Prompt:
-        """Name or text of the prompt of a call. Raises ``TypeError`` if both are given."""
-        if prompt_name is not None and prompt is not None:
-            raise TypeError("prompt and prompt_name exclude each other: give the text or the name")
+    def _key(self, prompt_name: str | None, prompt: str | None, device: Any = None) -> _Key:
+        """Name or text of the prompt of a call, and its device. Raises ``ValueError`` for an unknown device."""
         if prompt_name is None and prompt is None:
-            return self.options.get("prompt_name"), self.options.get("prompt")
-        return prompt_name, prompt
+            prompt_name, prompt = self.options.get("prompt_name"), self.options.get("prompt")
+        if prompt is None and prompt_name in self.prompts:
+            prompt = self.prompts[prompt_name]
+        if device is not None:
+            device_options(device)
+            several = isinstance(device, Sequence) and not isinstance(device, str)
+            device = " ".join(map(str, device)) if several else str(device)
+        return None if prompt is not None else prompt_name, prompt, device
 
     def close(self) -> None:
         """End the processes. Later calls raise ``EmbedctlError``."""
@@ -284,10 +364,11 @@ class Embedder:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.model, "similarity_fn_name": self.similarity_fn_name, "options": self.options}
+        own = ("model", "similarity_fn_name", "prompts", "truncate_dim", "options")
+        return {name: getattr(self, name) for name in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Embedder.__init__(self, state["model"], similarity_fn_name=state["similarity_fn_name"], **state["options"])
+        Embedder.__init__(self, **state.pop("options"), **state)
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
@@ -319,28 +400,28 @@ class _Turn:
         self._lock.release()
 
 
-def _close(processes: dict[_Prompt, Process]) -> None:
+def _close(processes: dict[_Key, Process]) -> None:
     for process in processes.values():
         process.close()
     processes.clear()
 
 
+def _width(truncate_dim: int | None) -> int | None:
+    if truncate_dim is not None and truncate_dim <= 0:
+        raise ValueError(f"truncate_dim is {truncate_dim}: give a number above 0")
+    return truncate_dim
+
+
+def _tensor(vectors: np.ndarray) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("tensors need PyTorch, which is not installed; without convert_to_tensor you get a NumPy array") from error
+    return torch.from_numpy(vectors)
+
+
 def _default(prompt_name: str | None, prompt: str | None, name: str) -> str | None:
     return name if prompt_name is None and prompt is None else prompt_name
-
-
-def _unit(matrix: Matrix) -> Matrix:
-    lengths: Any = np.linalg.norm(matrix, axis=1, keepdims=True)
-    scaled: Matrix = matrix / np.maximum(lengths, np.float32(1e-12))
-    return scaled
-
-
-_SIMILARITIES: dict[str, Callable[[Matrix, Matrix], Matrix]] = {
-    "cosine": lambda a, b: _unit(a) @ _unit(b).T,
-    "dot": lambda a, b: a @ b.T,
-    "euclidean": lambda a, b: -np.stack([np.linalg.norm(b - row, axis=1) for row in a]),
-    "manhattan": lambda a, b: -np.stack([np.abs(b - row).sum(axis=1) for row in a]),
-}
 
 
 def _after_fork_in_child() -> None:

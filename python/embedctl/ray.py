@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from ._embedder import Embedder as _Embedder
-from ._options import checked
+from ._options import checked, translated
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -76,9 +76,10 @@ def embed(
     """
     from ray.data import ActorPoolStrategy
 
-    checked(options)
+    model, own = translated(os.fspath(model), options)
+    checked(own)
     low, high = (concurrency, concurrency) if isinstance(concurrency, int) else concurrency
-    constructor = {"model": os.fspath(model), "text": text, "output": output, "on_error": on_error, **options}
+    constructor = {"model": model, "text": text, "output": output, "on_error": on_error, **own}
     return ds.map_batches(
         Embedder,
         fn_constructor_kwargs=constructor,

@@ -20,7 +20,7 @@ import pyarrow as pa
 from . import _arrow
 from ._embedder import _ROWS, Embedder
 from ._find_embedctl import find_embedctl_bin
-from ._options import checked
+from ._options import checked, translated
 from .errors import EmbedctlError
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def embed(
 
     if on_error not in ("fail", "null"):
         raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
-    known = checked(options)
+    model, own = translated(os.fspath(model), options)
+    known = checked(own)
     if df.columns.count(text) != 1:
         found = df.columns.count(text) or "no"
         raise ValueError(f"{found} column named '{text}'; columns are: {', '.join(df.columns)}")
@@ -71,7 +72,7 @@ def embed(
     for field in added:
         if field.name in df.columns:
             raise ValueError(f"there is a column '{field.name}' already: choose another name for the output")
-    task = partial(_embed_partition, os.fspath(model), text, output, on_error, known)
+    task = partial(_embed_partition, model, text, output, on_error, known)
     return df.mapInArrow(task, StructType([*df.schema.fields, *added]))
 
 
@@ -143,7 +144,7 @@ def _embed_partition(
         yield from full
 
     embedder = _embedder(model, options)
-    with closing(embedder._embed(_arrow.slices(rest(), column, _ROWS), None, None, on_error)) as answers:
+    with closing(embedder._embed(_arrow.slices(rest(), column, _ROWS), on_error=on_error)) as answers:
         for batch, vectors, reasons in answers:
             new = [vectors.cast(_VECTOR), reasons][: len(added)]
             yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)

@@ -47,8 +47,8 @@ def test_prompts_are_those_of_the_model(prompted: Case) -> None:
         assert np.array_equal(embedder.encode_document("a", prompt="query: "), embedder.encode_query("a"))
         with pytest.raises(EmbedctlError, match="nonsense.*document, query"):
             embedder.encode("a", prompt_name="nonsense")
-        with pytest.raises(TypeError, match="exclude each other"):
-            embedder.encode("a", prompt_name="query", prompt="query: ")
+        # As in sentence-transformers, a prompt's text comes before a name.
+        assert np.array_equal(embedder.encode("a", prompt_name="document", prompt="query: "), embedder.encode_query("a"))
 
 
 def test_options_are_the_programs(prompted: Case) -> None:
