@@ -26,20 +26,42 @@ const MAX_LINKS: usize = 40;
 /// # Errors
 /// If a link belongs to another user or leads to itself.
 pub fn follow(name: &Path, is_end: impl Fn(&Path) -> bool) -> io::Result<PathBuf> {
+    walk(name, is_end, |link, target| {
+        check_folders(parent(link))?;
+        match target {
+            Some(target) if !is_trusted(link)? => Err(of_another(link, target)),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// The same over links of any user, for a name that is only compared with others.
+///
+/// # Errors
+/// If a link leads to itself.
+pub fn leads_to(name: &Path, is_end: impl Fn(&Path) -> bool) -> io::Result<PathBuf> {
+    walk(name, is_end, |_, _| Ok(()))
+}
+
+/// Follows links by hand, since one that leads to nothing leads somewhere, too. Each step, a link with its target or the
+/// end without one, is checked.
+fn walk(
+    name: &Path,
+    is_end: impl Fn(&Path) -> bool,
+    check: impl Fn(&Path, Option<&Path>) -> io::Result<()>,
+) -> io::Result<PathBuf> {
     // Without a slash at its end, which would be followed.
     let mut path: PathBuf = name.components().collect();
     for _ in 0..=MAX_LINKS {
         if is_end(&path) {
             return Ok(path);
         }
-        check_folders(parent(&path))?;
-        let Ok(target) = fs::read_link(&path) else {
-            return Ok(path); // no link, or nothing there
-        };
-        if !is_trusted(&path)? {
-            return Err(of_another(&path, &target));
+        let target = fs::read_link(&path).ok();
+        check(&path, target.as_deref())?;
+        match target {
+            Some(target) => path = parent(&path).join(target),
+            None => return Ok(path),
         }
-        path = parent(&path).join(target);
     }
     Err(circle())
 }

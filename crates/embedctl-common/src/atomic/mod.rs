@@ -41,7 +41,7 @@ mod step;
 
 pub use disk::{file_number, give_name, parent, sync, sync_folder};
 pub use file::{AtomicFile, remove_abandoned, replace};
-pub use links::{NamedFile, follow, open_special};
+pub use links::{NamedFile, follow, leads_to, open_special};
 pub use lock::FileLock;
 pub use names::{beside, is_hidden, random, with_ending};
 pub use pending::PendingFiles;

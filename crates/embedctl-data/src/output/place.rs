@@ -119,7 +119,9 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
         return Err(folder());
     }
     #[cfg_attr(not(unix), expect(clippy::infallible_destructuring_match))] // there are two on Unix
-    let resolved = match follow(path).map_err(|error| write_error(path, error))? {
+    let resolved = match ended(atomic::follow(path, is_descriptor))
+        .map_err(|error| write_error(path, error))?
+    {
         Followed::Path(resolved) => resolved,
         #[cfg(unix)]
         Followed::Descriptor(number) => return Ok(PlaceKind::Descriptor(number)),
@@ -183,15 +185,24 @@ enum Followed {
     Descriptor(std::os::fd::RawFd),
 }
 
-/// Follows links by hand, since a dangling one leads somewhere too: its target is what gets created.
-fn follow(path: &Path) -> io::Result<Followed> {
+/// Where a path leads, by one of the ways to follow links.
+fn ended(end: io::Result<PathBuf>) -> io::Result<Followed> {
+    let end = end?;
     #[cfg(unix)]
-    {
-        let end = atomic::follow(path, |path| descriptor(path).is_some())?;
-        Ok(descriptor(&end).map_or(Followed::Path(end), Followed::Descriptor))
+    if let Some(number) = descriptor(&end) {
+        return Ok(Followed::Descriptor(number));
     }
+    Ok(Followed::Path(end))
+}
+
+fn is_descriptor(path: &Path) -> bool {
+    #[cfg(unix)]
+    return descriptor(path).is_some();
     #[cfg(not(unix))]
-    atomic::follow(path, |_| false).map(Followed::Path)
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// The number of an open descriptor that `path` stands for.
@@ -231,7 +242,7 @@ impl Identity {
             }
             Err(_) => return Self::default(), // refused elsewhere
         }
-        match follow(path) {
+        match ended(atomic::leads_to(path, is_descriptor)) {
             Ok(Followed::Path(resolved)) => {
                 let metadata = fs::metadata(&resolved).ok();
                 if metadata.as_ref().is_some_and(|it| !it.is_file()) {
