@@ -25,6 +25,9 @@ pub struct ModelInfo {
     pub provider: Option<Provider>,
     /// Every provider, in the order of listings.
     pub providers: Vec<Fit>,
+    /// The kinds of products in which the native engine runs the network of config.json, or the reason why it does not;
+    /// `None` for a model without a network.
+    pub native: Option<String>,
     /// Notes to show once.
     pub notes: Vec<String>,
 }
@@ -85,10 +88,19 @@ pub fn info(
             &model,
             provider.map_or(WeightsKind::Onnx, Provider::weights),
         ),
+        native: native(&model),
         model: card,
         provider,
         providers,
     })
+}
+
+/// The line of docs/models.md for the model.
+fn native(model: &Model) -> Option<String> {
+    let text = std::fs::read(model.network().join("config.json")).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    let kind = config["model_type"].as_str()?;
+    (kind != "model2vec").then(|| embedctl_native::support(&config))
 }
 
 fn fit(provider: Provider, model: &Model, report: &DeviceReport) -> Fit {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::architecture::Architecture;
-use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
+use super::names::{self, Alternatives, Sources, TASK_TYPE};
 use crate::adapter_settings::{self, AdapterSettings};
 use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
@@ -319,10 +319,9 @@ fn modules(architecture: &Architecture) -> (BTreeSet<String>, BTreeSet<String>) 
         (names.down, 1),
     ];
     let [query, key] = names.query_key_norm;
-    let of = |names: &NormNames| [names.before, names.after, names.sum];
-    let norms: Vec<Alternatives> = of(&names.attention_norms)
+    let norms: Vec<Alternatives> = (names.attention_norms.all())
         .into_iter()
-        .chain(of(&names.feed_forward_norms))
+        .chain(names.feed_forward_norms.all())
         .chain([query, key])
         .collect();
     let mut products: BTreeSet<String> = BTreeSet::new();
@@ -354,7 +353,7 @@ fn modules(architecture: &Architecture) -> (BTreeSet<String>, BTreeSet<String>) 
     {
         for (sources, outputs) in of_layer {
             let parts = class_parts(sources, outputs).iter();
-            products.extend(parts.map(|part| format!("{layer}{part}")));
+            products.extend(parts.map(|part| format!("{layer}{}", names::module(part))));
         }
         others.extend(
             norms

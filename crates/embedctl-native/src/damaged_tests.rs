@@ -210,6 +210,26 @@ fn mutate(times: usize, seed: u64) {
         "qwen3",
         "gemma3-text",
         "xlm-roberta-shards",
+        "gte-new-mixed",
+        "t5-gated-long",
+        "umt5",
+        "deberta-v3",
+        "deberta-v2-own-products",
+        "jina-bert",
+        "jina-bert-normed",
+        "gemma2",
+        "nomic-moe",
+        "qwen3-moe-some-layers",
+        "neobert",
+        "roformer",
+        "llama-longrope",
+        "phi3-longrope",
+        "olmo2",
+        "longformer-windows",
+        "smollm3-layers",
+        "gpt2",
+        "gpt-neo",
+        "clip-text",
     ];
     for name in names {
         let folder = copy(name);
@@ -260,7 +280,7 @@ fn mutate(times: usize, seed: u64) {
 
 #[test]
 fn no_config_and_no_header_makes_it_panic() {
-    mutate(150, 0x5eed);
+    mutate(60, 0x5eed);
 }
 
 /// `cargo test --lib no_config -- --ignored`: as many as one has patience for.

@@ -6,13 +6,11 @@
 
 use super::architecture::{Architecture, Layer};
 use super::kernels::{
-    Attention, CacheLines, HeadsInput, Isa, ProductFinish, RelativeBias, Sight, linear, rotary,
+    Attention, CacheLines, HeadsInput, Isa, ProductFinish, ScoreBias, Sight, linear, rotary,
 };
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::relative_bias;
 use super::scratch::{Rows, Scratch, block, room};
-use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::MAX_LENGTH;
 
 /// A network's description and an instruction set, without weights.
 #[derive(Debug, Clone, Copy)]
@@ -24,110 +22,6 @@ pub(crate) struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    /// Embeds tokens into `scratch.states`.
-    ///
-    /// # Errors
-    /// If an id is not in the vocabulary, a row is longer than the model has positions, or the system refuses the
-    /// memory.
-    pub(crate) fn embed(
-        &self,
-        outer: &OuterWeights,
-        rows: Rows<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        let embeddings = &self.architecture.embeddings;
-        let (hidden, width) = (self.architecture.hidden, embeddings.width);
-        let tokens = rows.ids.len();
-        let longest = rows.longest();
-        let projected = outer.projection.is_some();
-        scratch.reserve(self.architecture, tokens, longest)?;
-        let Scratch {
-            states,
-            branch,
-            row: position_row,
-            operand,
-            ..
-        } = scratch;
-        let out = room(
-            if projected {
-                &mut *branch
-            } else {
-                &mut *states
-            },
-            tokens * width,
-        );
-        let position_row = room(position_row, width);
-        for span in rows.spans() {
-            let mut counted = 0;
-            for token in span.clone() {
-                let id = rows.ids[token];
-                let row = &mut out[token * width..(token + 1) * width];
-                if id as usize >= outer.word.rows() {
-                    return Err(Error::internal(format!(
-                        "the tokenizer made the id {id}, and the model's table has {} rows",
-                        outer.word.rows()
-                    )));
-                }
-                outer.word.row(id as usize, row);
-                if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
-                    row.iter_mut().for_each(|value| *value *= embeddings.scale);
-                }
-                if embeddings.types > 0 {
-                    let kind = rows.types.get(token).map_or(0, |&kind| kind as usize);
-                    if kind >= embeddings.types {
-                        return Err(Error::internal(format!(
-                            "the tokenizer made the token type {kind}, and the model has {}",
-                            embeddings.types
-                        )));
-                    }
-                    add(row, &outer.types[kind * width..(kind + 1) * width]);
-                }
-                if let (Some(positions), Some(table)) = (embeddings.positions, &outer.positions) {
-                    let position = match positions.after {
-                        None => token - span.start,
-                        Some(padding) if id == padding => padding as usize,
-                        Some(padding) => {
-                            counted += 1;
-                            counted + padding as usize
-                        }
-                    };
-                    if position >= table.rows() {
-                        return Err(Error::usage(format!(
-                            "{MAX_LENGTH}: a text of {} tokens needs position {position}, and the model has {} \
-                             positions",
-                            span.len(),
-                            table.rows()
-                        ))
-                        .with_remedy(format!("give a smaller {MAX_LENGTH}")));
-                    }
-                    table.row(position, position_row);
-                    add(row, position_row);
-                }
-            }
-        }
-        if let Some(norm) = &outer.norm {
-            norm.apply(self.isa, out);
-        }
-        if let Some(projection) = &outer.projection {
-            linear(
-                operand.convert_apart(projection, out, width, tokens),
-                0..tokens,
-                projection,
-                room(states, tokens * hidden),
-                hidden,
-                ProductFinish::Store,
-            );
-        }
-        for (turns, frequencies) in scratch.turns.iter_mut().zip(&self.architecture.rotary) {
-            frequencies.extend(turns, longest);
-        }
-        if !outer.relative_bias.is_empty() {
-            let heads = self.architecture.attention.heads;
-            relative_bias::extend(&mut scratch.bias, &outer.relative_bias, heads, longest);
-        }
-        Ok(())
-    }
-
     /// Runs one layer over `scratch.states`. `ranges`, if given, collect the greatest magnitudes of each product's
     /// inputs.
     pub(crate) fn layer(
@@ -157,6 +51,8 @@ impl Executor<'_> {
             attention: attention_scratch,
             bias,
             turns,
+            experts,
+            relative,
             ..
         } = scratch;
         let states = room(states, tokens * hidden);
@@ -171,7 +67,9 @@ impl Executor<'_> {
         };
 
         // Attention.
-        let [into, output, up, down] = &weights.products;
+        let [into, output, up, down, ..] = &weights.products[..] else {
+            return;
+        };
         let input = self.before(&weights.attention_norms, states, branch);
         note(Product::Input, input);
         let input = operand.convert(into, input, hidden, tokens);
@@ -186,6 +84,7 @@ impl Executor<'_> {
             kv_heads: attention.key_value_heads,
             head_width: attention.head_size,
             scale: attention.scale,
+            softcap: attention.softcap,
             sight: Sight {
                 before: layer.reach.unwrap_or(usize::MAX),
                 after: if layer.causal {
@@ -195,19 +94,27 @@ impl Executor<'_> {
                 },
             },
         };
-        let bias = (!bias.is_empty()).then(|| RelativeBias {
-            table: bias,
-            reach: relative_bias::reach(bias, attention.heads),
-        });
+        if let (Some(kind), false) = (attention.position_bias, weights.relative_bias.is_empty()) {
+            bias.clear();
+            let longest = rows.longest();
+            relative_bias::extend(bias, kind, &weights.relative_bias, attention.heads, longest);
+        }
+        let bias = (!bias.is_empty())
+            .then(|| ScoreBias::by_distance(bias, relative_bias::reach(bias, attention.heads)));
         for span in rows.spans() {
             let own = &mut heads[span.start * stride..span.end * stride];
-            if weights.head_norms.is_some() || layer.rotary.is_some() {
+            let turns = layer.rotary.map(|index| {
+                let beyond = self.architecture.rotary[index].beyond;
+                let other = beyond.filter(|(limit, _)| span.len() > *limit);
+                &turns[other.map_or(index, |(_, other)| other)]
+            });
+            if weights.query_key_norms.is_some() || turns.is_some() {
                 for (position, token) in own.chunks_exact_mut(stride).enumerate() {
-                    if let Some([query_norm, key_norm]) = &weights.head_norms {
+                    if let Some([query_norm, key_norm]) = &weights.query_key_norms {
                         query_norm.apply(self.isa, &mut token[..query]);
                         key_norm.apply(self.isa, &mut token[query..query + key]);
                     }
-                    if let Some(turns) = layer.rotary.map(|index| &turns[index]) {
+                    if let Some(turns) = turns {
                         let (cosines, sines) = turns.at(position);
                         rotary(
                             self.isa,
@@ -218,6 +125,42 @@ impl Executor<'_> {
                         );
                     }
                 }
+            }
+            if attention.disentangled.is_some() {
+                // A head at a time: each has a score of its own for each pair of tokens.
+                let one = Attention {
+                    heads: 1,
+                    kv_heads: 1,
+                    ..shape
+                };
+                let size = attention.head_size;
+                for head in 0..attention.heads {
+                    let positions = &weights.relative_positions;
+                    let data = (&*own, stride, query);
+                    let bias = relative.bias(
+                        self.architecture,
+                        positions,
+                        operand,
+                        data,
+                        head,
+                        span.len(),
+                    );
+                    let of = |first: usize| HeadsInput {
+                        data: &own[first + head * size..],
+                        stride,
+                    };
+                    one.run(
+                        self.isa,
+                        into.arithmetic(),
+                        attention_scratch,
+                        (of(0), of(query), of(query + key)),
+                        span.len(),
+                        bias.map(|bias| ScoreBias::of_pairs(bias, span.len())),
+                        &mut context[span.start * query + head * size..span.end * query],
+                        query,
+                    );
+                }
+                continue;
             }
             let input = |first: usize| HeadsInput {
                 data: own.get(first..).unwrap_or_default(),
@@ -243,6 +186,30 @@ impl Executor<'_> {
         // Feed-forward, a block of tokens at a time.
         let input = self.before(&weights.feed_forward_norms, states, branch);
         note(Product::Up, input);
+        if weights.experts.is_some() {
+            let note = |values: &[f32]| note(Product::Down, values);
+            self.experts(
+                weights,
+                input,
+                tokens,
+                experts,
+                operand,
+                inner,
+                inner_operand,
+                note,
+            );
+            let sum = room(&mut experts.sum, tokens * hidden);
+            self.after(
+                &weights.feed_forward_norms,
+                states,
+                branch,
+                |out, finish| match finish {
+                    ProductFinish::Add => add(out, sum),
+                    _ => out.copy_from_slice(sum),
+                },
+            );
+            return;
+        }
         // The input may share memory with the branch's output.
         let input = operand.convert_apart(up, input, hidden, tokens);
         let width = feed_forward.width;
@@ -309,9 +276,16 @@ impl Executor<'_> {
         branch: &mut CacheLines,
         run: impl FnOnce(&mut [f32], ProductFinish),
     ) {
-        match &norms.after {
-            None => run(states, ProductFinish::Add),
-            Some(norm) => {
+        match (&norms.after, &norms.with_input) {
+            (None, None) => run(states, ProductFinish::Add),
+            (_, Some(norm)) => {
+                let branch = room(branch, states.len());
+                branch.copy_from_slice(states);
+                run(branch, ProductFinish::Add);
+                norm.apply(self.isa, branch);
+                add(states, branch);
+            }
+            (Some(norm), None) => {
                 let branch = room(branch, states.len());
                 run(branch, ProductFinish::Store);
                 norm.apply(self.isa, branch);
@@ -324,7 +298,8 @@ impl Executor<'_> {
     }
 }
 
-fn add(to: &mut [f32], values: &[f32]) {
+/// Adds values one by one.
+pub(super) fn add(to: &mut [f32], values: &[f32]) {
     to.iter_mut()
         .zip(values)
         .for_each(|(to, value)| *to += value);

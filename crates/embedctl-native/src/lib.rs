@@ -32,8 +32,11 @@
 mod adapter;
 mod adapter_settings;
 pub mod architecture;
+mod disentangled;
+mod embedding;
 mod encoder;
 mod executor;
+mod experts;
 pub mod kernels;
 mod loader;
 mod names;
@@ -41,6 +44,7 @@ mod need;
 mod network;
 mod packed;
 mod prefix;
+mod product_loader;
 mod relative_bias;
 mod rotary;
 mod rows;
@@ -88,6 +92,23 @@ pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
         .collect();
     let names = names.iter().map(String::as_str);
     prefix::find(&architecture, files.last()?, names).ok()?.note
+}
+
+/// What the engine does with the model that this config.json describes: the kinds of products that it runs in, or the
+/// reason why it does not run it.
+#[must_use]
+pub fn support(config: &serde_json::Value) -> String {
+    match knows(config) {
+        Ok(()) => architecture::PRECISIONS.to_owned(),
+        Err(reason) => format!("no: {reason}"),
+    }
+}
+
+/// Whether the network of this config.json is that of the repository's own code, which transformers does not have.
+#[must_use]
+pub fn is_own_code(config: &serde_json::Value) -> bool {
+    Architecture::parse(PathBuf::from("config.json"), config.clone())
+        .is_ok_and(|architecture| architecture.own_code)
 }
 
 /// Whether the settings of a config.json are all understood: asked before any weights are there.

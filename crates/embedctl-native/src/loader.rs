@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::adapter::{CheckedAdapter, class_parts};
-use super::architecture::{Architecture, NormDescription, NormKind};
-use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
-use super::names::{Alternatives, NormNames, Sources, TASK_TYPE};
+use super::adapter::CheckedAdapter;
+use super::architecture::{Architecture, NormDescription, NormKind, PositionBias, QueryKeyNorm};
+use super::kernels::{self, Isa, PackedLayout, ProductPrecision};
+use super::names::{self, Alternatives, NormNames, Sources, TASK_TYPE};
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::prefix::{self, Prefix};
-use super::rows::StoredRows;
+use super::rotary::{Rotary, RotaryTable};
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
 
@@ -47,9 +47,9 @@ impl From<Checkpoint> for NetworkWeights {
 /// Finds a model's tensors in a checkpoint.
 pub(crate) struct Loader<'a> {
     pub(super) architecture: &'a Architecture,
-    checkpoint: &'a Arc<Checkpoint>,
-    adapter: Option<&'a CheckedAdapter>,
-    prefix: String,
+    pub(super) checkpoint: &'a Arc<Checkpoint>,
+    pub(super) adapter: Option<&'a CheckedAdapter>,
+    pub(super) prefix: String,
     pub(super) isa: Isa,
 }
 
@@ -136,14 +136,19 @@ impl<'a> Loader<'a> {
         } else {
             None
         };
-        let relative_bias = match attention.relative_buckets {
-            None => Vec::new(),
-            Some(buckets) => table(names.relative_bias, &[buckets, attention.heads])?,
+        let relative_bias = match attention.position_bias {
+            Some(PositionBias::Buckets {
+                rows,
+                of_each_layer: false,
+                ..
+            }) => table(names.relative_bias, &[rows, attention.heads])?,
+            _ => Vec::new(),
         };
         Ok(OuterWeights {
             word: ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?,
             positions: positions.transpose()?,
             types,
+            angles: self.angles()?,
             norm: embeddings
                 .norm
                 .map(|norm| self.norm(["", ""], names.embedding_norm, norm, width))
@@ -156,6 +161,25 @@ impl<'a> Loader<'a> {
                 .transpose()?,
             relative_bias,
         })
+    }
+
+    /// Sines and cosines that the checkpoint has, of each set of frequencies.
+    fn angles(&self) -> Result<Vec<Option<RotaryTable>>> {
+        let stored = |rotary: &Rotary| {
+            let name = format!("{}{}.weight", self.prefix, rotary.stored?);
+            self.checkpoint.get(&name)
+        };
+        let table = |rotary: &Rotary| {
+            let Some(tensor) = stored(rotary) else {
+                return Ok(None);
+            };
+            let pairs = rotary.frequencies.len();
+            let rows = tensor.shape().first().copied().unwrap_or_default();
+            let rows = self.architecture.longest.unwrap_or(rows);
+            tensor.expect_shape(&[rows, 2 * pairs])?;
+            Ok(Some(RotaryTable::of_stored(&tensor.floats()?, pairs)))
+        };
+        self.architecture.rotary.iter().map(table).collect()
     }
 
     /// A set of weights in `arithmetic`; `ranges` are the greatest magnitudes of each product's inputs, by
@@ -190,7 +214,20 @@ impl<'a> Loader<'a> {
         };
         type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
         let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
-            let rows = self.rows(layer, sources, outputs, inputs, biased)?;
+            let mut rows = self.rows(layer, sources, outputs, inputs, biased)?;
+            match which {
+                Product::Input => {
+                    let bias = &rows.1;
+                    let all = 0..bias.len();
+                    rows.1 = all.map(|row| bias[self.stored_row(row)]).collect();
+                }
+                Product::Output | Product::Down => {
+                    let scale = self.architecture.branch_scale;
+                    rows.1.iter_mut().for_each(|value| *value *= scale);
+                    rows.0.scale(scale);
+                }
+                Product::Up => {}
+            }
             let layout = PackedLayout {
                 outputs: if which == Product::Up {
                     inner
@@ -201,8 +238,21 @@ impl<'a> Loader<'a> {
                 gated: which == Product::Up && feed_forward.gated,
             };
             let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            self.pack(arithmetic, layout, rows, ranges)
+            match which {
+                Product::Input => {
+                    self.pack_by(arithmetic, layout, rows, ranges, |row| self.stored_row(row))
+                }
+                _ => self.pack(arithmetic, layout, rows, ranges),
+            }
         };
+        // All layers of a set agree on whether they have experts, as on the first norm.
+        let own_layers = || {
+            let layers = self.architecture.layers.iter();
+            layers.filter(|layer| layer.weights == set)
+        };
+        let experts = feed_forward
+            .experts
+            .filter(|_| own_layers().any(|layer| layer.experts));
         // In parallel: packing takes most of the time of an exact result of a few rows.
         let products: [Parts<'_>; 4] = [
             (
@@ -228,15 +278,25 @@ impl<'a> Loader<'a> {
                 feed_forward.down_bias,
             ),
         ];
-        let packed: Vec<_> = products.into_par_iter().map(product).collect();
+        let taken = if experts.is_some() { 2 } else { 4 };
+        let packed: Vec<_> = products[..taken].par_iter().copied().map(product).collect();
         // The first error in their order, the same each time.
-        let products = packed.into_iter().collect::<Result<Vec<_>>>()?;
-        // All layers of a set agree on whether they have the first norm.
-        let first_norm = self
-            .architecture
-            .layers
-            .iter()
-            .any(|layer| layer.weights == set && layer.first_norm);
+        let mut products = packed.into_iter().collect::<Result<Vec<_>>>()?;
+        let experts = experts
+            .map(|experts| self.experts(layer[0], &experts, arithmetic, ranges, &mut products))
+            .transpose()?;
+        let relative_bias = match attention.position_bias {
+            Some(PositionBias::Buckets {
+                rows,
+                of_each_layer: true,
+                ..
+            }) => {
+                let name = format!("{}{}.weight", layer[0], names.relative_bias);
+                self.tensor(&name, &[rows, attention.heads])?.floats()?
+            }
+            _ => Vec::new(),
+        };
+        let first_norm = own_layers().any(|layer| layer.first_norm);
         let around = |names: &NormNames, before: bool| {
             let one = |names: Alternatives| {
                 (!names.is_empty())
@@ -246,44 +306,31 @@ impl<'a> Loader<'a> {
             Ok::<_, Error>(Norms {
                 before: if before { one(names.before)? } else { None },
                 after: one(names.after)?,
+                with_input: one(names.with_input)?,
                 sum: one(names.sum)?,
             })
         };
-        let head_norms = match attention.head_norm {
+        let query_key_norms = match attention.query_key_norm {
             None => None,
-            Some(norm) => {
-                let [query, key] = names.query_key_norm;
+            Some(QueryKeyNorm { norm, all_heads }) => {
+                let [query_name, key_name] = names.query_key_norm;
+                let size = attention.head_size;
+                let [query, key] = if all_heads { [query, key] } else { [size; 2] };
                 Some([
-                    self.norm(layer, query, norm, attention.head_size)?,
-                    self.norm(layer, key, norm, attention.head_size)?,
+                    self.norm(layer, query_name, norm, query)?,
+                    self.norm(layer, key_name, norm, key)?,
                 ])
             }
         };
         Ok(LayerWeights {
-            products: (products.try_into()).expect("a matrix of each product"),
+            products,
+            experts,
+            relative_positions: self.relative_positions(layer)?,
+            relative_bias,
             attention_norms: around(&names.attention_norms, first_norm)?,
             feed_forward_norms: around(&names.feed_forward_norms, true)?,
-            head_norms,
+            query_key_norms,
         })
-    }
-
-    fn pack(
-        &self,
-        arithmetic: ProductPrecision,
-        layout: PackedLayout,
-        (mut weight, bias): (StoredRows<'_>, Vec<f32>),
-        ranges: Option<&[f32]>,
-    ) -> Result<Matrix> {
-        // 8-bit sums over very many inputs could overflow.
-        let arithmetic = if layout.inputs > 65_000 {
-            ProductPrecision::F32
-        } else {
-            arithmetic
-        };
-        let row = |row: usize, out: &mut [f32]| weight.row(row, out);
-        let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
-        weight.check()?;
-        Ok(matrix)
     }
 
     /// How the checkpoint spells the layer of a set.
@@ -293,7 +340,11 @@ impl<'a> Loader<'a> {
             let parts = self.architecture.names.query_key_value.iter();
             parts.filter_map(|parts| parts.first()).any(|part| {
                 self.checkpoint
-                    .get(&format!("{}{spelling}{part}.weight", self.prefix))
+                    .get(&format!(
+                        "{}{spelling}{}.weight",
+                        self.prefix,
+                        names::module(part)
+                    ))
                     .is_some()
             })
         };
@@ -343,13 +394,20 @@ impl<'a> Loader<'a> {
     }
 
     /// `layer` is the layer's part of a name: in the checkpoint, and in transformers' class.
-    fn norm(
+    pub(super) fn norm(
         &self,
         [layer, own]: [&str; 2],
         names: Alternatives,
         norm: NormDescription,
         width: usize,
     ) -> Result<kernels::Norm> {
+        if norm.kind == NormKind::Plain {
+            return Ok(kernels::Norm::layer(
+                vec![1.0; width],
+                Vec::new(),
+                norm.epsilon,
+            ));
+        }
         // Old checkpoints call a norm's scale and shift gamma and beta.
         let vector = |endings: [&str; 2]| {
             let all = || {
@@ -370,7 +428,7 @@ impl<'a> Loader<'a> {
             NormKind::Layer { bias: true } => {
                 kernels::Norm::layer(weight, vector(["bias", "beta"])?, norm.epsilon)
             }
-            NormKind::Layer { bias: false } => {
+            NormKind::Layer { bias: false } | NormKind::Plain => {
                 kernels::Norm::layer(weight, Vec::new(), norm.epsilon)
             }
             NormKind::Rms { offset } => {
@@ -378,83 +436,5 @@ impl<'a> Loader<'a> {
                 kernels::Norm::rms(weight, norm.epsilon)
             }
         })
-    }
-
-    /// The rows of a product's weight, and its bias (empty where it has none); `layer` as in [`Loader::norm`].
-    fn rows(
-        &self,
-        [layer, own]: [&str; 2],
-        sources: Sources,
-        outputs: &[usize],
-        inputs: usize,
-        biased: bool,
-    ) -> Result<(StoredRows<'a>, Vec<f32>)> {
-        let full = |part: &str, ending: &str| {
-            let name = part.split_once('#').map_or(part, |(name, _)| name);
-            format!("{}{layer}{name}.{ending}", self.prefix)
-        };
-        let fitting = || {
-            sources
-                .iter()
-                .filter(|parts| [1, outputs.len()].contains(&parts.len()))
-        };
-        let parts = fitting()
-            .find(|parts| {
-                parts
-                    .iter()
-                    .all(|part| self.checkpoint.get(&full(part, "weight")).is_some())
-            })
-            .or(fitting().next())
-            .copied()
-            .unwrap_or_default();
-        let total: usize = outputs.iter().sum();
-        let (mut weight, mut bias) = (StoredRows::new(inputs), Vec::new());
-        for (index, part) in parts.iter().enumerate() {
-            let rows = if parts.len() == 1 {
-                total
-            } else {
-                outputs[index]
-            };
-            let half = part
-                .split_once('#')
-                .map(|(_, half)| usize::from(half == "1"));
-            let stored = if half.is_some() { 2 * rows } else { rows };
-            let first = half.unwrap_or(0) * rows;
-            let tensor = |ending: &str, shape: &[usize]| {
-                let name = full(part, ending);
-                let tensor = self
-                    .checkpoint
-                    .get(&name)
-                    .ok_or_else(|| missing(self.checkpoint, &name))?;
-                tensor.expect_shape(shape)?;
-                Ok::<_, Error>(tensor)
-            };
-            weight.append(tensor("weight", &[stored, inputs])?, first, rows);
-            if biased {
-                let start = bias.len();
-                bias.resize(start + rows, 0.0);
-                tensor("bias", &[stored])?.read(first, &mut bias[start..])?;
-            }
-        }
-        if let Some(adapter) = self.adapter {
-            let parts = class_parts(sources, outputs.len());
-            let mut start = 0;
-            for (index, part) in parts.iter().enumerate() {
-                let end = if parts.len() == 1 {
-                    total
-                } else {
-                    start + outputs[index]
-                };
-                let bias = if biased {
-                    &mut bias[start..end]
-                } else {
-                    &mut []
-                };
-                let module = format!("{own}{part}");
-                weight.change(start, adapter.change(&module, end - start, inputs, bias)?);
-                start = end;
-            }
-        }
-        Ok((weight, bias))
     }
 }

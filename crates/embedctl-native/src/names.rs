@@ -5,11 +5,17 @@
 //! written by a repository's own code differ from those that transformers writes.
 
 /// Alternatives; each a list of tensors whose rows follow one another. `NAME#0` and `NAME#1` are the first
-/// and the second half of a tensor's rows.
-pub(crate) type Sources = &'static [&'static [&'static str]];
+/// and the second half of a tensor's rows; `^NAME` is a tensor whose columns are the rows.
+pub type Sources = &'static [&'static [&'static str]];
+
+/// The module of a part: its name without marks.
+pub(crate) fn module(part: &str) -> &str {
+    let part = part.strip_prefix('^').unwrap_or(part);
+    part.split_once('#').map_or(part, |(name, _)| name)
+}
 
 /// Alternative names of one tensor pair (`.weight`, `.bias`).
-pub(crate) type Alternatives = &'static [&'static str];
+pub type Alternatives = &'static [&'static str];
 
 /// The normalizations around one half of a layer (attention or feed-forward); empty where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,33 +24,54 @@ pub struct NormNames {
     pub before: Alternatives,
     /// Of the branch's output, before it is added to the residual.
     pub after: Alternatives,
+    /// Of the branch's output and its input, added, before both are added to the residual.
+    pub with_input: Alternatives,
     /// Of the sum.
     pub sum: Alternatives,
 }
 
 impl NormNames {
-    const fn before(before: Alternatives) -> Self {
+    /// No norm.
+    const NONE: Self = Self {
+        before: &[],
+        after: &[],
+        with_input: &[],
+        sum: &[],
+    };
+
+    /// Of the input alone.
+    pub(crate) const fn before(before: Alternatives) -> Self {
         Self {
             before,
-            after: &[],
-            sum: &[],
+            ..Self::NONE
         }
     }
 
-    const fn around(before: Alternatives, after: Alternatives) -> Self {
+    /// Of the output alone.
+    pub(crate) const fn after(after: Alternatives) -> Self {
+        Self {
+            after,
+            ..Self::NONE
+        }
+    }
+
+    /// Of input and output.
+    pub(crate) const fn around(before: Alternatives, after: Alternatives) -> Self {
         Self {
             before,
             after,
-            sum: &[],
+            ..Self::NONE
         }
     }
 
-    const fn sum(sum: Alternatives) -> Self {
-        Self {
-            before: &[],
-            after: &[],
-            sum,
-        }
+    /// Of the sum alone.
+    pub(crate) const fn sum(sum: Alternatives) -> Self {
+        Self { sum, ..Self::NONE }
+    }
+
+    /// All names of one place.
+    pub(crate) fn all(&self) -> [Alternatives; 4] {
+        [self.before, self.after, self.with_input, self.sum]
     }
 }
 
@@ -79,14 +106,31 @@ pub struct TensorNames {
     pub feed_forward_norms: NormNames,
     /// The norm after the last layer.
     pub final_norm: Alternatives,
-    /// Relative position bias of all layers.
+    /// Relative position bias: of all layers, or of each below the layer's own part.
     pub relative_bias: &'static str,
+    /// The experts of a layer.
+    pub experts: ExpertNames,
+}
+
+/// The names of experts' tensors, below the layer's own part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpertNames {
+    /// The shares of the experts.
+    pub router: &'static str,
+    /// An expert's first product, with `{}` for its number; if it is gated, the activated half and then its factor.
+    /// Without `{}`, one tensor holds the rows of all experts.
+    pub up: &'static [&'static str],
+    /// Its second product. `^` before it: one tensor holds all experts, and their columns are its rows.
+    pub down: &'static str,
+    /// The bias of their sum.
+    pub bias: &'static str,
 }
 
 /// ERNIE's table of tasks.
 pub(crate) const TASK_TYPE: &str = "embeddings.task_type_embeddings";
 
-const BASE: TensorNames = TensorNames {
+/// BERT's names, from which the others differ in some.
+pub(crate) const BASE: TensorNames = TensorNames {
     word: &["embeddings.word_embeddings"],
     position: "embeddings.position_embeddings",
     token_type: "embeddings.token_type_embeddings",
@@ -106,6 +150,12 @@ const BASE: TensorNames = TensorNames {
     feed_forward_norms: NormNames::sum(&["output.LayerNorm"]),
     final_norm: &["norm"],
     relative_bias: "encoder.relative_attention_bias",
+    experts: ExpertNames {
+        router: "mlp.gate",
+        up: &["mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj"],
+        down: "mlp.experts.{}.down_proj",
+        bias: "",
+    },
 };
 
 /// BERT, RoBERTa and architectures built like them.
@@ -147,7 +197,8 @@ pub(crate) static ALBERT: TensorNames = TensorNames {
 /// BERT-like encoders with rotary positions and a gate: NomicBERT, GTE.
 pub(crate) static ROTARY_BERT: TensorNames = ROTARY_BASE;
 
-const ROTARY_BASE: TensorNames = TensorNames {
+/// Names of NomicBERT and GTE.
+pub(crate) const ROTARY_BASE: TensorNames = TensorNames {
     embedding_norm: &["embeddings.LayerNorm", "emb_ln"],
     layer: &["layers.{}.", "encoder.layers.{}.", "encoder.layer.{}."],
     query_key_value: &[
@@ -181,7 +232,10 @@ pub(crate) static JINA: TensorNames = TensorNames {
 };
 
 /// ModernBERT.
-pub(crate) static MODERNBERT: TensorNames = TensorNames {
+pub(crate) static MODERNBERT: TensorNames = MODERNBERT_BASE;
+
+/// ModernBERT's names.
+pub(crate) const MODERNBERT_BASE: TensorNames = TensorNames {
     word: &["embeddings.tok_embeddings"],
     embedding_norm: &["embeddings.norm"],
     layer: &["layers.{}."],
@@ -198,7 +252,8 @@ pub(crate) static MODERNBERT: TensorNames = TensorNames {
 /// Llama and the decoders that took its names.
 pub(crate) static LLAMA: TensorNames = LLAMA_BASE;
 
-const LLAMA_BASE: TensorNames = TensorNames {
+/// Llama's names.
+pub(crate) const LLAMA_BASE: TensorNames = TensorNames {
     word: &["embed_tokens"],
     layer: &["layers.{}."],
     query_key_value: &[&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]],

@@ -36,14 +36,30 @@ impl Need {
         arithmetic: ProductPrecision,
         threads: usize,
     ) -> Self {
+        let packed = |arithmetic: ProductPrecision, outputs: usize, inputs: usize| {
+            let column = inputs.div_ceil(arithmetic.per_lane()).saturating_add(3);
+            outputs.saturating_mul(column).saturating_mul(4)
+        };
         let layer = |arithmetic: ProductPrecision| {
             let products = products(architecture).into_iter();
             products
-                .map(|(outputs, inputs)| {
-                    let column = inputs.div_ceil(arithmetic.per_lane()).saturating_add(3);
-                    outputs.saturating_mul(column).saturating_mul(4)
-                })
+                .map(|(outputs, inputs)| packed(arithmetic, outputs, inputs))
                 .fold(0, usize::saturating_add)
+        };
+        // Those of all layers that have experts, beside a feed-forward of their own that they may not have.
+        let experts = |arithmetic: ProductPrecision| {
+            let Some(experts) = architecture.feed_forward.experts else {
+                return 0;
+            };
+            let up = experts.width * if experts.gated { 2 } else { 1 };
+            let one = packed(arithmetic, up, architecture.hidden).saturating_add(packed(
+                arithmetic,
+                architecture.hidden,
+                experts.width,
+            ));
+            let layers = architecture.layers.iter().filter(|layer| layer.experts);
+            one.saturating_mul(experts.count)
+                .saturating_mul(layers.count())
         };
         let workers = Scratch::bytes(architecture, BATCH_TOKENS, BATCH_TOKENS);
         let workers = workers.saturating_mul(threads);
@@ -59,7 +75,9 @@ impl Need {
         };
         Self {
             tables,
-            weights: layer(arithmetic).saturating_mul(architecture.weight_sets.len()),
+            weights: layer(arithmetic)
+                .saturating_mul(architecture.weight_sets.len())
+                .saturating_add(experts(arithmetic)),
             beside: beside.saturating_add(changes),
         }
     }

@@ -92,10 +92,17 @@ impl Network {
     /// Multiplications and additions for a row of `tokens` tokens, of the layers' products and of attention.
     pub(super) fn operations(&self, tokens: usize) -> u64 {
         let attention = &self.architecture.attention;
+        let architecture_experts = self.architecture.feed_forward.experts;
         let layer = |layer: &Layer| -> u64 {
             let weights = &self.sets[layer.weights];
             let of = |matrix: &Matrix| matrix.inputs() * matrix.rows();
-            let products: usize = weights.products.iter().map(of).sum();
+            // A token takes some of the experts.
+            let feed_forwards = match (architecture_experts, &weights.experts) {
+                (Some(experts), Some(_)) => 2 * experts.chosen,
+                _ => 2,
+            };
+            let taken = weights.products.iter().take(2 + feed_forwards);
+            let products: usize = taken.map(of).sum();
             let seen = layer
                 .reach
                 .map_or(tokens, |reach| tokens.min(2 * reach + 1));
@@ -208,6 +215,7 @@ fn calibrate(loader: &Loader<'_>, outer: &OuterWeights) -> Result<Vec<InputRange
             let taken = positions.after.map_or(0, |padding| padding as usize + 1);
             positions.count.saturating_sub(taken).min(length)
         });
+    let length = architecture.longest.map_or(length, |most| most.min(length));
     let vocabulary = outer.word.rows() as u64;
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut id = || {

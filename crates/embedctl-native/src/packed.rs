@@ -1,6 +1,9 @@
 //! A model's weights, packed for the kernels and shared by all workers.
 
+use super::disentangled::RelativePositions;
+use super::experts::ExpertWeights;
 use super::kernels::{Matrix, Norm};
+use super::rotary::RotaryTable;
 use crate::safetensors::ElementTable;
 
 /// The norms around half a layer.
@@ -10,6 +13,8 @@ pub(crate) struct Norms {
     pub before: Option<Norm>,
     /// Of the branch.
     pub after: Option<Norm>,
+    /// Of the branch and its input, added.
+    pub with_input: Option<Norm>,
     /// Of the sum.
     pub sum: Option<Norm>,
 }
@@ -33,14 +38,20 @@ pub(crate) type InputRanges = [Vec<f32>; 4];
 /// A layer's weights.
 #[derive(Debug)]
 pub(crate) struct LayerWeights {
-    /// The products, indexed by [`Product`].
-    pub products: [Matrix; 4],
+    /// The products, indexed by [`Product`]; behind an expert's two those of the next.
+    pub products: Vec<Matrix>,
+    /// What experts have beside their products.
+    pub experts: Option<ExpertWeights>,
+    /// Keys and queries of relative positions.
+    pub relative_positions: RelativePositions,
+    /// Bias of attention scores by relative position, `[buckets, heads]`, where the layer has its own; else empty.
+    pub relative_bias: Vec<f32>,
     /// Norms around attention.
     pub attention_norms: Norms,
     /// Norms around the feed-forward.
     pub feed_forward_norms: Norms,
-    /// Norms of each head's query and key.
-    pub head_norms: Option<[Norm; 2]>,
+    /// Norms of queries and keys: of each head, or of all heads at once.
+    pub query_key_norms: Option<[Norm; 2]>,
 }
 
 /// The weights before, after and beside the layers.
@@ -52,6 +63,8 @@ pub(crate) struct OuterWeights {
     pub positions: Option<ElementTable>,
     /// Token types, row-major; empty where there are none.
     pub types: Vec<f32>,
+    /// Stored sines and cosines of each set of frequencies.
+    pub angles: Vec<Option<RotaryTable>>,
     /// The norm of the embeddings.
     pub norm: Option<Norm>,
     /// The projection to the model's width.

@@ -1,4 +1,6 @@
-//! Bias of attention scores by relative position, from the buckets that a model has learned.
+//! Bias of attention scores by relative position: from the buckets that a model has learned, or by slopes.
+
+use super::architecture::PositionBias;
 
 /// How far the bias of `heads` heads reaches, to either side.
 pub(super) fn reach(bias: &[f32], heads: usize) -> usize {
@@ -15,41 +17,69 @@ pub(super) fn floats(heads: usize, longest: usize) -> usize {
 }
 
 /// Makes `bias` reach over `longest` tokens, unless it already does: `2 * reach + 1` values for each head, by distance.
-///
-/// MPNet's buckets: near keys have one each, farther ones share buckets that grow with the logarithm of the
-/// distance, up to 128; keys behind the query have the second half. `table` is `[buckets, heads]`.
-pub(super) fn extend(bias: &mut Vec<f32>, table: &[f32], heads: usize, longest: usize) {
-    const HALF: usize = 16;
-    const EXACT: usize = HALF / 2;
+/// `table` is `[rows, heads]`, and empty where nothing is learned.
+pub(super) fn extend(
+    bias: &mut Vec<f32>,
+    kind: PositionBias,
+    table: &[f32],
+    heads: usize,
+    longest: usize,
+) {
     if !bias.is_empty() && reach(bias, heads) + 1 >= longest {
         return;
     }
     let reach = longest.next_power_of_two();
-    let bucket = |distance: usize| {
-        if distance < EXACT {
-            return distance;
-        }
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss
-        )]
-        let grown = {
-            let log =
-                (distance as f32 / EXACT as f32).ln() / (128.0_f64 / EXACT as f64).ln() as f32;
-            (log * (HALF - EXACT) as f32) as usize
-        };
-        (EXACT + grown).min(HALF - 1)
-    };
     bias.clear();
     for head in 0..heads {
+        let slope = slope(head, heads);
         for place in 0..=2 * reach {
-            let bucket = if place > reach {
-                HALF + bucket(place - reach)
-            } else {
-                bucket(reach - place)
-            };
-            bias.push(table[bucket * heads + head]);
+            let (distance, is_behind) = (place.abs_diff(reach), place > reach);
+            bias.push(match kind {
+                PositionBias::Buckets {
+                    count,
+                    reach: farthest,
+                    ..
+                } => {
+                    let half = count / 2;
+                    let first = if is_behind { half } else { 0 };
+                    table[(first + bucket(distance, half, farthest)) * heads + head]
+                }
+                #[allow(clippy::cast_precision_loss)]
+                PositionBias::Slopes => -slope * distance as f32,
+            });
         }
     }
+}
+
+/// T5's and MPNet's buckets: near keys have one each, farther ones share buckets that grow with the logarithm of the
+/// distance, up to `farthest`; keys behind the query have the second half of the table.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+fn bucket(distance: usize, half: usize, farthest: usize) -> usize {
+    let exact = half / 2;
+    if distance < exact {
+        return distance;
+    }
+    let log = (distance as f32 / exact as f32).ln() / (farthest as f64 / exact as f64).ln() as f32;
+    let grown = (log * (half - exact) as f32) as usize;
+    (exact + grown).min(half - 1)
+}
+
+/// `ALiBi`'s slope of a head, as its authors give it for any number of heads.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn slope(head: usize, heads: usize) -> f32 {
+    // The greatest power of two, and every other slope of twice as many for the heads beyond it.
+    let power = (heads + 1).next_power_of_two() / 2;
+    let of = |count: usize, number: usize| {
+        let start = 2_f64.powf(-(2_f64.powf(-((count as f64).log2() - 3.0))));
+        start * start.powi(i32::try_from(number).unwrap_or(i32::MAX))
+    };
+    let slope = match head.checked_sub(power) {
+        None => of(power, head),
+        Some(beyond) => of(2 * power, 2 * beyond),
+    };
+    slope as f32
 }

@@ -14,21 +14,58 @@ use embedctl_common::word_list::lists;
 /// How fast each pair of a head's components turns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rotary {
-    /// Radians a position, for each pair `(i, i + head_size / 2)`.
+    /// Radians a position, for each pair `(i, i + pairs)` of a head's first `2 * pairs` channels.
     pub frequencies: Vec<f32>,
+    /// The same where the reference computes angles in double precision.
+    pub precise: Option<Vec<f64>>,
     /// Factor of cosines and sines.
     pub scale: f32,
+    /// The table of sines and cosines that the reference takes where a checkpoint has it, `[positions, 2 * pairs]`.
+    pub stored: Option<&'static str>,
+    /// Rows of more tokens than the first take the set of frequencies whose number is the second.
+    pub beyond: Option<(usize, usize)>,
+}
+
+/// The heads that are turned, and what the model's class says about positions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RotaryShape {
+    /// Channels of a head.
+    pub head_size: usize,
+    /// The base where the parameters name none.
+    pub theta: f64,
+    /// `max_position_embeddings`.
+    pub positions: usize,
+    /// Whether the class's own frequencies follow `partial_rotary_factor`; those of a scaling always do.
+    pub partial: bool,
+    /// Whether the class has GTE's `ntk` scaling.
+    pub own_ntk: bool,
+}
+
+/// Frequencies as settings ask for them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RotarySets {
+    /// For rows of any length, or short ones.
+    pub short: Rotary,
+    /// For rows longer than so many tokens.
+    pub long: Option<(usize, Rotary)>,
+    /// Tokens of a row at most: longer rows would change the frequencies.
+    pub longest: Option<usize>,
 }
 
 impl Rotary {
-    /// Reads one set of rope parameters; `theta` is the base where they name none.
+    /// Reads one set of rope parameters.
     pub(super) fn read(
         settings: &ConfigSettings,
         parameters: &Map<String, Value>,
-        head_size: usize,
-        theta: f64,
-        positions: usize,
-    ) -> Supported<Self> {
+        shape: RotaryShape,
+    ) -> Supported<RotarySets> {
+        let RotaryShape {
+            head_size,
+            theta,
+            positions,
+            partial,
+            own_ntk,
+        } = shape;
         let refuse = |name: &str| {
             let value = parameters.get(name).unwrap_or(&Value::Null);
             settings.refuse(format!(
@@ -64,6 +101,11 @@ impl Rotary {
                 "factor original_max_position_embeddings attention_factor beta_fast beta_slow mscale
                 mscale_all_dim truncate"
             }
+            "dynamic" => "factor",
+            "ntk" if own_ntk => "factor mixed_b",
+            "longrope" | "su" => {
+                "factor original_max_position_embeddings attention_factor short_factor long_factor"
+            }
             _ => {
                 return Err(refuse(if parameters.contains_key("rope_type") {
                     "rope_type"
@@ -79,11 +121,23 @@ impl Rotary {
         if let Some((name, _)) = unknown {
             return Err(refuse(name));
         }
-        if number("partial_rotary_factor")?
-            .is_some_and(|factor| factor.to_bits() != 1.0_f64.to_bits())
-        {
+        let turned = match number("partial_rotary_factor")? {
+            None => head_size,
+            Some(1.0) => head_size,
+            #[allow(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss
+            )]
+            Some(part) if part < 1.0 && (partial || kind != "default") => {
+                (head_size as f64 * part) as usize
+            }
+            Some(_) => return Err(refuse("partial_rotary_factor")),
+        };
+        if turned == 0 || !turned.is_multiple_of(2) {
             return Err(refuse("partial_rotary_factor"));
         }
+        let head_size = turned;
         let base = number("rope_theta")?.unwrap_or(theta);
         #[allow(clippy::cast_possible_truncation)]
         let narrow = |number: f64| number as f32;
@@ -94,6 +148,7 @@ impl Rotary {
             .collect();
         let mut frequencies: Vec<f32> = powers.iter().map(|power| 1.0 / power).collect();
         let mut scale = 1.0;
+        let mut long = None;
         #[allow(clippy::cast_precision_loss)]
         let trained =
             || Ok(number("original_max_position_embeddings")?.unwrap_or(positions as f64));
@@ -171,10 +226,53 @@ impl Rotary {
                     *frequency = 1.0 / (narrow(factor) * power) * (1.0 - keep) + *frequency * keep;
                 }
             }
+            "ntk" => frequencies = ntk(&required, &number, base, head_size)?,
+            "longrope" | "su" => {
+                let factors = |name: &str| {
+                    let list = parameters.get(name).and_then(Value::as_array);
+                    let list = list.filter(|list| list.len() == powers.len());
+                    let factors: Option<Vec<f64>> =
+                        list.and_then(|list| list.iter().map(Value::as_f64).collect());
+                    factors.ok_or_else(|| refuse(name))
+                };
+                let by = |factors: &[f64]| -> Vec<f32> {
+                    let divided = factors.iter().zip(&powers);
+                    divided
+                        .map(|(factor, power)| 1.0 / (narrow(*factor) * power))
+                        .collect()
+                };
+                let trained: f64 = trained()?;
+                #[allow(clippy::cast_precision_loss)]
+                let factor = number("factor")?.unwrap_or(positions as f64 / trained);
+                scale = match number("attention_factor")? {
+                    Some(given) => narrow(given),
+                    None if factor <= 1.0 => 1.0,
+                    None => narrow((1.0 + factor.ln() / trained.ln()).sqrt()),
+                };
+                frequencies = by(&factors("short_factor")?);
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                let limit = trained as usize;
+                long = Some((limit, by(&factors("long_factor")?)));
+            }
             _ => {}
         }
-        if frequencies.iter().all(|frequency| frequency.is_finite()) && scale.is_finite() {
-            Ok(Self { frequencies, scale })
+        let set = |frequencies: Vec<f32>| Self {
+            frequencies,
+            precise: None,
+            scale,
+            stored: None,
+            beyond: None,
+        };
+        let is_finite = |set: &Self| set.frequencies.iter().all(|one| one.is_finite());
+        let sets = RotarySets {
+            short: set(frequencies),
+            long: long.map(|(limit, frequencies)| (limit, set(frequencies))),
+            longest: (kind == "dynamic").then_some(positions),
+        };
+        let all_finite =
+            is_finite(&sets.short) && sets.long.iter().all(|(_, long)| is_finite(long));
+        if all_finite && scale.is_finite() {
+            Ok(sets)
         } else {
             Err(settings.refuse("the rotary settings give frequencies that are not finite"))
         }
@@ -183,9 +281,12 @@ impl Rotary {
     /// Appends cosines and sines of the positions from `table`'s own length up to `positions`.
     pub fn extend(&self, table: &mut RotaryTable, positions: usize) {
         for position in table.positions..positions {
-            for frequency in &self.frequencies {
+            for (pair, frequency) in self.frequencies.iter().enumerate() {
                 #[allow(clippy::cast_precision_loss)]
-                let angle = f64::from(position as f32 * frequency);
+                let angle = match &self.precise {
+                    None => f64::from(position as f32 * frequency),
+                    Some(precise) => position as f64 * precise[pair],
+                };
                 #[allow(clippy::cast_possible_truncation)]
                 let (sine, cosine) = (angle.sin() as f32, angle.cos() as f32);
                 table.cosines.push(cosine * self.scale);
@@ -194,6 +295,39 @@ impl Rotary {
         }
         table.positions = table.positions.max(positions);
     }
+}
+
+/// Frequencies of GTE's own `ntk` scaling, fixed or mixed: the base grows, and each pair is slowed down once more.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn ntk(
+    required: &dyn Fn(&str) -> Supported<f64>,
+    number: &dyn Fn(&str) -> Supported<Option<f64>>,
+    base: f64,
+    turned: usize,
+) -> Supported<Vec<f32>> {
+    let factor = required("factor")?;
+    let mixed = number("mixed_b")?;
+    let grown = if factor > 1.0 && mixed.is_none() {
+        base * factor
+    } else {
+        base
+    };
+    let half = turned / 2;
+    let pairs = (0..half).map(|pair| {
+        let frequency = 1.0 / (grown as f32).powf((2 * pair) as f32 / turned as f32);
+        if factor <= 1.0 {
+            return frequency;
+        }
+        let slower = match mixed {
+            None => factor.powf(2.0 / turned as f64) as f32,
+            Some(b) => {
+                let a = (factor as f32).ln() / (half as f64).powf(b) as f32;
+                (a * ((pair + 1) as f32).powf(b as f32)).exp()
+            }
+        };
+        frequency / slower
+    });
+    Ok(pairs.collect())
 }
 
 /// Cosines and sines, row-major `[positions, head_size / 2]`.
@@ -207,6 +341,35 @@ pub struct RotaryTable {
 }
 
 impl RotaryTable {
+    /// The rows of a stored table: sines, then cosines.
+    pub(super) fn of_stored(values: &[f32], pairs: usize) -> Self {
+        let rows = values.chunks_exact(2 * pairs);
+        let mut table = Self {
+            positions: rows.len(),
+            ..Self::default()
+        };
+        for row in rows {
+            let (sines, cosines) = row.split_at(pairs);
+            table.sines.extend_from_slice(sines);
+            table.cosines.extend_from_slice(cosines);
+        }
+        table
+    }
+
+    /// Becomes the first `positions` rows of `other`.
+    pub(super) fn copy(&mut self, other: &Self, positions: usize) {
+        let width = other.cosines.len() / other.positions.max(1);
+        let floats = width * positions.min(other.positions);
+        for (to, from) in [
+            (&mut self.cosines, &other.cosines),
+            (&mut self.sines, &other.sines),
+        ] {
+            to.clear();
+            to.extend_from_slice(&from[..floats]);
+        }
+        self.positions = positions.min(other.positions);
+    }
+
     /// Room for `positions` positions.
     pub(super) fn try_reserve(
         &mut self,

@@ -18,6 +18,8 @@ pub(super) struct StoredRows<'a> {
     blocks: [RowBlock; 2],
     /// The block that was used last.
     last: usize,
+    /// Factor of all values.
+    scale: f32,
     /// Why a row could not be read.
     failed: Option<Error>,
 }
@@ -29,6 +31,8 @@ struct RowsPart<'a> {
     first: usize,
     /// How many there are.
     count: usize,
+    /// Whether they are columns of the tensor's `inputs` rows from `first` on.
+    is_columns: bool,
 }
 
 /// Rows that have been read: `count` from `first` on.
@@ -48,6 +52,7 @@ impl<'a> StoredRows<'a> {
             changes: Vec::new(),
             blocks: Default::default(),
             last: 0,
+            scale: 1.0,
             failed: None,
         }
     }
@@ -58,12 +63,28 @@ impl<'a> StoredRows<'a> {
             tensor,
             first,
             count,
+            is_columns: false,
+        });
+    }
+
+    /// Appends the `count` columns of a tensor's rows from `first` on, as many rows as there are inputs.
+    pub(super) fn append_columns(&mut self, tensor: Tensor<'a>, first: usize, count: usize) {
+        self.parts.push(RowsPart {
+            tensor,
+            first,
+            count,
+            is_columns: true,
         });
     }
 
     /// Lets `change` change the rows from `first` on.
     pub(super) fn change(&mut self, first: usize, change: WeightChange<'a>) {
         self.changes.push((first, change));
+    }
+
+    /// Multiplies all values by `scale`.
+    pub(super) fn scale(&mut self, scale: f32) {
+        self.scale = scale;
     }
 
     /// Writes row `row` to `out`; zeros where it cannot be read, which [`StoredRows::check`] tells.
@@ -112,8 +133,18 @@ impl<'a> StoredRows<'a> {
         let block = &mut self.blocks[self.last];
         block.count = 0;
         block.floats.resize(count * self.inputs, 0.0);
-        let start = (part.first + within) * self.inputs;
-        part.tensor.read(start, &mut block.floats)?;
+        if part.is_columns {
+            let mut values = vec![0.0; count];
+            for input in 0..self.inputs {
+                let start = (part.first + input) * part.count + within;
+                part.tensor.read(start, &mut values)?;
+                let column = block.floats.iter_mut().skip(input).step_by(self.inputs);
+                column.zip(&values).for_each(|(to, value)| *to = *value);
+            }
+        } else {
+            let start = (part.first + within) * self.inputs;
+            part.tensor.read(start, &mut block.floats)?;
+        }
         for (first, change) in &self.changes {
             // The rows that are both in the block and among those of the change.
             let from = row.max(*first);
@@ -122,6 +153,12 @@ impl<'a> StoredRows<'a> {
                 let floats = (from - row) * self.inputs..(to - row) * self.inputs;
                 change.apply(from - first, &mut block.floats[floats])?;
             }
+        }
+        if self.scale.to_bits() != 1.0_f32.to_bits() {
+            block
+                .floats
+                .iter_mut()
+                .for_each(|value| *value *= self.scale);
         }
         (block.first, block.count) = (row, count);
         Ok(())

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::architecture::Architecture;
+use super::disentangled::RelativeScratch;
+use super::experts::ExpertScratch;
 use super::kernels::{AttentionScratch, CacheLines, Operand};
 use super::relative_bias;
 use super::rotary::RotaryTable;
@@ -78,6 +80,8 @@ pub(crate) struct Scratch {
     /// Bias of attention scores by distance, for each head, up to a reach that grows with the longest row.
     pub(super) bias: Vec<f32>,
     pub(super) turns: Vec<RotaryTable>,
+    pub(super) experts: ExpertScratch,
+    pub(super) relative: RelativeScratch,
     /// Tokens and the longest row for which there is room.
     reserved: (usize, usize),
 }
@@ -153,19 +157,22 @@ impl Scratch {
     /// Bytes that a batch of `tokens` tokens needs, whose longest row has `longest`.
     pub(super) fn bytes(architecture: &Architecture, tokens: usize, longest: usize) -> usize {
         let widths = ScratchWidths::of(architecture);
-        let inner = architecture.feed_forward.width.max(1);
         let head = architecture.attention.head_size;
-        let mut floats = tokens.saturating_mul(widths.of_token());
+        let of_token = widths.of_token() + ExpertScratch::of_token(architecture);
+        let mut floats = tokens.saturating_mul(of_token);
         let mut add = |more: usize| floats = floats.saturating_add(more);
-        add(block(inner, tokens).saturating_mul(inner).saturating_mul(2));
+        let inner = architecture.feed_forward.widths().into_iter();
+        let inner = inner.map(|inner| block(inner, tokens).saturating_mul(inner));
+        add(inner.max().unwrap_or(0).saturating_mul(2));
         // Keys, values and scores of a tile of queries, padded.
         add((longest.saturating_add(64)).saturating_mul(2 * head + 64));
         for rotary in &architecture.rotary {
             add(longest.saturating_mul(2 * rotary.frequencies.len()));
         }
-        if architecture.attention.relative_buckets.is_some() {
+        if architecture.attention.position_bias.is_some() {
             add(relative_bias::floats(architecture.attention.heads, longest));
         }
+        add(RelativeScratch::floats(architecture, longest));
         floats.saturating_mul(4)
     }
 
@@ -190,15 +197,20 @@ impl Scratch {
         self.context.try_grow(all(widths.context))?;
         self.row.try_grow(embeddings.width)?;
         self.operand.try_reserve(tokens, widths.operand)?;
-        let block = block(feed_forward.width, tokens);
-        self.inner.try_grow(block * feed_forward.width)?;
-        self.inner_operand.try_reserve(block, feed_forward.width)?;
+        // Narrower experts take more tokens at a time.
+        for width in feed_forward.widths() {
+            let block = block(width, tokens);
+            self.inner.try_grow(block * width)?;
+            self.inner_operand.try_reserve(block, width)?;
+        }
+        self.experts.try_grow(architecture, tokens)?;
+        self.relative.try_grow(architecture, longest)?;
         self.attention.try_reserve(attention.head_size, longest)?;
         self.turns.resize_with(rotary.len(), RotaryTable::default);
         for (turns, rotary) in self.turns.iter_mut().zip(rotary) {
             turns.try_reserve(rotary, longest)?;
         }
-        if attention.relative_buckets.is_some() {
+        if attention.position_bias.is_some() {
             let floats = relative_bias::floats(attention.heads, longest);
             grow(&mut self.bias, floats)?;
         }
@@ -234,7 +246,7 @@ impl ScratchWidths {
         let norms = [&names.attention_norms, &names.feed_forward_norms];
         let has_branch = norms
             .iter()
-            .any(|norms| !norms.before.is_empty() || !norms.after.is_empty());
+            .any(|norms| norms.all()[..3].iter().any(|names| !names.is_empty()));
         Self {
             states: *hidden,
             branch: embedded.max(if has_branch { *hidden } else { 0 }),

@@ -1,6 +1,6 @@
 //! Notes about the weights that the native engine takes.
 
-use embedctl_native::network_note;
+use embedctl_native::{is_own_code, network_note};
 use serde_json::Value;
 
 use crate::model::Model;
@@ -13,6 +13,12 @@ pub fn notes(model: &Model) -> Vec<String> {
         return Vec::new();
     };
     let own_code = own_code(&known.config).map(|classes| {
+        if is_own_code(&known.config) {
+            return format!(
+                "config.json names code of the repository's own ({classes}), which is not run: the native engine \
+                 computes the same network itself"
+            );
+        }
         format!(
             "config.json names code of the repository's own ({classes}), which is not run: the model is taken for \
              transformers' own class for the model_type {}",

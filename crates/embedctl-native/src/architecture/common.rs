@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Architecture, AttentionDescription, Embeddings, FeedForward, Layer, MAX_LAYERS,
-    NormDescription, NormKind,
+    NormDescription, NormKind, QueryKeyRows,
 };
 use crate::kernels::Activation;
 use crate::names::TensorNames;
-use crate::rotary::Rotary;
+use crate::rotary::{Rotary, RotarySets, RotaryShape};
 use crate::settings::{ConfigSettings, Supported};
 
 /// The part that most descriptions share; each architecture fills in the rest.
@@ -54,8 +54,11 @@ pub(super) fn base(
             scale: inverse_root(head_size),
             input_bias: true,
             output_bias: true,
-            head_norm: None,
-            relative_buckets: None,
+            query_key_norm: None,
+            position_bias: None,
+            disentangled: None,
+            softcap: None,
+            rows: QueryKeyRows::default(),
         },
         feed_forward: FeedForward {
             width: 0,
@@ -63,6 +66,7 @@ pub(super) fn base(
             gated: false,
             up_bias: true,
             down_bias: true,
+            experts: None,
         },
         layers: (0..layers)
             .map(|index| Layer {
@@ -71,6 +75,7 @@ pub(super) fn base(
                 reach: None,
                 rotary: None,
                 first_norm: true,
+                experts: false,
             })
             .collect(),
         weight_sets: (0..layers)
@@ -85,6 +90,9 @@ pub(super) fn base(
             .collect(),
         rotary: Vec::new(),
         final_norm: false,
+        branch_scale: 1.0,
+        longest: None,
+        own_code: false,
         names,
         base_names: &[],
     })
@@ -109,7 +117,12 @@ pub(super) fn activation(
     name: &'static str,
     default: &str,
 ) -> Supported<Activation> {
-    Ok(match settings.word(name, default)? {
+    activation_named(settings.word(name, default)?).ok_or_else(|| settings.unknown(name))
+}
+
+/// The activation by the name that transformers has for it.
+pub(super) fn activation_named(name: &str) -> Option<Activation> {
+    Some(match name {
         "gelu" | "gelu_python" => Activation::Gelu,
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_fast" | "gelu_accurate" => {
             Activation::GeluTanh
@@ -118,7 +131,7 @@ pub(super) fn activation(
         "relu" => Activation::Relu,
         "silu" | "swish" => Activation::Silu,
         "tanh" => Activation::Tanh,
-        _ => return Err(settings.unknown(name)),
+        _ => return None,
     })
 }
 
@@ -173,18 +186,43 @@ pub(super) fn turn_all(
     let positions = settings.count("max_position_embeddings", positions)?;
     let theta = settings.positive("rope_theta", theta)?;
     settings.pinned("partial_rotary_factor", &[json!(1.0), json!(1)])?;
-    let parameters = rope_parameters(settings)?;
-    all.rotary = vec![Rotary::read(
-        settings,
-        &parameters,
-        all.attention.head_size,
+    let shape = RotaryShape {
+        head_size: all.attention.head_size,
         theta,
         positions,
-    )?];
+        partial: false,
+        own_ntk: false,
+    };
+    turn_by(settings, all, &rope_parameters(settings)?, shape)
+}
+
+/// One set of frequencies for all layers, by `parameters`.
+pub(super) fn turn_by(
+    settings: &ConfigSettings,
+    all: &mut Architecture,
+    parameters: &Map<String, Value>,
+    shape: RotaryShape,
+) -> Supported<()> {
+    let set = add_rotary(all, Rotary::read(settings, parameters, shape)?);
     all.layers
         .iter_mut()
-        .for_each(|layer| layer.rotary = Some(0));
+        .for_each(|layer| layer.rotary = Some(set));
     Ok(())
+}
+
+/// Adds frequencies; the number of those for short rows.
+fn add_rotary(all: &mut Architecture, sets: RotarySets) -> usize {
+    let RotarySets {
+        mut short,
+        long,
+        longest,
+    } = sets;
+    let number = all.rotary.len();
+    short.beyond = long.as_ref().map(|(limit, _)| (*limit, number + 1));
+    all.rotary.push(short);
+    all.rotary.extend(long.map(|(_, long)| long));
+    all.longest = all.longest.into_iter().chain(longest).min();
+    number
 }
 
 /// One set of frequencies for layers with full attention, one for layers with a window. `thetas` gives, for each, the
@@ -210,6 +248,7 @@ pub(super) fn turn_by_type(
         Some(Value::Object(scaling)) => scaling.clone(),
         Some(_) => return Err(settings.unknown("rope_scaling")),
     };
+    let mut sets = [0; 2];
     for (index, (kind, (theta, default))) in kinds.into_iter().zip(thetas).enumerate() {
         let mut parameters = match given.get(kind) {
             None | Some(Value::Null) => Map::new(),
@@ -219,17 +258,17 @@ pub(super) fn turn_by_type(
         if index == 0 || scaled_both {
             parameters.extend(scaling.clone());
         }
-        let theta = settings.positive(theta, default)?;
-        all.rotary.push(Rotary::read(
-            settings,
-            &parameters,
-            all.attention.head_size,
-            theta,
+        let shape = RotaryShape {
+            head_size: all.attention.head_size,
+            theta: settings.positive(theta, default)?,
             positions,
-        )?);
+            partial: false,
+            own_ntk: false,
+        };
+        sets[index] = add_rotary(all, Rotary::read(settings, &parameters, shape)?);
     }
     for (layer, &sliding) in all.layers.iter_mut().zip(sliding) {
-        layer.rotary = Some(usize::from(sliding));
+        layer.rotary = Some(sets[usize::from(sliding)]);
     }
     Ok(())
 }

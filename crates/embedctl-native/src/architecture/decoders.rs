@@ -5,27 +5,61 @@ use serde_json::json;
 use super::common::{
     activation, base, epsilon, inverse_root, key_value_heads, layer_types, turn_all, turn_by_type,
 };
-use super::{Architecture, FeedForward, NormDescription, NormKind};
+use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm};
 use crate::kernels::Activation;
 use crate::names::{self, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
 
+pub(super) const TYPES: &[KnownType] = &[
+    KnownType::new("llama", MODEL, |all| decoder(all, Decoder::Llama)),
+    KnownType::new("llama_bidirec", MODEL, |all| {
+        decoder(all, Decoder::LlamaBidirectional)
+    })
+    .own_code(),
+    KnownType::new("eurobert", MODEL, |all| decoder(all, Decoder::EuroBert)),
+    KnownType::new("mistral", MODEL, |all| decoder(all, Decoder::Mistral)),
+    KnownType::new("ministral", MODEL, |all| decoder(all, Decoder::Ministral)),
+    KnownType::new("qwen2", MODEL, |all| decoder(all, Decoder::Qwen2)),
+    KnownType::new("qwen3", MODEL, |all| decoder(all, Decoder::Qwen3)),
+    KnownType::new("gemma", MODEL, |all| decoder(all, Decoder::Gemma)),
+    KnownType::new("gemma3_text", MODEL, gemma3),
+];
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoder {
     Llama,
+    LlamaBidirectional,
     EuroBert,
     Mistral,
     Ministral,
     Qwen2,
     Qwen3,
+    Qwen3Moe,
     Gemma,
+    Granite,
+    SmolLm3,
+    Olmo,
+    Olmo2,
 }
 
 /// Llama and the decoders that are built like it.
 pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Architecture> {
-    use Decoder::{EuroBert, Gemma, Llama, Ministral, Mistral, Qwen2, Qwen3};
+    use Decoder::{
+        EuroBert, Gemma, Granite, Llama, LlamaBidirectional, Ministral, Mistral, Olmo, Olmo2,
+        Qwen2, Qwen3, Qwen3Moe, SmolLm3,
+    };
+    if kind == LlamaBidirectional {
+        // Of the repository's own pooling and training.
+        for unread in ["pooling", "temperature"] {
+            settings.value(unread);
+        }
+    }
+    let both_ways = matches!(kind, LlamaBidirectional | EuroBert);
+    let has_head_norm = matches!(kind, Qwen3 | Qwen3Moe);
     let (hidden, layers, heads, inner, positions) = match kind {
-        Llama => (4096, 32, 32, 11008, 2048),
+        Llama | LlamaBidirectional | Granite | Olmo | Olmo2 => (4096, 32, 32, 11008, 2048),
+        SmolLm3 => (2048, 36, 16, 11008, 32768),
+        Qwen3Moe => (2048, 24, 32, 6144, 32768),
         EuroBert => (768, 12, 12, 3072, 8192),
         Mistral | Ministral => (4096, 32, 32, 14336, 4096 * 32),
         Qwen2 | Qwen3 => (4096, 32, 32, 22016, 32768),
@@ -39,7 +73,8 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
     let own_size = settings.optional_count("head_dim")?.or(head_size);
     let mut all = grouped(settings, &names::LLAMA, [hidden, layers, heads], own_size)?;
     let key_value = match kind {
-        Llama | EuroBert => all.attention.heads,
+        Llama | LlamaBidirectional | EuroBert | Granite | Olmo | Olmo2 => all.attention.heads,
+        SmolLm3 | Qwen3Moe => 4,
         Mistral | Ministral => 8,
         Qwen2 | Qwen3 => 32,
         Gemma => 16,
@@ -51,7 +86,11 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
         epsilon: epsilon(
             settings,
             "rms_norm_eps",
-            if kind == EuroBert { 1e-5 } else { 1e-6 },
+            if matches!(kind, EuroBert | Olmo2) {
+                1e-5
+            } else {
+                1e-6
+            },
         )?,
     };
     all.final_norm = true;
@@ -60,8 +99,15 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
         _ => settings.flag("attention_bias", false)?,
     };
     (all.attention.input_bias, all.attention.output_bias) = (bias || kind == Qwen2, bias);
-    all.attention.head_norm = (kind == Qwen3).then_some(all.norm);
-    let bias = matches!(kind, Llama | EuroBert) && settings.flag("mlp_bias", false)?;
+    all.attention.query_key_norm = has_head_norm.then_some(QueryKeyNorm {
+        norm: all.norm,
+        all_heads: false,
+    });
+    let may_bias = matches!(
+        kind,
+        Llama | LlamaBidirectional | EuroBert | Granite | SmolLm3
+    );
+    let bias = may_bias && settings.flag("mlp_bias", false)?;
     let act = if kind == Gemma {
         "gelu_pytorch_tanh"
     } else {
@@ -73,6 +119,7 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
         gated: true,
         up_bias: bias,
         down_bias: bias,
+        experts: None,
     };
     if kind == Gemma {
         all.embeddings.scale = root(all.hidden);
@@ -81,16 +128,16 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
         }
         settings.pinned("use_bidirectional_attention", &[json!(false)])?;
     }
-    let causal = kind != EuroBert && settings.flag("is_causal", true)?;
+    let causal = !both_ways && settings.flag("is_causal", true)?;
     let count = all.layers.len();
     let window = match kind {
-        Llama | EuroBert | Gemma => None,
+        Llama | LlamaBidirectional | EuroBert | Gemma | Granite | SmolLm3 | Olmo | Olmo2 => None,
         Mistral | Ministral => match settings.value("sliding_window") {
             // Null means none; a setting that is left out means the class's default.
             None if settings.states("sliding_window") => None,
             _ => Some(settings.count("sliding_window", 4096)?),
         },
-        Qwen2 | Qwen3 => {
+        Qwen2 | Qwen3 | Qwen3Moe => {
             let window = settings.count("sliding_window", 4096)?;
             let stated =
                 settings.value("sliding_window").is_some() || !settings.states("sliding_window");
@@ -98,8 +145,10 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
         }
     };
     let sliding = match kind {
-        Llama | EuroBert | Gemma => vec![false; count],
-        Mistral => vec![window.is_some(); count],
+        Llama | LlamaBidirectional | EuroBert | Gemma | Granite | SmolLm3 | Olmo | Olmo2 => {
+            vec![false; count]
+        }
+        Mistral | Qwen3Moe => vec![window.is_some(); count],
         Ministral => layer_types(settings, count, |_| window.is_some())?,
         Qwen2 | Qwen3 => {
             let first = settings.count_or_zero("max_window_layers", 28)?;
@@ -113,7 +162,8 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
             layer.reach = Some(if causal { window - 1 } else { window });
         }
     }
-    turn_all(settings, &mut all, 10_000.0, positions)?;
+    let theta = if kind == SmolLm3 { 2e6 } else { 10_000.0 };
+    turn_all(settings, &mut all, theta, positions)?;
     Ok(all)
 }
 
@@ -132,7 +182,10 @@ pub(super) fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
         .positive("query_pre_attn_scalar", 256.0)?
         .powf(-0.5) as f32;
     all.attention.scale = scale;
-    all.attention.head_norm = Some(all.norm);
+    all.attention.query_key_norm = Some(QueryKeyNorm {
+        norm: all.norm,
+        all_heads: false,
+    });
     let bias = settings.flag("attention_bias", false)?;
     (all.attention.input_bias, all.attention.output_bias) = (bias, bias);
     settings.pinned("attn_logit_softcapping", &[])?;
@@ -142,6 +195,7 @@ pub(super) fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
         gated: true,
         up_bias: false,
         down_bias: false,
+        experts: None,
     };
     let bidirectional = settings.flag("use_bidirectional_attention", false)?;
     settings.pinned("is_causal", &[json!(true)])?;
@@ -183,12 +237,12 @@ pub(super) fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
 }
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-fn root(size: usize) -> f32 {
+pub(super) fn root(size: usize) -> f32 {
     (size as f64).sqrt() as f32
 }
 
 /// The base of a decoder; `defaults` are width, layers and heads.
-fn grouped(
+pub(super) fn grouped(
     settings: &ConfigSettings,
     names: &'static TensorNames,
     defaults: [usize; 3],

@@ -3,12 +3,59 @@
 use serde_json::{Value, json};
 
 use super::common::{activation, base, epsilon, inverse_root, layer_types, turn_all, turn_by_type};
+use super::gte_new::stated_defaults;
+use super::jina_bert::jina_bert;
+use super::nomic_moe::nomic_moe;
 use super::{
-    Architecture, FeedForward, Layer, LearnedPositions, MAX_LAYERS, NormDescription, NormKind,
+    Architecture, FeedForward, KnownType, Layer, LearnedPositions, MAX_LAYERS, MODEL,
+    NormDescription, NormKind, PositionBias,
 };
-use crate::names::{self};
+use crate::names::{self, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
 use embedctl_common::word_list::words;
+
+pub(super) const TYPES: &[KnownType] = &[
+    KnownType::new("bert", &["bert"], |all| {
+        // The repository's own class behind this model_type is told by its positions.
+        match all.word("position_embedding_type", "absolute")? {
+            "alibi" => jina_bert(all),
+            _ => bert(all, BertLike::Bert),
+        }
+    }),
+    KnownType::new("ernie", &["ernie"], |all| bert(all, BertLike::Ernie)),
+    KnownType::new("electra", &["electra"], |all| bert(all, BertLike::Electra)),
+    KnownType::new("roberta", &["roberta"], |all| bert(all, BertLike::Roberta)),
+    KnownType::new("xlm-roberta", &["roberta"], |all| {
+        if all.word("position_embedding_type", "absolute")? == "rotary" {
+            return Err(all.refuse(
+                "describes Jina embeddings 3 by its repository's own code, whose adapters for tasks are not applied here; \
+                 use a checkpoint in the form of transformers' class (model_type jina_embeddings_v3)",
+            ));
+        }
+        bert(all, BertLike::Roberta)
+    }),
+    KnownType::new("camembert", &["roberta"], |all| {
+        bert(all, BertLike::Roberta)
+    }),
+    KnownType::new("luke", &["luke"], |all| bert(all, BertLike::Luke)),
+    KnownType::new("mpnet", &["mpnet"], |all| bert(all, BertLike::MpNet)),
+    KnownType::new("distilbert", &["distilbert"], distilbert),
+    KnownType::new("albert", &["albert"], albert),
+    KnownType::new("nomic_bert", &["nomic_bert"], |all| {
+        match all.count_or_zero("num_experts", 0)? {
+            0 => rotary_bert(all, RotaryBert::Nomic),
+            _ => nomic_moe(all),
+        }
+    }),
+    // transformers takes `new` off GTE's names as well.
+    KnownType::new("gte", &["gte", "new"], |all| {
+        rotary_bert(all, RotaryBert::Gte)
+    }),
+    KnownType::new("jina_embeddings_v3", &["roberta"], |all| {
+        rotary_bert(all, RotaryBert::Jina)
+    }),
+    KnownType::new("modernbert", MODEL, modernbert),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BertLike {
@@ -16,12 +63,13 @@ pub(super) enum BertLike {
     Ernie,
     Electra,
     Roberta,
+    Luke,
     MpNet,
 }
 
 /// BERT and its nearest kin: absolute positions, norms of sums.
 pub(super) fn bert(settings: &ConfigSettings, kind: BertLike) -> Supported<Architecture> {
-    use BertLike::{Bert, Electra, Ernie, MpNet, Roberta};
+    use BertLike::{Bert, Electra, Ernie, Luke, MpNet, Roberta};
     let (width, layers, heads, inner) = if kind == Electra {
         (256, 12, 4, 1024)
     } else {
@@ -47,7 +95,7 @@ pub(super) fn bert(settings: &ConfigSettings, kind: BertLike) -> Supported<Archi
         after: match kind {
             Bert | Ernie | Electra => None,
             MpNet => Some(1), // for any pad_token_id
-            Roberta => Some(match settings.value("pad_token_id") {
+            Roberta | Luke => Some(match settings.value("pad_token_id") {
                 None => 1,
                 Some(value) => value
                     .as_u64()
@@ -66,11 +114,27 @@ pub(super) fn bert(settings: &ConfigSettings, kind: BertLike) -> Supported<Archi
         if buckets < 32 {
             return Err(settings.unknown("relative_attention_num_buckets"));
         }
-        all.attention.relative_buckets = Some(buckets);
+        all.attention.position_bias = Some(PositionBias::Buckets {
+            rows: buckets,
+            count: 32,
+            reach: 128,
+            of_each_layer: false,
+        });
     } else {
         all.embeddings.types = settings.count("type_vocab_size", 2)?;
         settings.pinned("position_embedding_type", &[json!("absolute")])?;
         settings.pinned("add_cross_attention", &[json!(false)])?;
+        if kind == Luke {
+            // Entities, which texts alone do not have.
+            for unread in [
+                "entity_vocab_size",
+                "entity_emb_size",
+                "use_entity_aware_attention",
+                "bert_model_name",
+            ] {
+                settings.value(unread);
+            }
+        }
         // The other classes don't read it.
         if kind == Ernie && settings.flag("use_task_id", false)? {
             all.embeddings.tasks = settings.count("task_type_vocab_size", 3)?;
@@ -193,6 +257,10 @@ pub(super) fn rotary_bert(settings: &ConfigSettings, kind: RotaryBert) -> Suppor
     }
     all.norm.epsilon = epsilon(settings, "layer_norm_eps", if jina { 1e-5 } else { 1e-12 })?;
     all.embeddings.norm = Some(all.norm);
+    if kind == Gte {
+        stated_defaults(settings)?;
+        settings.pinned("position_embedding_type", &[json!("rope")])?;
+    }
     let types = if kind == Nomic { 2 } else { 1 };
     all.embeddings.types = if kind == Gte {
         settings.count_or_zero("type_vocab_size", types)?
@@ -208,6 +276,7 @@ pub(super) fn rotary_bert(settings: &ConfigSettings, kind: RotaryBert) -> Suppor
         gated: !jina,
         up_bias: jina,
         down_bias: kind != Nomic,
+        experts: None,
     };
     let (theta, positions) = match kind {
         Nomic => (1000.0, 2048),
@@ -256,10 +325,18 @@ pub(super) fn nomic_spellings(settings: &ConfigSettings) -> Supported<()> {
     Ok(())
 }
 
-pub(super) fn modernbert(settings: &ConfigSettings) -> Supported<Architecture> {
+fn modernbert(settings: &ConfigSettings) -> Supported<Architecture> {
+    modernbert_like(settings, &names::MODERNBERT)
+}
+
+/// ModernBERT with these names.
+pub(super) fn modernbert_like(
+    settings: &ConfigSettings,
+    names: &'static TensorNames,
+) -> Supported<Architecture> {
     let mut all = base(
         settings,
-        &names::MODERNBERT,
+        names,
         settings.count("hidden_size", 768)?,
         settings.count_or_zero("num_hidden_layers", 22)?,
         settings.count("num_attention_heads", 12)?,
@@ -281,6 +358,7 @@ pub(super) fn modernbert(settings: &ConfigSettings) -> Supported<Architecture> {
         gated: true,
         up_bias: bias,
         down_bias: bias,
+        experts: None,
     };
     for unread in ["layer_norm_eps", "position_embedding_type"] {
         settings.value(unread); // written by the first releases, read by no class

@@ -3,22 +3,42 @@
 //! Every function below restates how the class that `AutoModel` would take uses its settings;
 //! [`ConfigSettings::finish`] refuses settings that none of them has read. The executor knows no model types.
 
+mod clip_text;
 mod common;
+mod deberta_v2;
 mod decoders;
+mod description;
 mod encoders;
+mod gemma2;
+mod gpt2;
+mod gpt_neo;
+mod granite;
+mod gte_new;
+mod jina_bert;
+mod longformer;
+mod modernbert_decoder;
+mod neobert;
+mod nomic_moe;
+mod olmo;
+mod phi3;
+mod qwen3_moe;
+mod refused;
+mod roformer;
+mod smollm3;
+mod t5;
 #[cfg(test)]
 mod tests;
+mod xlm_roberta_xl;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use self::decoders::{Decoder, decoder, gemma3};
-use self::encoders::{BertLike, RotaryBert, albert, bert, distilbert, modernbert, rotary_bert};
-use super::kernels::Activation;
-use super::names::TensorNames;
-use super::rotary::Rotary;
-use super::settings::{ConfigSettings, Unsupported};
+pub use self::description::{
+    Architecture, AttentionDescription, Disentangled, Embeddings, ExpertsDescription, FeedForward,
+    Layer, LearnedPositions, NormDescription, NormKind, PositionBias, QueryKeyNorm, QueryKeyRows,
+};
+use super::settings::{ConfigSettings, Supported, Unsupported};
 
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;
@@ -29,139 +49,98 @@ const MODEL: &[&str] = &["model"];
 /// Larger heads than any model has.
 const MAX_HEAD: usize = 4096;
 
-/// How a norm works.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum NormKind {
-    /// Mean and variance, scale, and a shift where `bias` says so.
-    Layer {
-        /// Whether there is a shift.
-        bias: bool,
-    },
-    /// Root of the mean square, and a scale to which `offset` is added.
-    Rms {
-        /// 1 where a checkpoint stores the scale's distance from 1.
-        offset: f32,
-    },
-}
-
-/// A norm: the same for all places of a model.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NormDescription {
-    /// How it works.
-    pub kind: NormKind,
-    /// Added to the variance.
-    pub epsilon: f32,
-}
-
-/// Learned positions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LearnedPositions {
-    /// Rows of the table.
-    pub count: usize,
-    /// The RoBERTa family counts from this id + 1 on, and tokens with this id keep it as their position.
-    pub after: Option<u32>,
-}
-
-/// The embeddings, before the first layer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Embeddings {
-    /// Rows of the token table, where they are stated.
-    pub vocabulary: Option<usize>,
-    /// Its width, which a projection brings to the model's where it differs.
-    pub width: usize,
-    /// Factor of token embeddings.
-    pub scale: f32,
-    /// Learned positions.
-    pub positions: Option<LearnedPositions>,
-    /// Rows of the table of token types; 0: there is none.
-    pub types: usize,
-    /// Rows of the table of tasks, whose first row is added to every token; 0: there is none.
-    pub tasks: usize,
-    /// The norm of the sum.
-    pub norm: Option<NormDescription>,
-    /// Whether a projection follows.
-    pub projected: bool,
-}
-
-/// A layer's attention, as far as all layers agree.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AttentionDescription {
-    /// Query heads.
-    pub heads: usize,
-    /// Key and value heads; each serves `heads / key_value_heads` query heads.
-    pub key_value_heads: usize,
-    /// Width of a head.
-    pub head_size: usize,
-    /// Factor of attention scores.
-    pub scale: f32,
-    /// Whether query, key and value have a bias.
-    pub input_bias: bool,
-    /// Whether the output has one.
-    pub output_bias: bool,
-    /// The norm of each head's query and key.
-    pub head_norm: Option<NormDescription>,
-    /// Buckets of a relative position bias that all layers share.
-    pub relative_buckets: Option<usize>,
-}
-
-/// A layer's feed-forward.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FeedForward {
-    /// Its inner width.
-    pub width: usize,
-    /// Its activation.
-    pub activation: Activation,
-    /// Whether the activated half is multiplied with another.
-    pub gated: bool,
-    /// Whether the first product has a bias.
-    pub up_bias: bool,
-    /// Whether the second has one.
-    pub down_bias: bool,
-}
-
-/// One layer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Layer {
-    /// Which set of weights it takes (ALBERT's layers share them).
-    pub weights: usize,
-    /// Whether a token sees only earlier tokens and itself.
-    pub causal: bool,
-    /// How far it sees at most, in tokens.
-    pub reach: Option<usize>,
-    /// Which of [`Architecture::rotary`] turns its queries and keys.
-    pub rotary: Option<usize>,
-    /// Whether the norm before attention is there (ModernBERT's first layer has none).
-    pub first_norm: bool,
-}
-
-/// A model, described.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Architecture {
+/// A `model_type` that the engine runs.
+pub(crate) struct KnownType {
     /// `model_type` of config.json.
-    pub model_type: String,
-    /// Width of a hidden state.
-    pub hidden: usize,
-    /// The embeddings.
-    pub embeddings: Embeddings,
-    /// The norm of all layers.
-    pub norm: NormDescription,
-    /// Attention.
-    pub attention: AttentionDescription,
-    /// Feed-forward.
-    pub feed_forward: FeedForward,
-    /// The layers in the order in which they run.
-    pub layers: Vec<Layer>,
-    /// Sets of weights, as the part of a tensor's name that stands for a layer; alternatives of each.
-    pub weight_sets: Vec<Vec<String>>,
-    /// Sets of rotary frequencies.
-    pub rotary: Vec<Rotary>,
-    /// Whether a norm follows the last layer.
-    pub final_norm: bool,
-    /// The names of its tensors.
-    pub names: &'static TensorNames,
-    /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
-    /// puts one of them, or nothing, before the names.
+    pub model_type: &'static str,
+    /// Reads its settings.
+    pub read: fn(&ConfigSettings) -> Supported<Architecture>,
+    /// `base_model_prefix` of the classes in transformers 5.23 ([`Architecture::base_names`]).
     pub base_names: &'static [&'static str],
+    /// Whether config.json describes an encoder and a decoder, of which the encoder alone is run.
+    pub encoder_of_pair: bool,
+    /// Whether the reference is the repositories' own code, since transformers has no class for it.
+    pub own_code: bool,
+}
+
+impl KnownType {
+    const fn new(
+        model_type: &'static str,
+        base_names: &'static [&'static str],
+        read: fn(&ConfigSettings) -> Supported<Architecture>,
+    ) -> Self {
+        Self {
+            model_type,
+            read,
+            base_names,
+            encoder_of_pair: false,
+            own_code: false,
+        }
+    }
+
+    const fn own_code(self) -> Self {
+        Self {
+            own_code: true,
+            ..self
+        }
+    }
+
+    const fn encoder_of_pair(self) -> Self {
+        Self {
+            encoder_of_pair: true,
+            ..self
+        }
+    }
+}
+
+/// All that the engine runs, by file of this folder.
+const KNOWN: &[&[KnownType]] = &[
+    encoders::TYPES,
+    decoders::TYPES,
+    gte_new::TYPES,
+    t5::TYPES,
+    deberta_v2::TYPES,
+    gemma2::TYPES,
+    gpt2::TYPES,
+    gpt_neo::TYPES,
+    xlm_roberta_xl::TYPES,
+    roformer::TYPES,
+    longformer::TYPES,
+    modernbert_decoder::TYPES,
+    granite::TYPES,
+    smollm3::TYPES,
+    olmo::TYPES,
+    phi3::TYPES,
+    qwen3_moe::TYPES,
+    neobert::TYPES,
+    clip_text::TYPES,
+];
+
+/// The kinds of products that every network runs in.
+pub(crate) const PRECISIONS: &str = "fp32, int16, int8";
+
+/// The table of docs/models.md: every known `model_type`, and what the engine does with it.
+#[must_use]
+pub fn table() -> String {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    for known in KNOWN.iter().copied().flatten() {
+        let reference = if known.own_code {
+            "the repository's own code"
+        } else {
+            "transformers"
+        };
+        rows.push((known.model_type, format!("{PRECISIONS} | {reference}")));
+    }
+    for (model_type, reason) in refused::REFUSED {
+        rows.push((model_type, format!("no: {reason} | ")));
+    }
+    rows.sort();
+    let mut table =
+        String::from("| `model_type` | native | reference | ONNX |\n|---|---|---|---|\n");
+    for (model_type, row) in rows {
+        table += &format!("| `{model_type}` | {row} | any export |\n").replace("|  |", "| |");
+    }
+    table
 }
 
 impl Architecture {
@@ -189,32 +168,21 @@ impl Architecture {
     pub fn parse(file: PathBuf, value: Value) -> Result<Self, Unsupported> {
         let settings = ConfigSettings::new(file, value)?;
         let model_type = settings.word("model_type", "")?.to_string();
-        settings.pinned("is_encoder_decoder", &[json!(false)])?;
-        // The names are `base_model_prefix` of the classes in transformers 5.23; it takes `new` off GTE's as well.
-        let (architecture, base_names): (_, &[&str]) = match model_type.as_str() {
-            "bert" => (bert(&settings, BertLike::Bert)?, &["bert"]),
-            "ernie" => (bert(&settings, BertLike::Ernie)?, &["ernie"]),
-            "electra" => (bert(&settings, BertLike::Electra)?, &["electra"]),
-            "roberta" | "xlm-roberta" | "camembert" => {
-                (bert(&settings, BertLike::Roberta)?, &["roberta"])
-            }
-            "mpnet" => (bert(&settings, BertLike::MpNet)?, &["mpnet"]),
-            "distilbert" => (distilbert(&settings)?, &["distilbert"]),
-            "albert" => (albert(&settings)?, &["albert"]),
-            "nomic_bert" => (rotary_bert(&settings, RotaryBert::Nomic)?, &["nomic_bert"]),
-            "gte" => (rotary_bert(&settings, RotaryBert::Gte)?, &["gte", "new"]),
-            "jina_embeddings_v3" => (rotary_bert(&settings, RotaryBert::Jina)?, &["roberta"]),
-            "modernbert" => (modernbert(&settings)?, MODEL),
-            "llama" => (decoder(&settings, Decoder::Llama)?, MODEL),
-            "eurobert" => (decoder(&settings, Decoder::EuroBert)?, MODEL),
-            "mistral" => (decoder(&settings, Decoder::Mistral)?, MODEL),
-            "ministral" => (decoder(&settings, Decoder::Ministral)?, MODEL),
-            "qwen2" => (decoder(&settings, Decoder::Qwen2)?, MODEL),
-            "qwen3" => (decoder(&settings, Decoder::Qwen3)?, MODEL),
-            "gemma" => (decoder(&settings, Decoder::Gemma)?, MODEL),
-            "gemma3_text" => (gemma3(&settings)?, MODEL),
-            _ => return Err(settings.unknown("model_type")),
+        let known = KNOWN
+            .iter()
+            .copied()
+            .flatten()
+            .find(|known| known.model_type == model_type);
+        let Some(known) = known else {
+            return Err(refused::reason(&model_type).map_or_else(
+                || settings.unknown("model_type"),
+                |reason| settings.refuse(reason),
+            ));
         };
+        if !known.encoder_of_pair {
+            settings.pinned("is_encoder_decoder", &[json!(false)])?;
+        }
+        let architecture = (known.read)(&settings)?;
         if architecture.attention.head_size > MAX_HEAD {
             return Err(settings.refuse(format!(
                 "attention heads have {} channels; the native engine supports at most {MAX_HEAD}",
@@ -224,7 +192,8 @@ impl Architecture {
         settings.finish()?;
         Ok(Self {
             model_type,
-            base_names,
+            base_names: known.base_names,
+            own_code: known.own_code || architecture.own_code,
             ..architecture
         })
     }

@@ -11,7 +11,7 @@ fn refusal(value: Value) -> String {
 #[test]
 fn a_setting_that_is_not_understood_is_refused_by_its_name() {
     for (setting, value) in [
-        ("model_type", json!("t5")),
+        ("model_type", json!("perceiver")),
         ("hidden_act", json!("xielu")),
         ("position_embedding_type", json!("relative_key")),
         ("add_cross_attention", json!(true)),
@@ -34,8 +34,9 @@ fn a_setting_that_is_not_understood_is_refused_by_its_name() {
 fn a_rotary_setting_that_is_not_understood_is_refused_by_its_name() {
     let qwen = |rope: Value| json!({"model_type": "qwen3", "rope_parameters": rope});
     for (name, rope) in [
-        ("rope_type", json!({"rope_type": "longrope"})),
-        ("type", json!({"type": "dynamic", "factor": 2.0})),
+        ("rope_type", json!({"rope_type": "proportional"})),
+        ("short_factor", json!({"rope_type": "longrope"})),
+        ("type", json!({"type": "mystery", "factor": 2.0})),
         ("factor", json!({"rope_type": "linear"})),
         ("factor", json!({"rope_type": "linear", "factor": -1})),
         (
@@ -95,6 +96,67 @@ fn defaults_are_those_of_the_models_class() {
     assert_eq!(gemma.layers[5].reach, None);
     let roberta = read(json!({"model_type": "xlm-roberta"})).unwrap();
     assert_eq!(roberta.embeddings.positions.unwrap().after, Some(1));
+}
+
+/// Settings as published models state them; nothing in them may be left over.
+#[test]
+fn published_configurations_are_understood() {
+    let lines = std::fs::read_to_string("../../fixtures/architectures/published.jsonl").unwrap();
+    for line in lines.lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let read = read(line["config"].take());
+        assert!(read.is_ok(), "{}: {}", line["model"], read.unwrap_err());
+    }
+}
+
+#[test]
+fn the_repositorys_own_code_is_told_from_transformers_class() {
+    let own = |config: Value| read(config).unwrap().own_code;
+    assert!(own(
+        json!({"model_type": "bert", "position_embedding_type": "alibi"})
+    ));
+    assert!(own(json!({"model_type": "new"})));
+    assert!(own(json!({"model_type": "nomic_bert", "num_experts": 8})));
+    assert!(!own(json!({"model_type": "nomic_bert"})));
+    assert!(!own(json!({"model_type": "bert"})));
+}
+
+#[test]
+fn jina_embeddings_3_by_their_own_code_are_refused_with_what_helps() {
+    let refused =
+        refusal(json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"}));
+    assert!(refused.contains("jina_embeddings_v3"), "{refused}");
+}
+
+#[test]
+fn a_known_type_that_is_not_run_says_why() {
+    for (model_type, reason) in refused::REFUSED {
+        let refused = refusal(json!({"model_type": model_type}));
+        assert!(
+            refused.contains(reason) && refused.contains("ONNX export"),
+            "{refused}"
+        );
+        let all = KNOWN.iter().copied().flatten();
+        assert!(all.clone().all(|known| known.model_type != *model_type));
+    }
+}
+
+/// `EMBEDCTL_UPDATE_DOCS=1` writes the table.
+#[test]
+fn the_table_of_the_documentation_is_that_of_the_code() {
+    const FILE: &str = "../../docs/models.md";
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let (before, rest) = text.split_once("<!-- table -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    let wanted = format!("{before}<!-- table -->\n{}<!-- end -->{after}", table());
+    if std::env::var_os("EMBEDCTL_UPDATE_DOCS").is_some() {
+        std::fs::write(FILE, wanted).unwrap();
+    } else {
+        assert!(
+            text == wanted,
+            "{FILE} is not up to date: run this test with EMBEDCTL_UPDATE_DOCS=1"
+        );
+    }
 }
 
 #[test]

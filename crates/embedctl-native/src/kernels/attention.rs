@@ -15,6 +15,7 @@ use self::packing::{AS_IS, pack_weights, score_top};
 pub use self::scratch::AttentionScratch;
 use self::softmax::{Heavy, KeyWeights, SHORT, exponentiate, mask, take_heavy};
 use super::isa::{Isa, ProductPrecision, with};
+use super::math::tanh;
 use super::operand::{part, round16};
 use super::simd::Simd;
 use super::tile::{
@@ -32,6 +33,8 @@ pub struct Attention {
     pub head_width: usize,
     /// Factor of scores, usually `1 / sqrt(head_width)`; above zero.
     pub scale: f32,
+    /// Scores become `c * tanh(score / c)`; above zero.
+    pub softcap: Option<f32>,
     /// Which keys a query sees.
     pub sight: Sight,
 }
@@ -62,13 +65,49 @@ pub struct HeadsInput<'a> {
     pub stride: usize,
 }
 
-/// Added to scores by how far a key stands from the query.
+/// Added to scores: that of key `k` for query `q` of a head stands at `first + k + q * of_query` of the head's values.
 #[derive(Debug, Clone, Copy)]
-pub struct RelativeBias<'a> {
-    /// `2 * reach + 1` values for each head: that of key `k` for query `q` at `k - q + reach`.
-    pub table: &'a [f32],
-    /// The greatest distance in the table.
-    pub reach: usize,
+pub struct ScoreBias<'a> {
+    table: &'a [f32],
+    of_head: usize,
+    first: usize,
+    of_query: isize,
+}
+
+impl<'a> ScoreBias<'a> {
+    /// By how far a key stands from the query: `2 * reach + 1` values for each head, that of key `k` for query `q` at
+    /// `k - q + reach`.
+    #[must_use]
+    pub fn by_distance(table: &'a [f32], reach: usize) -> Self {
+        Self {
+            table,
+            of_head: 2 * reach + 1,
+            first: reach,
+            of_query: -1,
+        }
+    }
+
+    /// For each pair, `[heads, len, len]`.
+    #[must_use]
+    pub fn of_pairs(table: &'a [f32], len: usize) -> Self {
+        Self {
+            table,
+            of_head: len * len,
+            first: 0,
+            of_query: len.cast_signed(),
+        }
+    }
+
+    /// Whether there is a value for each pair of `len` tokens and each of `heads` heads.
+    fn covers(&self, heads: usize, len: usize) -> bool {
+        let last = len - 1;
+        let ends = [0, last].map(|query| {
+            self.first
+                .checked_add_signed(self.of_query * query.cast_signed())
+                .is_some_and(|first| first + last < self.of_head)
+        });
+        ends == [true; 2] && self.table.len() >= heads * self.of_head
+    }
 }
 
 /// Keys whose weighted values are summed at once; even.
@@ -92,7 +131,7 @@ impl Attention {
         scratch: &mut AttentionScratch,
         (queries, keys, values): (HeadsInput<'_>, HeadsInput<'_>, HeadsInput<'_>),
         len: usize,
-        bias: Option<RelativeBias<'_>>,
+        bias: Option<ScoreBias<'_>>,
         out: &mut [f32],
         stride: usize,
     ) {
@@ -116,10 +155,9 @@ impl Attention {
         check(values.data.len(), values.stride, self.kv_heads);
         check(out.len(), stride, self.heads);
         if let Some(bias) = bias {
-            assert!(bias.reach + 1 >= len, "a bias that reaches over the text");
             assert!(
-                bias.table.len() >= self.heads * (2 * bias.reach + 1),
-                "a bias for each head"
+                bias.covers(self.heads, len),
+                "a bias for each head that reaches over the text"
             );
         }
         macro_rules! run {
@@ -153,7 +191,7 @@ struct Text<'a, const WIDTH: usize> {
     keys: HeadsInput<'a>,
     values: HeadsInput<'a>,
     len: usize,
-    bias: Option<RelativeBias<'a>>,
+    bias: Option<ScoreBias<'a>>,
 }
 
 impl<const WIDTH: usize> Text<'_, WIDTH> {
@@ -267,7 +305,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         let end = sights[rows - 1].end;
 
         // Scores, as the products give them, or as powers of 2 where there is a bias.
-        let is_biased = self.bias.is_some();
+        let is_biased = self.bias.is_some() || self.shape.softcap.is_some();
         let floats = is_biased || D::ARITHMETIC == ProductPrecision::F32;
         let worth = s.splat(head.score_worth);
         let least = match floats {
@@ -436,7 +474,7 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         }
     }
 
-    /// Scores in base 2 with the bias of the keys from `key` on.
+    /// Scores in base 2, bent and with the bias of the keys from `key` on.
     #[inline(always)]
     fn biased<S: Simd>(
         &self,
@@ -444,12 +482,20 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         score: S::F,
         (head, query, key): (usize, usize, usize),
     ) -> S::F {
+        let score = match self.shape.softcap {
+            None => score,
+            Some(cap) => {
+                let cap = cap * LOG2_E;
+                s.mul(tanh(s, s.mul(score, s.splat(1.0 / cap))), s.splat(cap))
+            }
+        };
         let Some(bias) = &self.bias else {
             return score;
         };
-        let table = &bias.table[head * (2 * bias.reach + 1)..];
+        let table = &bias.table[head * bias.of_head..];
+        let first = (bias.first + key).wrapping_add_signed(bias.of_query * query.cast_signed());
         // A key may be one of the padding, beyond the table.
-        let table = table.get(key + bias.reach - query..).unwrap_or(&[]);
+        let table = table.get(first..).unwrap_or(&[]);
         s.fma(s.load_part(table, 0.0), s.splat(LOG2_E), score)
     }
 }

@@ -25,7 +25,7 @@ mod simd;
 mod tests;
 mod tile;
 
-pub use attention::{Attention, AttentionScratch, HeadsInput, RelativeBias, Sight};
+pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use isa::{Isa, ProductPrecision};
 pub use linear::{ProductFinish, linear};
 pub use lines::CacheLines;

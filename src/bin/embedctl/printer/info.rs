@@ -10,6 +10,9 @@ use super::words::{bytes, count};
 pub fn table(info: &ModelInfo) -> TextTable {
     let mut table = TextTable::default();
     model(&info.model, &mut table);
+    if let Some(native) = &info.native {
+        table.entry("native", native);
+    }
     table.line("");
     table.line("Files");
     for file in &info.model.files {

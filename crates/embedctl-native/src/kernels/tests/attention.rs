@@ -15,6 +15,7 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
         kv_heads,
         head_width: width,
         scale,
+        softcap,
         sight,
     } = case.shape;
     let mut out = vec![0.0; case.len * heads * width];
@@ -33,6 +34,9 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
                     .map(|(a, b)| f64::from(*a) * f64::from(*b))
                     .sum();
                 score *= f64::from(scale);
+                if let Some(cap) = softcap.map(f64::from) {
+                    score = cap * (score / cap).tanh();
+                }
                 if let Some(reach) = case.reach {
                     score += f64::from(bias[head * (2 * reach + 1) + j + reach - i]);
                 }
@@ -72,7 +76,7 @@ fn attend(
         stride: heads * width,
     };
     let inputs = (input(q, heads), input(k, kv_heads), input(v, kv_heads));
-    let bias = case.reach.map(|reach| RelativeBias { table: bias, reach });
+    let bias = case.reach.map(|reach| ScoreBias::by_distance(bias, reach));
     let mut scratch = AttentionScratch::default();
     case.shape.run(
         isa,
@@ -93,6 +97,7 @@ fn attention_cases() -> Vec<Case> {
         kv_heads,
         head_width,
         scale: 1.5 / (head_width as f32).sqrt(),
+        softcap: None,
         sight: Sight::ALL,
     };
     let mut cases = Vec::new();
@@ -139,6 +144,21 @@ fn attention_cases() -> Vec<Case> {
             },
             len,
             reach: None,
+        });
+    }
+    for (len, cap, reach) in [
+        (1, 2.0, None),
+        (33, 0.5, Some(40)),
+        (97, 5.0, None),
+        (600, 50.0, Some(599)),
+    ] {
+        cases.push(Case {
+            shape: Attention {
+                softcap: Some(cap),
+                ..shape(2, 1, 24)
+            },
+            len,
+            reach,
         });
     }
     cases.push(Case {
@@ -211,6 +231,7 @@ fn attention_lets_nothing_that_is_not_a_number_vanish() {
         kv_heads: 2,
         head_width: 8,
         scale: 0.3,
+        softcap: None,
         sight: Sight::ALL,
     };
     for (arithmetic, len) in [(ProductPrecision::F32, 21), (ProductPrecision::I16, 69)] {
@@ -285,6 +306,7 @@ fn an_attention_sink_takes_nothing_from_the_others() {
                         kv_heads: 1,
                         head_width: width,
                         scale: 1.0,
+                        softcap: None,
                         sight: Sight {
                             before: usize::MAX,
                             after: if causal { 0 } else { usize::MAX },

@@ -1,0 +1,243 @@
+//! What a network is: the words that the executor knows.
+
+use crate::kernels::Activation;
+use crate::names::{Alternatives, Sources, TensorNames};
+use crate::rotary::Rotary;
+
+/// How a norm works.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NormKind {
+    /// Mean and variance, scale, and a shift where `bias` says so.
+    Layer {
+        /// Whether there is a shift.
+        bias: bool,
+    },
+    /// Mean and variance alone: no tensor belongs to it.
+    Plain,
+    /// Root of the mean square, and a scale to which `offset` is added.
+    Rms {
+        /// 1 where a checkpoint stores the scale's distance from 1.
+        offset: f32,
+    },
+}
+
+/// A norm: the same for all places of a model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NormDescription {
+    /// How it works.
+    pub kind: NormKind,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Learned positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LearnedPositions {
+    /// Rows of the table.
+    pub count: usize,
+    /// The RoBERTa family counts from this id + 1 on, and tokens with this id keep it as their position.
+    pub after: Option<u32>,
+}
+
+/// The embeddings, before the first layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embeddings {
+    /// Rows of the token table, where they are stated.
+    pub vocabulary: Option<usize>,
+    /// Its width, which a projection brings to the model's where it differs.
+    pub width: usize,
+    /// Factor of token embeddings.
+    pub scale: f32,
+    /// Learned positions.
+    pub positions: Option<LearnedPositions>,
+    /// Rows of the table of token types; 0: there is none.
+    pub types: usize,
+    /// Rows of the table of tasks, whose first row is added to every token; 0: there is none.
+    pub tasks: usize,
+    /// The norm of the sum.
+    pub norm: Option<NormDescription>,
+    /// Whether a projection follows.
+    pub projected: bool,
+}
+
+/// A norm of queries and keys.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueryKeyNorm {
+    /// How it works.
+    pub norm: NormDescription,
+    /// Whether it is one norm over all heads, and not one of each head.
+    pub all_heads: bool,
+}
+
+/// A value that is added to attention scores by the distance from query to key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PositionBias {
+    /// T5's: a learned value for each head and bucket of distances.
+    Buckets {
+        /// Rows of the table.
+        rows: usize,
+        /// Buckets that are counted, half of them for keys behind the query.
+        count: usize,
+        /// The distance at which the last bucket begins.
+        reach: usize,
+        /// Whether each layer has a table of its own.
+        of_each_layer: bool,
+    },
+    /// `ALiBi`: the distance times a slope that each head has by its number.
+    Slopes,
+}
+
+/// The rows of the product that makes queries, keys and values, as checkpoints have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueryKeyRows {
+    /// Rotary positions turn channels `2 i` and `2 i + 1`, not `i` and `i + size / 2`.
+    pub adjacent_pairs: bool,
+    /// A fused tensor has query, key and value of one head after another.
+    pub fused_by_head: bool,
+}
+
+/// DeBERTa's scores of contents with relative positions. The names are those of a layer's products, of the table of
+/// relative positions, and of its norm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disentangled {
+    /// Relative positions to each side that have an embedding.
+    pub span: usize,
+    /// The distance at which the last of them begins, where far ones share some by their logarithm.
+    pub farthest: Option<usize>,
+    /// What makes keys of relative positions, which queries are compared with.
+    pub keys: Option<Sources>,
+    /// What makes queries of them, which keys are compared with.
+    pub queries: Option<Sources>,
+    /// The table.
+    pub table: &'static str,
+    /// Its norm.
+    pub norm: Option<Alternatives>,
+}
+
+/// Feed-forwards of which each token takes some.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpertsDescription {
+    /// How many there are.
+    pub count: usize,
+    /// How many a token takes: those with the greatest share.
+    pub chosen: usize,
+    /// Whether the shares of those taken are divided by their sum.
+    pub normalized: bool,
+    /// Their inner width.
+    pub width: usize,
+    /// Whether the activated half is multiplied with another.
+    pub gated: bool,
+    /// Their activation.
+    pub activation: Activation,
+    /// Whether a bias is added to their sum.
+    pub bias: bool,
+}
+
+/// A layer's attention, as far as all layers agree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionDescription {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; each serves `heads / key_value_heads` query heads.
+    pub key_value_heads: usize,
+    /// Width of a head.
+    pub head_size: usize,
+    /// Factor of attention scores.
+    pub scale: f32,
+    /// Whether query, key and value have a bias.
+    pub input_bias: bool,
+    /// Whether the output has one.
+    pub output_bias: bool,
+    /// The norm of queries and keys.
+    pub query_key_norm: Option<QueryKeyNorm>,
+    /// What is added to scores by distance.
+    pub position_bias: Option<PositionBias>,
+    /// Scores with relative positions.
+    pub disentangled: Option<Disentangled>,
+    /// The magnitude to which scores are bent by `tanh`.
+    pub softcap: Option<f32>,
+    /// How checkpoints order the rows of queries, keys and values.
+    pub rows: QueryKeyRows,
+}
+
+/// A layer's feed-forward.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FeedForward {
+    /// Its inner width.
+    pub width: usize,
+    /// Its activation.
+    pub activation: Activation,
+    /// Whether the activated half is multiplied with another.
+    pub gated: bool,
+    /// Whether the first product has a bias.
+    pub up_bias: bool,
+    /// Whether the second has one.
+    pub down_bias: bool,
+    /// The experts of layers that have them in place of it.
+    pub experts: Option<ExpertsDescription>,
+}
+
+impl FeedForward {
+    /// The inner widths of all layers: its own and that of experts.
+    pub(crate) fn widths(&self) -> [usize; 2] {
+        [
+            self.width.max(1),
+            self.experts
+                .map_or(self.width, |experts| experts.width)
+                .max(1),
+        ]
+    }
+}
+
+/// One layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Which set of weights it takes (ALBERT's layers share them).
+    pub weights: usize,
+    /// Whether a token sees only earlier tokens and itself.
+    pub causal: bool,
+    /// How far it sees at most, in tokens.
+    pub reach: Option<usize>,
+    /// Which of [`Architecture::rotary`] turns its queries and keys.
+    pub rotary: Option<usize>,
+    /// Whether the norm before attention is there (ModernBERT's first layer has none).
+    pub first_norm: bool,
+    /// Whether experts take the place of the feed-forward.
+    pub experts: bool,
+}
+
+/// A model, described.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Architecture {
+    /// `model_type` of config.json.
+    pub model_type: String,
+    /// Width of a hidden state.
+    pub hidden: usize,
+    /// The embeddings.
+    pub embeddings: Embeddings,
+    /// The norm of all layers.
+    pub norm: NormDescription,
+    /// Attention.
+    pub attention: AttentionDescription,
+    /// Feed-forward.
+    pub feed_forward: FeedForward,
+    /// The layers in the order in which they run.
+    pub layers: Vec<Layer>,
+    /// Sets of weights, as the part of a tensor's name that stands for a layer; alternatives of each.
+    pub weight_sets: Vec<Vec<String>>,
+    /// Sets of rotary frequencies.
+    pub rotary: Vec<Rotary>,
+    /// Whether a norm follows the last layer.
+    pub final_norm: bool,
+    /// Factor of a branch's output, before it is added to the residual stream.
+    pub branch_scale: f32,
+    /// Tokens of a row, at most, where no table of positions says so.
+    pub longest: Option<usize>,
+    /// Whether this is the network of the repository's own code, which `auto_map` names.
+    pub own_code: bool,
+    /// The names of its tensors.
+    pub names: &'static TensorNames,
+    /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
+    /// puts one of them, or nothing, before the names.
+    pub base_names: &'static [&'static str],
+}

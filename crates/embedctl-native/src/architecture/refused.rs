@@ -1,0 +1,54 @@
+//! Types of networks that are known and not run here, with the reason and what helps.
+
+/// `model_type` and what keeps the engine from running it.
+pub(crate) const REFUSED: &[(&str, &str)] = &[
+    (
+        "big_bird",
+        "its block-sparse attention picks random blocks, which only its own code repeats",
+    ),
+    ("canine", "it reads characters by hashes, not tokens"),
+    (
+        "deberta",
+        "the first version's products and positions are built in another way than those of deberta-v2",
+    ),
+    ("fnet", "it mixes tokens by Fourier transforms"),
+    (
+        "gpt_neox",
+        "attention and feed-forward stand beside each other, not behind",
+    ),
+    ("lfm2", "some of its layers are convolutions"),
+    ("longt5", "its attention is local with summaries of blocks"),
+    ("mamba", "its layers are state spaces, not attention"),
+    (
+        "mobilebert",
+        "its layers have bottlenecks and several feed-forwards",
+    ),
+    (
+        "nvembed",
+        "its vectors come from latent attention behind the network",
+    ),
+    (
+        "nystromformer",
+        "its attention is an approximation by landmarks",
+    ),
+    (
+        "phi",
+        "attention and feed-forward stand beside each other, not behind",
+    ),
+    (
+        "reformer",
+        "its attention hashes tokens into random buckets",
+    ),
+    (
+        "xlnet",
+        "its relative positions and two streams are its own",
+    ),
+];
+
+/// The reason why this type is refused, if it is known.
+pub(super) fn reason(model_type: &str) -> Option<String> {
+    let (_, reason) = REFUSED.iter().find(|(name, _)| *name == model_type)?;
+    Some(format!(
+        "the native engine does not run the model_type \"{model_type}\": {reason}; use an ONNX export of the model"
+    ))
+}

@@ -1,0 +1,226 @@
+//! DeBERTa's scores: those of each query with the keys of relative positions, and of each key with their queries.
+
+use std::collections::TryReserveError;
+
+use super::architecture::{Architecture, Disentangled};
+use super::kernels::{
+    CacheLines, Isa, Matrix, Operand, PackedLayout, ProductFinish, ProductPrecision, linear,
+};
+use super::loader::Loader;
+use super::scratch::room;
+use embedctl_common::error::Result;
+
+/// Keys and queries of all relative positions of a layer, a matrix for each head; empty where the model has none.
+#[derive(Debug, Default)]
+pub(crate) struct RelativePositions {
+    keys: Vec<Matrix>,
+    queries: Vec<Matrix>,
+}
+
+impl Disentangled {
+    /// Embeddings of relative positions.
+    fn rows(&self) -> usize {
+        2 * self.span
+    }
+
+    /// The row of the embedding for a query `ahead` tokens ahead of its key, which may be negative.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )]
+    fn row(&self, ahead: isize) -> usize {
+        let bucket = match self.farthest {
+            None => ahead,
+            Some(farthest) => {
+                let middle = self.span as isize / 2;
+                let distance = ahead.abs();
+                if distance <= middle {
+                    ahead
+                } else {
+                    let steps = (distance as f32 / middle as f32).ln()
+                        / (((farthest - 1) as f64 / middle as f64) as f32).ln()
+                        * (middle - 1) as f32;
+                    (steps.ceil() as isize + middle) * ahead.signum()
+                }
+            }
+        };
+        let span = self.span as isize;
+        (bucket + span).clamp(0, 2 * span - 1) as usize
+    }
+}
+
+/// A worker's memory for the scores of one head.
+#[derive(Debug, Default)]
+pub(crate) struct RelativeScratch {
+    /// A head's queries or keys, `[tokens, head]`.
+    contents: CacheLines,
+    /// Their scores with all relative positions, `[tokens, positions]`: of queries, and of keys.
+    scores: [CacheLines; 2],
+    /// What is added to the scores, `[queries, keys]`.
+    bias: CacheLines,
+    /// The row of each distance, from the least on.
+    rows: Vec<usize>,
+}
+
+impl RelativeScratch {
+    /// Floats for a row of `longest` tokens.
+    pub(crate) fn floats(architecture: &Architecture, longest: usize) -> usize {
+        let attention = &architecture.attention;
+        attention.disentangled.map_or(0, |kind| {
+            let of_token = attention.head_size + 2 * kind.rows() + 4;
+            longest
+                .saturating_mul(of_token)
+                .saturating_add(longest.saturating_mul(longest))
+        })
+    }
+
+    /// Room for rows of `longest` tokens.
+    ///
+    /// # Errors
+    /// If the system refuses the memory.
+    pub(crate) fn try_grow(
+        &mut self,
+        architecture: &Architecture,
+        longest: usize,
+    ) -> Result<(), TryReserveError> {
+        let attention = &architecture.attention;
+        let Some(kind) = attention.disentangled else {
+            return Ok(());
+        };
+        self.contents
+            .try_grow(longest.saturating_mul(attention.head_size))?;
+        for scores in &mut self.scores {
+            scores.try_grow(longest.saturating_mul(kind.rows()))?;
+        }
+        self.bias.try_grow(longest.saturating_mul(longest))?;
+        self.rows.clear();
+        self.rows.try_reserve_exact(longest.saturating_mul(2))
+    }
+
+    /// The values to add to the scores of head `head` of a row of `length` tokens, `[queries, keys]`. `data` is its
+    /// queries, keys and values, `stride` floats from token to token, with keys from `keys` on.
+    pub(crate) fn bias(
+        &mut self,
+        architecture: &Architecture,
+        positions: &RelativePositions,
+        operand: &mut Operand,
+        (data, stride, keys): (&[f32], usize, usize),
+        head: usize,
+        length: usize,
+    ) -> Option<&[f32]> {
+        let attention = &architecture.attention;
+        let kind = attention.disentangled?;
+        let (size, width) = (attention.head_size, kind.rows());
+        let sides = [
+            (positions.keys.get(head), head * size),
+            (positions.queries.get(head), keys + head * size),
+        ];
+        for ((matrix, first), scores) in sides.iter().zip(&mut self.scores) {
+            let Some(matrix) = matrix else { continue };
+            let contents = room(&mut self.contents, length * size);
+            let tokens = data.chunks(stride).map(|token| &token[*first..][..size]);
+            for (to, from) in contents.chunks_exact_mut(size).zip(tokens) {
+                to.copy_from_slice(from);
+            }
+            linear(
+                operand.convert(matrix, contents, size, length),
+                0..length,
+                matrix,
+                room(scores, length * width),
+                width,
+                ProductFinish::Store,
+            );
+        }
+        self.rows.clear();
+        #[allow(clippy::cast_possible_wrap)]
+        let longest = length as isize;
+        self.rows
+            .extend((1 - longest..longest).map(|ahead| kind.row(ahead)));
+        let [query_scores, key_scores] = &mut self.scores;
+        let has = sides.map(|(matrix, _)| matrix.is_some());
+        let query_scores = room(query_scores, if has[0] { length * width } else { 0 });
+        let key_scores = room(key_scores, if has[1] { length * width } else { 0 });
+        let bias = room(&mut self.bias, length * length);
+        for (query, bias) in bias.chunks_exact_mut(length).enumerate() {
+            for (key, bias) in bias.iter_mut().enumerate() {
+                let row = self.rows[query + length - 1 - key];
+                let of_query = query_scores.get(query * width + row).copied();
+                let of_key = key_scores.get(key * width + row).copied();
+                let sum = of_query.unwrap_or(0.0) + of_key.unwrap_or(0.0);
+                *bias = sum * attention.scale;
+            }
+        }
+        Some(bias)
+    }
+}
+
+impl Loader<'_> {
+    /// Keys and queries of relative positions of a layer; `layer` is its part of a name in the checkpoint and in
+    /// transformers' class.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has a wrong shape, type or content.
+    pub(super) fn relative_positions(&self, layer: [&str; 2]) -> Result<RelativePositions> {
+        let Architecture {
+            hidden,
+            attention,
+            norm,
+            ..
+        } = self.architecture;
+        let Some(kind) = attention.disentangled else {
+            return Ok(RelativePositions::default());
+        };
+        let (hidden, rows, size) = (*hidden, kind.rows(), attention.head_size);
+        let mut table = self
+            .tensor(&format!("{}.weight", kind.table), &[rows, hidden])?
+            .floats()?;
+        if let Some(names) = kind.norm {
+            self.norm(["", ""], names, *norm, hidden)?
+                .apply(self.isa, &mut table);
+        }
+        let of = |sources: Option<super::names::Sources>| -> Result<Vec<Matrix>> {
+            let Some(sources) = sources else {
+                return Ok(Vec::new());
+            };
+            let projected = self.rows(layer, sources, &[hidden], hidden, true)?;
+            let layout = |outputs: usize, inputs: usize| PackedLayout {
+                outputs,
+                inputs,
+                gated: false,
+            };
+            let projection = self.pack(
+                ProductPrecision::F32,
+                layout(hidden, hidden),
+                projected,
+                None,
+            )?;
+            let mut operand = Operand::default();
+            let mut made = vec![0.0; rows * hidden];
+            linear(
+                operand.convert(&projection, &table, hidden, rows),
+                0..rows,
+                &projection,
+                &mut made,
+                hidden,
+                ProductFinish::Store,
+            );
+            let head = |head: usize| {
+                let row = |row: usize, out: &mut [f32]| {
+                    out.copy_from_slice(&made[row * hidden + head * size..][..size]);
+                };
+                pack_exactly(self.isa, layout(rows, size), row)
+            };
+            Ok((0..attention.heads).map(head).collect())
+        };
+        Ok(RelativePositions {
+            keys: of(kind.keys)?,
+            queries: of(kind.queries)?,
+        })
+    }
+}
+
+fn pack_exactly(isa: Isa, layout: PackedLayout, row: impl FnMut(usize, &mut [f32])) -> Matrix {
+    Matrix::pack(isa, ProductPrecision::F32, layout, row, &[], None)
+}

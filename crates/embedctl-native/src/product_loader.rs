@@ -1,0 +1,165 @@
+//! The weights of products: their rows under any of their names and in any of their orders, packed for the kernels.
+
+use super::adapter::class_parts;
+use super::architecture::Architecture;
+use super::kernels::{Matrix, PackedLayout, ProductPrecision};
+use super::loader::Loader;
+use super::names::{self, Sources};
+use super::rows::StoredRows;
+use crate::safetensors::{Tensor, missing};
+use embedctl_common::error::{Error, Result};
+
+impl<'a> Loader<'a> {
+    /// Packs a product's rows as they are stored.
+    pub(super) fn pack(
+        &self,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
+        rows: (StoredRows<'_>, Vec<f32>),
+        ranges: Option<&[f32]>,
+    ) -> Result<Matrix> {
+        self.pack_by(arithmetic, layout, rows, ranges, |row| row)
+    }
+
+    /// Packs a product whose row `row` is stored as row `order(row)`; the bias is in order.
+    pub(super) fn pack_by(
+        &self,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
+        (mut weight, bias): (StoredRows<'_>, Vec<f32>),
+        ranges: Option<&[f32]>,
+        order: impl Fn(usize) -> usize,
+    ) -> Result<Matrix> {
+        // 8-bit sums over very many inputs could overflow.
+        let arithmetic = if layout.inputs > 65_000 {
+            ProductPrecision::F32
+        } else {
+            arithmetic
+        };
+        let row = |row: usize, out: &mut [f32]| weight.row(order(row), out);
+        let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
+        weight.check()?;
+        Ok(matrix)
+    }
+
+    /// Where the checkpoint keeps row `row` of queries, keys and values: rotary positions turn channels of both halves
+    /// of a head here, and query, key and value of all heads follow one another.
+    pub(super) fn stored_row(&self, row: usize) -> usize {
+        let Architecture {
+            attention, rotary, ..
+        } = self.architecture;
+        let size = attention.head_size;
+        let (query, key) = (attention.heads * size, attention.key_value_heads * size);
+        let (part, first) = if row < query {
+            (0, 0)
+        } else if row < query + key {
+            (1, query)
+        } else {
+            (2, query + key)
+        };
+        let (head, mut channel) = ((row - first) / size, (row - first) % size);
+        if attention.rows.adjacent_pairs && part < 2 {
+            let pairs = rotary.first().map_or(0, |rotary| rotary.frequencies.len());
+            if channel < pairs {
+                channel *= 2;
+            } else if channel < 2 * pairs {
+                channel = 2 * (channel - pairs) + 1;
+            }
+        }
+        if attention.rows.fused_by_head {
+            (3 * head + part) * size + channel
+        } else {
+            first + head * size + channel
+        }
+    }
+
+    /// The tensor of this name behind the prefix.
+    pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>> {
+        let name = format!("{}{name}", self.prefix);
+        let tensor = self.checkpoint.get(&name);
+        let tensor = tensor.ok_or_else(|| missing(self.checkpoint, &name))?;
+        tensor.expect_shape(shape)?;
+        Ok(tensor)
+    }
+
+    /// The rows of a product's weight, and its bias (empty where it has none); `layer` as in [`Loader::norm`].
+    pub(super) fn rows(
+        &self,
+        [layer, own]: [&str; 2],
+        sources: Sources,
+        outputs: &[usize],
+        inputs: usize,
+        biased: bool,
+    ) -> Result<(StoredRows<'a>, Vec<f32>)> {
+        let full = |part: &str, ending: &str| {
+            format!("{}{layer}{}.{ending}", self.prefix, names::module(part))
+        };
+        let fitting = || {
+            sources
+                .iter()
+                .filter(|parts| [1, outputs.len()].contains(&parts.len()))
+        };
+        let parts = fitting()
+            .find(|parts| {
+                parts
+                    .iter()
+                    .all(|part| self.checkpoint.get(&full(part, "weight")).is_some())
+            })
+            .or(fitting().next())
+            .copied()
+            .unwrap_or_default();
+        let total: usize = outputs.iter().sum();
+        let (mut weight, mut bias) = (StoredRows::new(inputs), Vec::new());
+        for (index, part) in parts.iter().enumerate() {
+            let rows = if parts.len() == 1 {
+                total
+            } else {
+                outputs[index]
+            };
+            let half = part
+                .split_once('#')
+                .map(|(_, half)| usize::from(half == "1"));
+            let stored = if half.is_some() { 2 * rows } else { rows };
+            let first = half.unwrap_or(0) * rows;
+            let tensor = |ending: &str, shape: &[usize]| {
+                let name = full(part, ending);
+                let tensor = self
+                    .checkpoint
+                    .get(&name)
+                    .ok_or_else(|| missing(self.checkpoint, &name))?;
+                tensor.expect_shape(shape)?;
+                Ok::<_, Error>(tensor)
+            };
+            if part.starts_with('^') {
+                weight.append_columns(tensor("weight", &[inputs, stored])?, 0, stored);
+            } else {
+                weight.append(tensor("weight", &[stored, inputs])?, first, rows);
+            }
+            if biased {
+                let start = bias.len();
+                bias.resize(start + rows, 0.0);
+                tensor("bias", &[stored])?.read(first, &mut bias[start..])?;
+            }
+        }
+        if let Some(adapter) = self.adapter {
+            let parts = class_parts(sources, outputs.len());
+            let mut start = 0;
+            for (index, part) in parts.iter().enumerate() {
+                let end = if parts.len() == 1 {
+                    total
+                } else {
+                    start + outputs[index]
+                };
+                let bias = if biased {
+                    &mut bias[start..end]
+                } else {
+                    &mut []
+                };
+                let module = format!("{own}{}", names::module(part));
+                weight.change(start, adapter.change(&module, end - start, inputs, bias)?);
+                start = end;
+            }
+        }
+        Ok((weight, bias))
+    }
+}
