@@ -14,11 +14,15 @@ cases=${1:-1000000} filter=${2:-damaged_}
 mkdir -p target
 # Files are written for each case: in memory, where there is such a place.
 [ -d /dev/shm ] && export TMPDIR=/dev/shm
-cargo test --lib --bin embedctl --no-run
+tests="--workspace --lib --bin embedctl --locked"
+# shellcheck disable=SC2086
+cargo test $tests --no-run
 ulimit -v 8388608
 export EMBEDCTL_TEST_CASES="$cases" EMBEDCTL_TEST_FIRST="${EMBEDCTL_TEST_FIRST:-0}" RUST_BACKTRACE=0
-if nice cargo test --lib --bin embedctl -- --nocapture --test-threads 1 "$filter" 2>target/mutate.log >target/mutate.txt; then
+# shellcheck disable=SC2086
+if nice cargo test $tests --no-fail-fast -- --nocapture --test-threads 1 "$filter" 2>target/mutate.log >target/mutate.txt; then
     sed -n 's/^test .* \.\.\. //; /damaged files in/p' target/mutate.txt
+    echo "$(grep -c 'damaged files in' target/mutate.txt) targets, $cases cases of each file"
 else
     sed -n 's/^test .* \.\.\. //; /damaged files in/p' target/mutate.txt
     grep -n 'this was seed\|has not come to an end\|were asked for' target/mutate.log >&2 || tail -20 target/mutate.log >&2

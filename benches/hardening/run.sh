@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Every attack on this program by one command, with a summary at the end: damaged inputs, models and settings from
 # seeds; hostile Hubs, lock files, folders and environments; faults at every operation on a file; files that the
-# system refuses to replace; jobs that are killed, in folders, in shards and on an object store; disks, folders and
-# stores that fail.
+# system refuses to replace; links of other users, hostile redirects, parts and outputs that were exchanged, streams
+# that expand without an end; jobs that are killed, alone and three at once, in folders, in shards and on two object
+# stores; disks, folders and stores that fail.
 #
 #   benches/hardening/run.sh [--quick] [PART…]
 #
-# PART is one or more of: damaged hostile faults mounts kills shards store jobs. All of them take some hours on two
-# cores, `--quick` about three minutes: the same parts with fewer cases. Needs cc, and Python 3 with numpy and pyarrow.
-# `mounts` and the full disk of `jobs` need root on Linux; `store` needs moto (EMBEDCTL_TEST_MOTO names its Python).
+# PART is one or more of: breaks damaged hostile faults mounts kills shards store jobs. All of them take some hours on
+# two cores, `--quick` some minutes: the same parts with fewer cases. Needs cc, and Python 3 with numpy and pyarrow.
+# `mounts`, another user's links and the full disk of `jobs` need root on Linux; `store` needs moto
+# (EMBEDCTL_TEST_MOTO names its Python) or s3rver (EMBEDCTL_TEST_S3RVER names the folder of `npm install s3rver`).
 # A part that lacks one of these is named as skipped. Exits with 1 if a part failed; its output is shown.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -18,7 +20,7 @@ if [ "${1:-}" = --quick ]; then
     quick=yes
     shift
 fi
-parts=${*:-damaged hostile faults mounts kills shards store jobs}
+parts=${*:-breaks damaged hostile faults mounts kills shards store jobs}
 # The first value in a quick run, the second one otherwise.
 of() { if [ -n "$quick" ]; then echo "$1"; else echo "$2"; fi; }
 
@@ -45,8 +47,33 @@ part() {
 }
 skipped() { printf '%-8s %-7s %5d s  %s\n' "$1" skipped 0 "$2"; }
 
+# Breaks that were found, each as a test.
+breaks() {
+    cargo test --locked --workspace --lib -- reach:: agents:: atomic:: expansion:: proven_tests:: two_runs_tests:: secrets &&
+        cargo test --locked --workspace --test cli -- links:: untrusted:: outside:: jobs_proven:: weights:: terminal:: config::
+}
+
+# Kills of runs that write to a store: one run, three of one output, three shards.
+store() {
+    for how in "" "--atonce 3" "--atonce 3 --shards 3"; do
+        # shellcheck disable=SC2086
+        "$python" benches/jobs/store.py --binary "$program" "$@" --kills "$(of 4 100)" --records "$(of 600 2000)" $how || return
+    done
+}
+stores() {
+    [ -z "${EMBEDCTL_TEST_MOTO:-}" ] || store --moto "$EMBEDCTL_TEST_MOTO" || return
+    [ -z "${EMBEDCTL_TEST_S3RVER:-}" ] || store --s3rver "$EMBEDCTL_TEST_S3RVER"
+}
+
+kills() {
+    for runs in 1 3; do
+        "$python" benches/jobs/kill.py --binary "$program" --kills "$(of 6 150)" --records "$(of 800 3000)" --atonce $runs || return
+    done
+}
+
 for name in $parts; do
     case $name in
+    breaks) part breaks breaks ;;
     damaged) part damaged benches/hardening/mutate.sh "$(of 300 1000000)" ;;
     hostile) part hostile "$python" benches/hardening/hostile.py --binary "$program" --every "$(of 12 1)" ;;
     faults) part faults "$python" benches/hardening/inject.py "$program" "$model" \
@@ -58,19 +85,19 @@ for name in $parts; do
             skipped mounts "needs root on Linux"
         fi
         ;;
-    kills) part kills "$python" benches/jobs/kill.py --binary "$program" --kills "$(of 12 300)" --records "$(of 800 3000)" ;;
+    kills) part kills kills ;;
     shards) part shards "$python" benches/jobs/shards.py --binary "$program" --kills "$(of 6 300)" --records "$(of 800 2000)" --shards "$(of 3 8)" ;;
     store)
-        if [ -n "${EMBEDCTL_TEST_MOTO:-}" ]; then
-            part store "$python" benches/jobs/store.py --binary "$program" --moto "$EMBEDCTL_TEST_MOTO" --kills "$(of 6 300)" --records "$(of 600 2000)"
+        if [ -n "${EMBEDCTL_TEST_MOTO:-}${EMBEDCTL_TEST_S3RVER:-}" ]; then
+            part store stores
         else
-            skipped store "needs moto; EMBEDCTL_TEST_MOTO names its Python"
+            skipped store "needs moto or s3rver; EMBEDCTL_TEST_MOTO or EMBEDCTL_TEST_S3RVER names it"
         fi
         ;;
     jobs) part jobs "$python" benches/jobs/faults.py --binary "$program" --rounds "$(of 1 3)" \
         ${EMBEDCTL_TEST_MOTO:+--moto "$EMBEDCTL_TEST_MOTO"} ;;
     *)
-        echo "unknown part '$name'; known: damaged hostile faults mounts kills shards store jobs" >&2
+        echo "unknown part '$name'; known: breaks damaged hostile faults mounts kills shards store jobs" >&2
         exit 2
         ;;
     esac

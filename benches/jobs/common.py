@@ -1,10 +1,12 @@
 """What the scripts in this folder share: an input, runs that are killed, and what outputs hold."""
 
 import argparse
+import concurrent.futures
 import hashlib
 import json
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import time
@@ -107,6 +109,27 @@ class Program:
         return done.returncode, done.stdout.decode() + done.stderr.decode()
 
 
+def race(program, shapes, longest, rng, killed):
+    """Runs all of `shapes` at the same time, each killed at a random moment and resumed until it is done; `killed` is
+    called after each kill. A run that another one is in the way of, or that comes while another completes the output,
+    starts again."""
+    seeds = [rng.random() for _ in shapes]
+
+    def until_done(shape, seed):
+        chance = random.Random(seed)
+        while True:
+            code, said = program.run(*shape, kill_after=chance.uniform(0.0, longest))
+            if code == KILLED:
+                killed()
+            elif code in (0, 3):
+                return code
+            else:
+                assert "another run" in said or "the output is complete; there is nothing" in said, (code, said)
+
+    with concurrent.futures.ThreadPoolExecutor(len(shapes)) as pool:
+        return list(pool.map(until_done, shapes, seeds))
+
+
 MOTO = """
 import sys
 from moto.server import ThreadedMotoServer
@@ -118,24 +141,33 @@ sys.stdin.read()
 
 
 class Store:
-    """S3 by moto, in a process that ends with this one; its bucket is called `bucket`."""
+    """S3 by moto (a Python that has it) or by s3rver (a folder with node_modules), in a process that ends with this one;
+    its bucket is called `bucket`."""
 
-    def __init__(self, python):
+    def __init__(self, moto=None, s3rver=None):
+        self.name = "moto" if moto else "s3rver"
+        command, env = [moto, "-c", MOTO], None
+        # s3rver knows one account.
+        self.keys = ("testkey", "5ecretkey5") if moto else ("S3RVER", "S3RVER")
+        if not moto:
+            command = ["node", pathlib.Path(__file__).with_name("s3rver.js")]
+            env = {**os.environ, "NODE_PATH": str(pathlib.Path(s3rver).resolve() / "node_modules")}
         self.child = subprocess.Popen(
-            [python, "-c", MOTO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
         )
         self.port = int(self.child.stdout.readline().split()[1])
         self.files = pyarrow.fs.S3FileSystem(
-            access_key="testkey", secret_key="5ecretkey5", region="us-east-1", scheme="http",
-            endpoint_override=f"127.0.0.1:{self.port}", allow_bucket_creation=True,
+            access_key=self.keys[0], secret_key=self.keys[1], region="us-east-1", scheme="http",
+            endpoint_override=f"127.0.0.1:{self.port}", allow_bucket_creation=True, connect_timeout=60, request_timeout=60,
         )
-        self.files.create_dir("bucket")
+        if moto:
+            self.files.create_dir("bucket")
 
     def env(self, port=None):
         """Variables by which the program finds it, at another port where something stands between."""
         return {
             **os.environ, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}", "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "5ecretkey5", "NO_PROXY": "127.0.0.1",
+            "AWS_ACCESS_KEY_ID": self.keys[0], "AWS_SECRET_ACCESS_KEY": self.keys[1], "NO_PROXY": "127.0.0.1",
         }
 
     def names(self, prefix):

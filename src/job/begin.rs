@@ -89,11 +89,12 @@ impl Job {
     pub fn look(&self) -> Result<State> {
         // A job that is replaced may be damaged.
         if self.anew && self.storage.read(names::JOB)?.is_some() {
+            self.refuse_others(names::is_of_job)?;
             return Ok(State::default());
         }
         let state = self.state()?;
-        if state.job.is_none() && !self.is_single() {
-            self.refuse_others()?;
+        if state.job.is_none() {
+            self.refuse_others(|_| false)?;
         }
         // Of a job in shards, others may have begun.
         let Shard { index, count } = self.options.shard;
@@ -117,10 +118,13 @@ impl Job {
         Ok(state)
     }
 
-    /// Refuses a folder with foreign files, which readers would take for parts.
-    fn refuse_others(&self) -> Result<()> {
+    /// Refuses a folder with other files than those of the job, which readers would take for parts.
+    fn refuse_others(&self, is_own: impl Fn(&str) -> bool) -> Result<()> {
+        if self.is_single() {
+            return Ok(()); // nobody reads its parts
+        }
         let mut names = self.storage.list("")?.into_iter().map(|entry| entry.name);
-        let other = match names.find(|name| !name.starts_with(['_', '.'])) {
+        let other = match names.find(|name| !name.starts_with(['_', '.']) && !is_own(name)) {
             None => self.storage.stray()?,
             other => other,
         };

@@ -15,7 +15,7 @@ use super::{Job, names};
 use crate::error::{Error, Place, Result};
 use crate::output::OutputFormat;
 use crate::setting::RESUME;
-use crate::storage::{Content, Entry, FolderLock, LocalFolder, SharedFolder, remove_folder};
+use crate::storage::{Content, Entry, FolderLock, LocalFolder, SharedFolder};
 
 impl Job {
     /// Completes the output once all shards are finished: writes the manifest, then the marker. Returns whether they
@@ -81,10 +81,12 @@ impl Job {
         let mut named = manifest.iter().flat_map(|it| &it.parts).filter(own);
         let is_so = manifest.is_some() && named.by_ref().eq(state.parts.values().filter(own));
         let is_told = state.success && state.uncommitted.is_empty() && is_so;
-        if !is_told && let Some(lock) = storage.lock(&names::lock(index))? {
-            self.complete_ended(&lock, &self.state()?)?;
+        match storage.lock(&names::lock(index))? {
+            // What a run that was killed besides has left.
+            Some(lock) if is_told => self.clear_orphans(&lock, &state.committed()),
+            Some(lock) => self.complete_ended(&lock, &self.state()?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Completes an output whose shard has ended, after repairing the state that a kill has left. `lock` is the
@@ -121,22 +123,10 @@ impl Job {
     /// Removes everything that a job has written, the completion marker first.
     pub(super) fn clear(&self) -> Result<()> {
         let storage = self.storage.as_ref();
-        if storage.read(names::JOB)?.is_none() {
-            return Ok(());
+        match storage.read(names::JOB)? {
+            None => Ok(()),
+            Some(_) => remove_own(storage),
         }
-        storage.remove(names::SUCCESS)?;
-        storage.remove(names::MANIFEST)?;
-        for entry in storage.list("")? {
-            if names::parse(&entry.name).is_some() {
-                storage.remove(&entry.name)?;
-            }
-        }
-        for folder in [names::SHARDS].iter().chain(&names::OF_PARTS) {
-            for entry in storage.list(folder)? {
-                storage.remove(&format!("{folder}/{}", entry.name))?;
-            }
-        }
-        storage.remove(names::JOB)
     }
 
     /// Removes orphans: files of parts that are missing or were replaced, unless a running job may own them. `lock` is
@@ -233,15 +223,56 @@ fn names_in(entries: Vec<Entry>) -> impl Iterator<Item = String> {
     entries.into_iter().map(|entry| entry.name)
 }
 
-/// Removes the parts of the complete single file at `path`.
+/// Removes the files of a job by their names, the completion marker first and the settings last. Other files stay.
+fn remove_own(storage: &dyn SharedFolder) -> Result<()> {
+    storage.remove(names::SUCCESS)?;
+    storage.remove(names::MANIFEST)?;
+    for name in names_in(storage.list("")?).filter(|name| names::is_of_job(name)) {
+        storage.remove(&name)?;
+    }
+    for folder in names::OF_PARTS {
+        for name in names_in(storage.list(folder)?) {
+            let rest = names::parse(&name).map(|(_, _, rest)| rest);
+            if rest.is_some_and(|rest| names::tag_of(folder, rest).is_some()) {
+                storage.remove(&format!("{folder}/{name}"))?;
+            }
+        }
+    }
+    for name in names_in(storage.list(names::SHARDS)?) {
+        if let Some(shard) = names::shard_of(&name) {
+            storage.remove(&names::shard(shard))?;
+        }
+    }
+    storage.remove(names::JOB)
+}
+
+/// Removes the parts of the complete single file at `path`, and their folder if nothing else is in it. `held` is their
+/// lock: no other run may come upon half of them.
 ///
 /// # Errors
 /// If the system refuses.
-pub fn remove_parts(path: &Path) -> Result<()> {
-    remove_folder(&parts_of(path))
+pub fn remove_parts(path: &Path, held: FolderLock) -> Result<()> {
+    let parts = parts_of(path);
+    let storage = LocalFolder::new(&parts);
+    remove_own(&storage)?;
+    let lock = names::lock(Shard::default().index);
+    storage.clear_scratch(&lock)?;
+    if cfg!(windows) {
+        drop(held); // an open file keeps its name there
+        storage.remove(&lock)?;
+    } else {
+        storage.remove(&lock)?;
+        drop(held);
+    }
+    let inner = [names::SHARDS].into_iter().chain(names::OF_PARTS);
+    for folder in inner.chain([names::OWN, ""]) {
+        // Foreign files stay, and so does the folder that they are in.
+        let _ = fs::remove_dir(parts.join(folder));
+    }
+    Ok(())
 }
 
-/// As [`remove_parts`], unless a run is at work on them; whether none was.
+/// Removes the parts of the complete single file at `path`, unless a run is at work on them; whether none was.
 ///
 /// # Errors
 /// If the system refuses.
@@ -251,10 +282,9 @@ pub fn clear_parts(path: &Path) -> Result<bool> {
         return Ok(true);
     }
     match LocalFolder::new(parts).lock(&names::lock(Shard::default().index))? {
-        Some(lock) => drop(lock), // its file goes with the folder
-        None => return Ok(false),
+        Some(lock) => remove_parts(path, lock).map(|()| true),
+        None => Ok(false),
     }
-    remove_parts(path).map(|()| true)
 }
 
 /// Removes the folder for parts of the single file at `path`, where a run has put nothing into it but its lock.

@@ -1,6 +1,9 @@
 //! Names of a job's files. Readers of a folder of parts skip names that begin with `_`: pyarrow, Spark, DuckDB's globs,
 //! polars' globs.
 
+use super::spool::Spool;
+use crate::output::OutputFormat;
+
 /// Folder for all files other than parts.
 pub const OWN: &str = "_embedctl";
 /// The fingerprint and the other settings of the job, written at its start.
@@ -90,6 +93,22 @@ pub fn tag_of<'n>(folder: &str, rest: &'n str) -> Option<Option<&'n str>> {
     is_tag.then_some(Some(tag))
 }
 
+/// Whether a job calls a file at the top of its folder so: a part of any format, what stands beside one, or the marker.
+pub fn is_of_job(name: &str) -> bool {
+    let is_ending = |rest: &str| {
+        let Some(ending) = rest.strip_prefix('.') else {
+            return false;
+        };
+        ending == Spool::ENDING
+            || OutputFormat::all().any(|format| {
+                let beside = ending.strip_prefix(format.name());
+                beside
+                    .is_some_and(|beside| beside.is_empty() || format.sidecars().contains(&beside))
+            })
+    };
+    name == SUCCESS || parse(name).is_some_and(|(_, _, rest)| is_ending(rest))
+}
+
 /// The first digits of a hash, which a name carries.
 pub fn short(mut hash: String) -> String {
     hash.truncate(DIGITS);
@@ -102,6 +121,12 @@ const DIGITS: usize = 16;
 /// The file that records the end of a shard.
 pub fn shard(shard: u32) -> String {
     format!("{SHARDS}/{shard:05}.json")
+}
+
+/// The shard whose end a file of [`SHARDS`] records; `None` where no job calls a file so.
+pub fn shard_of(name: &str) -> Option<u32> {
+    let of = name.strip_suffix(".json")?.parse().ok()?;
+    (shard(of) == format!("{SHARDS}/{name}")).then_some(of)
 }
 
 /// The lock of a shard.
@@ -151,6 +176,24 @@ mod tests {
             assert_eq!(aside(other), None, "{other}");
         }
         assert_eq!(stem("part-00001-00002.npy.json"), part(1, 2));
+    }
+
+    #[test]
+    fn files_of_a_job_are_told_from_those_of_others() {
+        for format in OutputFormat::all() {
+            let part = format!("{}.{format}", part(1, 2));
+            assert!(is_of_job(&part), "{part}");
+            for sidecar in format.sidecars() {
+                assert!(is_of_job(&format!("{part}{sidecar}")), "{part}{sidecar}");
+            }
+            for other in [".bak", ".json.bak", "~", " (copy)"] {
+                assert!(!is_of_job(&format!("{part}{other}")), "{part}{other}");
+            }
+        }
+        assert!(is_of_job(SUCCESS) && is_of_job("part-00001-00002.spool"));
+        for other in ["part-00001-00002", "part-00001-00002.txt", "notes.npy"] {
+            assert!(!is_of_job(other), "{other}");
+        }
     }
 
     #[test]

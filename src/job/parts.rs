@@ -96,6 +96,12 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// The lock, of parts that are not needed any more.
+    #[must_use]
+    pub fn into_lock(self) -> FolderLock {
+        self.lock
+    }
+
     /// Writes beside the parts that are `known`; `lock` is the shard's.
     ///
     /// # Errors

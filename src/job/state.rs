@@ -97,10 +97,12 @@ impl State {
         let wanted = |of: u32| shard.is_none_or(|shard| shard == of);
         // Before the parts are listed: all that an end tells of was there then.
         for entry in storage.list(names::SHARDS)? {
-            let name = format!("{}/{}", names::SHARDS, entry.name);
-            let end = read::<ShardEnd>(storage, &name)?;
-            if let Some(end) = end.filter(|end| names::shard(end.shard) == name) {
-                state.ends.insert(end.shard, end);
+            let Some(shard) = names::shard_of(&entry.name) else {
+                continue;
+            };
+            let end = read::<ShardEnd>(storage, &names::shard(shard))?;
+            if let Some(end) = end.filter(|end| end.shard == shard) {
+                state.ends.insert(shard, end);
             }
         }
         let top = storage.list("")?;
@@ -136,7 +138,11 @@ impl State {
                     if let Some(part) = unproven.committed(storage, (shard, number), &entry.name)? {
                         part
                     } else {
-                        let part = part?;
+                        let part = match part {
+                            // Removed since it was listed, by a run that is at its end.
+                            Err(_) if !is_listed(storage, &entry.name)? => continue,
+                            part => part?,
+                        };
                         state.uncommitted.push((shard, number));
                         state.unproven.insert((shard, number), unproven);
                         let is_other = |commit: &Commit| {
@@ -409,6 +415,10 @@ pub fn inspect(folder: &Path) -> Result<Option<State>> {
 }
 
 /// Whether these entries of an output's folder say that it is complete.
+fn is_listed(storage: &dyn SharedFolder, name: &str) -> Result<bool> {
+    Ok(storage.list("")?.iter().any(|entry| entry.name == name))
+}
+
 fn is_complete(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.name == names::SUCCESS)
 }

@@ -383,11 +383,10 @@ impl RowSink for JobSink {
             return self.job.complete();
         }
         if let Some(parts) = self.parts.take() {
-            // Its lock goes first, which the folder holds.
             self.assemble(&parts, schema, made)?;
-        }
-        if let Destination::Path(path) = &self.plan.options().output.destination {
-            remove_parts(path)?;
+            if let Destination::Path(path) = &self.plan.options().output.destination {
+                remove_parts(path, parts.into_lock())?;
+            }
         }
         Ok(true)
     }

@@ -260,3 +260,26 @@ fn a_part_of_an_older_build_without_the_hash_of_its_rejects_is_told() {
     let said = &code(&run, 1).stderr;
     assert!(said.contains("an older build made it"), "{run}");
 }
+
+/// A run that was killed besides another one leaves lists and files under its own tag.
+#[test]
+fn what_a_killed_run_has_left_besides_a_complete_output_goes_with_the_next() {
+    let sandbox = sandbox("-o out/ -f npy");
+    let (tag, hash) = ("0123456789abcdef", "fedcba9876543210");
+    let left = [
+        format!("out/_embedctl/beside/part-00001-00000.{tag}.{hash}.npy.rows.jsonl"),
+        format!("out/_embedctl/texts/part-00001-00001.{tag}.sha256"),
+        format!("out/_embedctl/rejects/part-00001-00002.{tag}.jsonl"),
+    ];
+    let before = files(&sandbox.path("out"));
+    for name in &left {
+        fs::create_dir_all(sandbox.path(name).parent().unwrap()).unwrap();
+        sandbox.write(name, "left");
+    }
+    let run = sandbox.embed(&format!("{INPUT} -o out/ -f npy --resume"));
+    assert!(
+        code(&run, 0).stderr.contains("the output is complete"),
+        "{run}"
+    );
+    assert_eq!(files(&sandbox.path("out")), before);
+}

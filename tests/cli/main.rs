@@ -28,6 +28,8 @@ mod jobs_reuse;
 mod jobs_shards;
 #[cfg(unix)]
 mod libraries;
+#[cfg(unix)]
+mod links;
 mod man;
 mod messages;
 mod nulls;

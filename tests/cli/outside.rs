@@ -270,3 +270,83 @@ fn widths_that_disagree_name_the_file() {
         fs::remove_dir_all(&model).unwrap();
     }
 }
+
+/// Names of files, columns and models in tables and JSON on standard output: no line is another's.
+#[cfg(unix)]
+#[test]
+fn tables_show_names_of_others_on_one_line() {
+    let sandbox = Sandbox::new();
+    let forged = format!("x\nforged{ESCAPES}\tline");
+    let key = serde_json::Value::from(forged.as_str());
+    sandbox.write("in.jsonl", format!("{{{key}: \"a\", \"text\": \"b\"}}\n"));
+    let model = sandbox.path(&forged);
+    copy_folder(&in_repository(SMALL_MODEL), &model);
+    let model = model.to_str().unwrap();
+    let out = format!("{forged}.jsonl");
+    let keep = format!("--keep={}", forged.replace(['\u{1b}', '\u{7}'], ""));
+    let field = format!("--vector-name={forged}");
+    let embed = [
+        "embed",
+        "in.jsonl",
+        "-m",
+        model,
+        "--provider",
+        "rten",
+        "-o",
+        &out,
+    ];
+    for more in [&[][..], &["--dry-run"], &[&keep], &[&field]] {
+        for json in [false, true] {
+            let mut arguments = [&embed[..], more].concat();
+            arguments.extend([
+                "--force",
+                "--log-format",
+                if json { "json" } else { "text" },
+            ]);
+            let run = run(&sandbox, &arguments);
+            assert!(
+                !run.stderr.contains("\nforged") && !run.stdout.contains("\nforged"),
+                "{run}"
+            );
+        }
+    }
+    assert!(sandbox.path(&out).exists());
+    for arguments in [
+        &["inspect", out.as_str()][..],
+        &["inspect", "--json", &out],
+        &["info", model],
+        &["info", "--json", model],
+        &["config"],
+        &[
+            "verify-model",
+            model,
+            "--against",
+            &out,
+            "--texts",
+            "in.jsonl",
+        ],
+    ] {
+        let mut command = sandbox.command(arguments);
+        command.env("EMBEDCTL_PROMPT", &forged);
+        let output = command.output().unwrap();
+        let run = Run {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        };
+        assert_plain(&run);
+        assert!(
+            run.stdout.contains("forged") || run.code != Some(0) || arguments[0] == "config",
+            "{run}"
+        );
+        // A message's further lines are set in.
+        let told = run
+            .stdout
+            .lines()
+            .map(str::trim_start)
+            .chain(run.stderr.lines());
+        for line in told {
+            assert!(!line.starts_with("forged"), "{arguments:?}: {run}");
+        }
+    }
+}

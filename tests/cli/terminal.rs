@@ -73,3 +73,31 @@ fn records_can_be_typed() {
     assert!(shown.contains("until Ctrl-D"), "{shown}");
     assert!(shown.contains("embedded 2 rows"), "{shown}");
 }
+
+/// Rows go to a terminal without the characters that steer it, and into files as they are.
+#[test]
+fn rows_do_not_steer_a_terminal() {
+    let sandbox = Sandbox::new();
+    let id = "\u{9b}31m\u{202e}\u{7f}";
+    sandbox.write(
+        "in.jsonl",
+        format!("{{\"id\": \"{id}\", \"text\": \"a\"}}\n"),
+    );
+    for output in ["/dev/stderr", "/dev/fd/2"] {
+        let mut command = sandbox.embed_command(&format!("in.jsonl -o {output} -f jsonl -q"));
+        let (code, shown) = at_a_terminal(&mut command, b"");
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(shown.contains("\\u009b31m\\u202e\\u007f"), "{shown}");
+        assert!(
+            !shown
+                .chars()
+                .any(|character| id.contains(character) && !character.is_ascii_alphanumeric()),
+            "{shown}"
+        );
+        let row = shown.lines().find(|line| line.starts_with('{')).unwrap();
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        assert_eq!(row["id"], id);
+    }
+    let piped = sandbox.embed("in.jsonl -o - -f jsonl");
+    assert!(piped.stdout.contains(id), "{piped}");
+}

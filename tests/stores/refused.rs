@@ -264,3 +264,90 @@ fn what_cannot_be_meant() {
         assert_eq!(sandbox.files(), ["texts.txt"]);
     }
 }
+
+/// A server that answers every request with a redirect.
+fn redirecting(to: String) -> Faulty {
+    Faulty::start(None, move |_| Reply::new(302).with("Location", &to))
+}
+
+fn from_address(url: &str) -> String {
+    let sandbox = Sandbox::new();
+    let run = sandbox.finish(&mut sandbox.embed_command(&format!("{url} -o out.npy")));
+    assert!(!matches!(run.code, Some(0 | 101) | None), "{run}");
+    assert!(sandbox.files().is_empty(), "{run}");
+    run.stderr
+}
+
+#[test]
+fn a_refusal_behind_redirects_names_the_host_that_refuses() {
+    let guarded = always(403, &[], "");
+    let between = redirecting(format!("http://{}/in.jsonl", guarded.host()));
+    let first = redirecting(format!("http://{}/in.jsonl", between.host()));
+    let said = from_address(&format!("http://{}/in.jsonl", first.host()));
+    says(
+        &said,
+        &[
+            "does not let it be read",
+            &format!("{} answers 403", guarded.host()),
+        ],
+    );
+}
+
+/// Decided before any request: these addresses are never asked.
+#[test]
+fn redirects_to_metadata_services_are_not_followed() {
+    for to in [
+        "http://169.254.169.254/latest/meta-data/in.jsonl",
+        "http://2852039166/in.jsonl",
+        "http://[fe80::1]/in.jsonl",
+        "http://[::ffff:a9fe:a9fe]/in.jsonl",
+        "http://metadata.google.internal/in.jsonl",
+    ] {
+        let server = redirecting(to.to_owned());
+        let said = from_address(&format!("http://{}/in.jsonl", server.host()));
+        says(
+            &said,
+            &[
+                &server.host(),
+                "a link-local address; no redirect is followed to there",
+            ],
+        );
+    }
+}
+
+/// Answers that no store gives, with a status as if all were well.
+#[test]
+fn answers_without_sense_are_not_blamed_on_credentials() {
+    for (headers, body) in [
+        (&[][..], ""),
+        (&[], "<html>sign in</html>"),
+        (&[], "<ListBucketResult><Contents>"),
+        (&[("ETag", "\"1\"")], "{}"),
+        (&[("Content-Type", "application/xml")], "<a/><a/>"),
+    ] {
+        for url in ["s3://b/in/", "s3://b/in/*.jsonl", "s3://b/in.jsonl"] {
+            let server = always(200, headers, body);
+            let sandbox = Sandbox::new();
+            let mut command = sandbox.embed_command(&format!("{url} -o out.npy"));
+            command
+                .env("AWS_ENDPOINT_URL", format!("http://{}", server.host()))
+                .envs(KEYS);
+            let run = sandbox.finish(&mut command);
+            assert!(!matches!(run.code, Some(101) | None), "{run}");
+            assert!(
+                !run.stderr.contains("AWS_ACCESS_KEY_ID"),
+                "{url} {body}: {run}"
+            );
+            assert!(run.stderr.len() < 1500, "{run}");
+        }
+    }
+    let said = with_store(&always(200, &[], "<html>"), &KEYS, "s3://b/parts/");
+    says(
+        &said,
+        &[
+            "s3://b/parts/",
+            "the server's answer cannot be used",
+            "AWS_ENDPOINT_URL",
+        ],
+    );
+}

@@ -25,6 +25,15 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// The same for text that must stay on one line: line feeds are escaped, too.
+#[must_use]
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    match printable(text) {
+        text if !text.contains('\n') => text,
+        text => Cow::Owned(text.replace('\n', "\\u{a}")),
+    }
+}
+
 /// The same for the text of a JSON value, whose own escapes cover the characters below U+0020 alone. It stays JSON of
 /// the same value.
 #[must_use]
@@ -94,6 +103,7 @@ mod tests {
             ("in\u{200b}visible\u{e0041}", "in\\u{200b}visible\\u{e0041}"),
         ] {
             assert_eq!(printable(text), shown);
+            assert_eq!(one_line(text), shown.replace('\n', "\\u{a}"));
         }
     }
 

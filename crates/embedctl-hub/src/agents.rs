@@ -5,9 +5,11 @@ use std::sync::Mutex;
 use ureq::http::header::LOCATION;
 use ureq::http::{HeaderMap, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Proxy};
 
 use super::origin::{default_port, follow, host};
+use super::reach::{Reach, ReachResolver, Reached};
 use super::settings::HubSettings;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
@@ -22,9 +24,18 @@ const LARGEST_CERTIFICATES: u64 = 16 << 20;
 pub struct Agents {
     settings: HubSettings,
     cancel: CancelToken,
-    // One for each proxy in use, by the proxy's variable; the connections are kept for further requests.
-    agents: Mutex<Vec<(Option<&'static str>, Agent)>>,
+    // One for each proxy in use and each limit; connections are kept for further requests.
+    agents: Mutex<Vec<(AgentKey, Agent)>>,
+    reached: Reached,
 }
+
+/// The variable of an agent's proxy, and its limit.
+type AgentKey = (Option<&'static str>, RedirectLimit);
+
+/// To where a request may go, after the redirects that it has followed: no nearer than the farthest of their servers.
+/// Before any redirect there is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RedirectLimit(Option<Reach>);
 
 impl Agents {
     /// No connections yet, and none any more once `cancel` is cancelled.
@@ -34,6 +45,7 @@ impl Agents {
             settings,
             cancel,
             agents: Mutex::default(),
+            reached: Reached::default(),
         }
     }
 
@@ -45,11 +57,11 @@ impl Agents {
         }
     }
 
-    /// The agent for an address, and the variable that names its proxy.
+    /// The agent for an address, within the limit of earlier redirects, and the variable that names its proxy.
     ///
     /// # Errors
     /// If the proxy or a certificate cannot be used.
-    pub fn of(&self, uri: &Uri) -> Result<(Agent, Option<&'static str>)> {
+    pub fn of(&self, uri: &Uri, limit: RedirectLimit) -> Result<(Agent, Option<&'static str>)> {
         let scheme = uri.scheme_str().unwrap_or("https");
         let port = uri.port_u16().unwrap_or(default_port(scheme));
         let named = self
@@ -58,7 +70,8 @@ impl Agents {
             .of(scheme, uri.host().unwrap_or_default(), port);
         let variable = named.map(|(variable, _)| *variable);
         let mut agents = locked(&self.agents);
-        if let Some((_, agent)) = agents.iter().find(|(name, _)| *name == variable) {
+        let key = (variable, limit);
+        if let Some((_, agent)) = agents.iter().find(|(of, _)| *of == key) {
             return Ok((agent.clone(), variable));
         }
         // Under the lock: what `stop` does not find here must not begin after it.
@@ -76,7 +89,12 @@ impl Agents {
         let tls = TlsConfig::builder()
             .root_certs(root_certificates(&self.settings)?)
             .build();
-        let agent: Agent = Agent::config_builder()
+        let resolver = ReachResolver {
+            reached: self.reached.clone(),
+            from: limit.0,
+            proxy: proxy.as_ref().map(|proxy| proxy.uri().clone()),
+        };
+        let config = Agent::config_builder()
             .user_agent(concat!("embedctl/", env!("CARGO_PKG_VERSION")))
             .http_status_as_error(false)
             .max_redirects(0)
@@ -87,18 +105,46 @@ impl Agents {
             .timeout_recv_response(Some(self.settings.idle_timeout * 2))
             .timeout_per_read(Some(self.settings.idle_timeout))
             .timeout_per_write(Some(self.settings.idle_timeout))
-            .build()
-            .into();
-        agents.push((variable, agent.clone()));
+            .build();
+        let agent = Agent::with_parts(config, DefaultConnector::default(), resolver);
+        agents.push((key, agent.clone()));
         Ok((agent, variable))
+    }
+
+    /// The address that the answer from an address redirects to, and the limit of the request to there.
+    ///
+    /// # Errors
+    /// A reason, if it names none, one whose content anybody in between could change, or one that is nearer to this
+    /// machine than the server that names it.
+    pub fn redirected(
+        &self,
+        from: &Uri,
+        headers: &HeaderMap,
+        limit: RedirectLimit,
+    ) -> Result<(Uri, RedirectLimit), String> {
+        let target = located(from, headers)?;
+        let (own, other) = (
+            from.host().unwrap_or_default(),
+            target.host().unwrap_or_default(),
+        );
+        if own.eq_ignore_ascii_case(other) {
+            return Ok((target, limit)); // its own place, of which it could have sent the content itself
+        }
+        let reach = self.reached.of(own);
+        let reach = limit.0.map_or(reach, |limit| limit.min(reach));
+        match Reach::of_host(other).filter(|to| !reach.may_lead_to(*to)) {
+            None => Ok((target, RedirectLimit(Some(reach)))),
+            Some(to) => Err(format!(
+                "{} redirects to {}, which is {to}; no redirect is followed to there",
+                host(from),
+                host(&target)
+            )),
+        }
     }
 }
 
-/// The address that an answer redirects to.
-///
-/// # Errors
-/// A reason, if it names none, or one whose content anybody in between could change.
-pub fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
+/// The address that an answer's head names.
+fn located(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
     let target = headers
         .get(LOCATION)
         .and_then(|location| location.to_str().ok())
@@ -144,4 +190,127 @@ fn root_certificates(settings: &HubSettings) -> Result<RootCerts> {
         )));
     }
     Ok(RootCerts::new_with_certs(&certificates))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::TcpListener;
+
+    use ureq::http::HeaderValue;
+
+    use super::*;
+    use crate::reach::TooNear;
+    use crate::{HubOptions, RequestFault, unreachable};
+
+    fn agents() -> Agents {
+        let settings = HubSettings::read(&HubOptions::default(), &|_| None).unwrap();
+        Agents::new(settings, CancelToken::new())
+    }
+
+    fn uri(text: &str) -> Uri {
+        text.parse().unwrap()
+    }
+
+    fn follow_all(agents: &Agents, addresses: &[&str]) -> Result<(Uri, RedirectLimit), String> {
+        let mut at = (uri(addresses[0]), RedirectLimit::default());
+        for target in &addresses[1..] {
+            let mut headers = HeaderMap::new();
+            headers.insert(LOCATION, HeaderValue::from_str(target).unwrap());
+            at = agents.redirected(&at.0, &headers, at.1)?;
+        }
+        Ok(at)
+    }
+
+    /// Decided by names and numbers alone: no request is made.
+    #[test]
+    fn redirects_lead_away_from_this_machine_only() {
+        let agents = agents();
+        for (addresses, is_followed) in [
+            (
+                &["https://hub.example/a", "https://cdn.example/b"][..],
+                true,
+            ),
+            (&["http://hub.example/a", "http://8.8.8.8/b"], true),
+            (
+                &[
+                    "http://hub.example/a",
+                    "http://169.254.169.254/latest/meta-data",
+                ],
+                false,
+            ),
+            (&["http://hub.example/a", "http://[fe80::1]/b"], false),
+            (&["http://hub.example/a", "http://2852039166/b"], false),
+            (&["http://hub.example/a", "http://127.0.0.1:8080/b"], false),
+            (&["http://hub.example/a", "//localhost/b"], false),
+            (&["http://hub.example/a", "http://10.0.0.1/b"], false),
+            (&["http://10.0.0.1/a", "http://192.168.0.1/b"], true),
+            (&["http://10.0.0.1/a", "http://127.0.0.1/b"], false),
+            (&["http://127.0.0.1/a", "http://localhost/b"], true),
+            (&["http://127.0.0.1/a", "http://10.0.0.1/b"], true),
+            (&["http://127.0.0.1/a", "http://169.254.0.1/b"], false),
+            // Through a server that anybody may run, and back.
+            (
+                &[
+                    "http://127.0.0.1/a",
+                    "http://cdn.example/b",
+                    "http://127.0.0.1/c",
+                ],
+                false,
+            ),
+            (
+                &[
+                    "http://10.0.0.1/a",
+                    "http://cdn.example/b",
+                    "/c",
+                    "http://10.0.0.1/d",
+                ],
+                false,
+            ),
+            // Its own place, wherever that is.
+            (&["http://169.254.1.1/a", "/b"], true),
+            (&["http://10.0.0.1/a", "http://10.0.0.1:8080/b"], true),
+        ] {
+            let end = follow_all(&agents, addresses);
+            assert_eq!(end.is_ok(), is_followed, "{addresses:?}: {end:?}");
+            if let Err(reason) = end {
+                assert!(
+                    reason.contains("no redirect is followed to there"),
+                    "{reason}"
+                );
+            }
+        }
+    }
+
+    /// A name of this machine's address, as a server elsewhere may have one.
+    #[test]
+    fn names_are_judged_by_their_addresses() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = format!(
+            "http://127.0.0.1:{}/",
+            listener.local_addr().unwrap().port()
+        );
+        let agents = agents();
+        let limit = RedirectLimit(Some(Reach::Public));
+        let (agent, proxy) = agents.of(&uri(&address), limit).unwrap();
+        let error = agent.get(&address).call().unwrap_err();
+        assert!(
+            matches!(&error, ureq::Error::Other(cause) if cause.is::<TooNear>()),
+            "{error:?}"
+        );
+        let waiting = listener.accept().unwrap_err();
+        assert_eq!(waiting.kind(), ErrorKind::WouldBlock, "it was connected to");
+        let settings = &agents.settings;
+        let fault = unreachable("", &uri(&address), proxy, settings, "the address", &error);
+        let RequestFault::Final(error) = fault else {
+            panic!("it would be tried again");
+        };
+        assert!(
+            error
+                .to_string()
+                .contains("no redirect is followed to there"),
+            "{error}"
+        );
+    }
 }

@@ -15,7 +15,7 @@ use ureq::http::header::{
 use ureq::http::{HeaderMap, Method, Request, StatusCode, Uri};
 
 use super::Transfer;
-use super::agents::{Agents, redirected};
+use super::agents::{Agents, RedirectLimit};
 use super::digest::Digest;
 use super::fault::RequestFault;
 use super::limits::{Paced, ResponseLimits};
@@ -171,9 +171,10 @@ impl<'a> Client<'a> {
             .parse()
             .map_err(|_| Error::model(model, format!("'{url}' is not an address")))?;
         let mut hub = None;
+        let mut limit = RedirectLimit::default();
         for _ in 0..=REDIRECTS {
             let to_hub = UrlOrigin::of(&uri).as_ref() == Some(&self.origin);
-            let (agent, proxy) = self.agents.of(&uri)?;
+            let (agent, proxy) = self.agents.of(&uri, limit)?;
             let response = agent
                 .run(self.request(model, method, &uri, from, to_hub)?)
                 .map_err(|error| {
@@ -194,7 +195,8 @@ impl<'a> Client<'a> {
                 limits: self.settings.limits.clone(),
             };
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
-                let target = redirected(&uri, &parts.headers)
+                let target;
+                (target, limit) = (self.agents.redirected(&uri, &parts.headers, limit))
                     .map_err(|reason| Error::model(model, reason))?;
                 // A repository that was renamed: what the Hub says stands at its new place.
                 if UrlOrigin::of(&target).as_ref() == Some(&self.origin) {

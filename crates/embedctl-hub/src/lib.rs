@@ -49,6 +49,7 @@ pub mod onnx_file;
 mod origin;
 pub mod precision;
 mod proxies;
+mod reach;
 mod refusal;
 mod revision;
 mod select;
@@ -61,7 +62,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use agents::{Agents, redirected};
+pub use agents::{Agents, RedirectLimit};
 pub use check::{CheckedFile, CheckedModel, FileVerdict, check};
 pub use datasets::{dataset, dataset_address};
 pub use download::download;
@@ -74,6 +75,7 @@ pub use list::{ListedFile, ListedKind, ListedWeights, list};
 pub use local::refuse_incomplete;
 pub use lockfile::{Lock, LockedModel};
 pub use origin::{UrlOrigin, host};
+pub use reach::Reach;
 pub use refusal::unreachable;
 pub use select::is_read;
 pub use settings::{HubOptions, HubSettings, Token, default_cache, secrets};

@@ -6,6 +6,7 @@ use ureq::http::{StatusCode, Uri};
 
 use super::fault::{RequestFault, is_transient};
 use super::origin::host;
+use super::reach::TooNear;
 use super::settings::HubSettings;
 use embedctl_common::error::{Error, ErrorKind};
 
@@ -192,6 +193,10 @@ pub fn unreachable(
         // What came was no HTTP, or ended in the middle of it.
         ureq::Error::Protocol(cause) => {
             transient(format!("{host}{through} sent an invalid answer ({cause})"))
+        }
+        ureq::Error::Other(cause) if cause.is::<TooNear>() => {
+            let reason = format!("{host} is not asked: {cause}");
+            RequestFault::Final(Error::new(ErrorKind::Unreachable, model, reason))
         }
         other => fatal(format!("{host}{through}: {other}"), &connection),
     }

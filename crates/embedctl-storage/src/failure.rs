@@ -13,8 +13,20 @@ use embedctl_common::secrets::Secrets;
 pub(super) const LARGEST_REFUSAL: u64 = 64 << 10;
 
 tokio::task_local! {
-    /// The refusal of an operation's last request.
-    static REFUSAL: RefCell<Option<Refusal>>;
+    /// How an operation's last request ended.
+    static LAST: RefCell<LastRequest>;
+}
+
+/// How a request ended.
+#[derive(Debug, Default)]
+enum LastRequest {
+    /// There was none yet.
+    #[default]
+    None,
+    /// Refused, or without an answer.
+    Refused(Refusal),
+    /// A server has answered it.
+    Answered,
 }
 
 /// An operation of `object_store` that failed, and the words it was refused with.
@@ -22,6 +34,13 @@ tokio::task_local! {
 pub(super) struct Failure {
     pub error: object_store::Error,
     pub refusal: Option<Refusal>,
+    /// Whether a server has answered as if all were well: its answer is to blame then.
+    pub answered: bool,
+}
+
+/// A server has answered the operation's last request.
+pub(super) fn note_answer() {
+    let _ = LAST.try_with(|last| *last.borrow_mut() = LastRequest::Answered);
 }
 
 /// A server's refusal.
@@ -89,7 +108,7 @@ impl Refusal {
         for text in texts.into_iter().flatten() {
             *text = self.secrets.redact(text).into_owned();
         }
-        let _ = REFUSAL.try_with(|last| *last.borrow_mut() = Some(self));
+        let _ = LAST.try_with(|last| *last.borrow_mut() = LastRequest::Refused(self));
     }
 }
 
@@ -108,16 +127,39 @@ pub(super) fn was_cut(failure: &Failure) -> bool {
     false
 }
 
-/// Stores the refusal of an operation's last request.
+/// Runs an operation; a failure comes with how its last request ended.
 pub(super) async fn watched<T>(
+    operation: impl Future<Output = object_store::Result<T>>,
+) -> Result<T, Failure> {
+    watched_from(LastRequest::None, operation).await
+}
+
+/// The same for a part of the body of an answer.
+pub(super) async fn watched_body<T>(
+    operation: impl Future<Output = object_store::Result<T>>,
+) -> Result<T, Failure> {
+    watched_from(LastRequest::Answered, operation).await
+}
+
+async fn watched_from<T>(
+    before: LastRequest,
     operation: impl Future<Output = object_store::Result<T>>,
 ) -> Result<T, Failure> {
     let noted = async {
         let result = operation.await;
-        result.map_err(|error| Failure {
-            error,
-            refusal: REFUSAL.with(|refusal| refusal.borrow_mut().take()),
+        result.map_err(|error| {
+            let last = LAST.with(RefCell::take);
+            let answered = matches!(last, LastRequest::Answered);
+            let refusal = match last {
+                LastRequest::Refused(refusal) => Some(refusal),
+                LastRequest::None | LastRequest::Answered => None,
+            };
+            Failure {
+                error,
+                refusal,
+                answered,
+            }
         })
     };
-    REFUSAL.scope(RefCell::new(None), noted).await
+    LAST.scope(RefCell::new(before), noted).await
 }

@@ -57,9 +57,7 @@ pub use absent::{Object, ObjectFile, ObjectReader, ObjectWriter, Storage};
 pub use address::{Address, Scheme};
 pub use bytes::{Bytes, Readable};
 pub use bytes::{FileBytes, no_fault_of_data};
-pub use folder::{
-    Content, Entry, FolderLock, LocalFolder, ObjectFolder, SharedFolder, remove_folder,
-};
+pub use folder::{Content, Entry, FolderLock, LocalFolder, ObjectFolder, SharedFolder};
 #[cfg(feature = "cloud")]
 pub use list::Object;
 pub use location::Location;

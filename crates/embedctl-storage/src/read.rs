@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::RETRIES;
-use super::failure::{Failure, Refusal, watched};
+use super::failure::{Failure, Refusal, watched, watched_body};
 use super::list::Object;
 use super::refusal::Doing;
 use super::version::Version;
@@ -128,7 +128,7 @@ impl Object {
             return Err(Broken::Changed);
         }
         let object_store::GetResultPayload::Stream(stream) = &mut got.payload;
-        while let Some(chunk) = watched(async { stream.next().await.transpose() })
+        while let Some(chunk) = watched_body(async { stream.next().await.transpose() })
             .await
             .map_err(Broken::Cut)?
         {
@@ -262,6 +262,7 @@ impl Streamed {
                         .into(),
                     },
                     refusal: None,
+                    answered: true,
                 }),
             };
             if self.offset >= self.furthest.saturating_add(PROGRESS) {

@@ -51,7 +51,7 @@ pub(super) fn explain(address: &Address, doing: Doing, failure: Failure, cancell
     }
     let (reason, remedy) = match &failure.refusal {
         Some(refusal) => of_refusal(address, doing, refusal),
-        None => of_settings(address, &failure.error),
+        None => of_error(address, &failure.error, failure.answered),
     };
     Error::new(ErrorKind::Storage, address, reason).with_remedy_if(remedy)
 }
@@ -186,6 +186,19 @@ fn container(scheme: Scheme) -> &'static str {
     }
 }
 
+/// The remedy for an answer that no such store gives.
+fn endpoint(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::S3 => {
+            "check that a server with the interface of S3 answers there (AWS_ENDPOINT_URL), or try again later"
+        }
+        Scheme::Gs | Scheme::Az => {
+            "check that such a store answers there, and no proxy or sign-in page in its place, or try again later"
+        }
+        Scheme::Http | Scheme::Https | Scheme::Hub => "try again later",
+    }
+}
+
 /// The remedy for missing credentials, by store.
 pub(super) fn credentials(scheme: Scheme) -> &'static str {
     match scheme {
@@ -206,12 +219,19 @@ pub(super) fn credentials(scheme: Scheme) -> &'static str {
     }
 }
 
-/// A failure before or behind all requests: settings, or an answer that makes no sense.
-fn of_settings(address: &Address, error: &object_store::Error) -> Words {
+/// Characters of a reason at most: an answer may be of any length.
+const LONGEST_REASON: usize = 300;
+
+/// A failure before or behind all requests: settings, or, if a server has `answered`, an answer that makes no sense.
+fn of_error(address: &Address, error: &object_store::Error, answered: bool) -> Words {
     use object_store::Error::{Generic, NotImplemented, NotSupported, UnknownConfigurationKey};
     match error {
-        // A wrong setting, by the name of the store.
         Generic { source, .. } => {
+            if let Some(own) = Error::behind(&**source) {
+                let later = || answered.then(|| "try again later".to_owned());
+                let remedy = own.remedy().map(str::to_owned).or_else(later);
+                return (own.reason().to_owned(), remedy);
+            }
             let reason = with_causes(&**source);
             let about_length = reason.contains("Content-Length");
             if about_length {
@@ -220,6 +240,12 @@ fn of_settings(address: &Address, error: &object_store::Error) -> Words {
                     Some("fetch it first, and name the file".to_owned()),
                 );
             }
+            if answered {
+                let reason: String = reason.chars().take(LONGEST_REASON).collect();
+                let said = format!("the server's answer cannot be used ({reason})");
+                return (said, Some(endpoint(address.scheme()).to_owned()));
+            }
+            // A wrong setting, by the name of the store.
             (reason, Some(credentials(address.scheme()).to_owned()))
         }
         NotSupported { .. } => (
@@ -245,6 +271,7 @@ mod tests {
         let failure = Failure {
             error,
             refusal: Some(refusal),
+            answered: false,
         };
         explain(&Address::parse(url).unwrap(), doing, failure, false).to_string()
     }
@@ -332,5 +359,44 @@ mod tests {
             }
             assert!(!said.contains("5ecret"), "{said}");
         }
+    }
+
+    /// A failure behind an answer is none of credentials, whatever the store.
+    #[test]
+    fn an_answer_that_makes_no_sense_is_not_blamed_on_credentials() {
+        let failed = |url: &str, source: Box<dyn std::error::Error + Send + Sync>, answered| {
+            let error = object_store::Error::Generic {
+                store: "test",
+                source,
+            };
+            let failure = Failure {
+                error,
+                refusal: None,
+                answered,
+            };
+            explain(&Address::parse(url).unwrap(), Doing::List, failure, false).to_string()
+        };
+        let own = || Error::new(ErrorKind::Storage, "", "the connection was cut");
+        for url in ["s3://b/k", "gs://b/k", "az://c/k", "https://h/k"] {
+            let said = failed(url, format!("not XML: {}", "x".repeat(9999)).into(), true);
+            assert!(
+                said.contains("answer cannot be used (not XML: xxx"),
+                "{said}"
+            );
+            assert!(said.len() < 600, "{said}");
+            let cut = failed(url, Box::new(own()), true);
+            assert!(
+                cut.contains("the connection was cut") && cut.contains("later"),
+                "{cut}"
+            );
+            for said in [said, cut] {
+                assert!(
+                    !said.contains("KEY") && !said.contains("CREDENTIALS"),
+                    "{said}"
+                );
+            }
+        }
+        let before = failed("s3://b/k", "Missing region".into(), false);
+        assert!(before.contains("AWS_ACCESS_KEY_ID"), "{before}");
     }
 }

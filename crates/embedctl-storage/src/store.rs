@@ -309,8 +309,14 @@ impl Storage {
                     .with_retry(self.retry())
                     .with_http_connector(self.connector(Manners::Store))
                     .build();
-                let refusal = None;
-                let failed = |error| self.explain(address, Doing::Open, Failure { error, refusal });
+                let failed = |error| {
+                    let failure = Failure {
+                        error,
+                        refusal: None,
+                        answered: false,
+                    };
+                    self.explain(address, Doing::Open, failure)
+                };
                 Ok(Arc::new(built.map_err(failed)?))
             }};
         }

@@ -27,15 +27,15 @@ use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
 use super::body::{Streamed, collected, ranged};
-use super::failure::{LARGEST_REFUSAL, Refusal};
+use super::failure::{LARGEST_REFUSAL, Refusal, note_answer};
 use super::version::keep_besides;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
 use embedctl_common::secrets::Secrets;
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::{
-    Agents, HubSettings, Paced, RequestFault, ResponseLimits, Token, UrlOrigin, host, redirected,
-    unreachable,
+    Agents, HubSettings, Paced, RedirectLimit, RequestFault, ResponseLimits, Token, UrlOrigin,
+    host, unreachable,
 };
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
@@ -134,17 +134,20 @@ impl HttpService for Service {
         let asked = request.uri().clone();
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
-            let sent: Arc<Mutex<Secrets>> = Arc::default();
+            let sent: Arc<Mutex<Sent>> = Arc::default();
             let (asker, log) = (service.clone(), Arc::clone(&sent));
             let work = move || asker.exchange(request, head, &log);
             if let Err(error) = spawn("storage request", work) {
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }
-            let refusal = || Refusal {
-                host: host(&asked),
-                no_credentials: is_metadata(&asked),
-                secrets: locked(&sent).clone(),
-                ..Refusal::default()
+            let refusal = || {
+                let sent = locked(&sent).clone();
+                Refusal {
+                    host: sent.host,
+                    no_credentials: is_metadata(&asked),
+                    secrets: sent.secrets,
+                    ..Refusal::default()
+                }
             };
             let answer = answer.await.unwrap_or_else(|_| {
                 let error = Error::internal("a request ended without an answer");
@@ -152,6 +155,7 @@ impl HttpService for Service {
             });
             match answer {
                 Ok(mut response) if is_fine(response.status()) => {
+                    note_answer();
                     if service.0.manners == Manners::Web {
                         let mut extensions = std::mem::take(response.extensions_mut());
                         keep_besides(response.headers_mut(), &mut extensions);
@@ -191,12 +195,20 @@ fn is_metadata(uri: &Uri) -> bool {
     METADATA.contains(&host)
 }
 
+/// The requests that were made for one answer.
+#[derive(Debug, Clone, Default)]
+struct Sent {
+    secrets: Secrets,
+    /// The host of the last one, behind redirects.
+    host: String,
+}
+
 /// Where the head of an answer is awaited.
 type Head = oneshot::Sender<Result<HttpResponse, HttpError>>;
 
 impl Service {
     /// One request from its first byte to the last of its answer, on a thread of its own.
-    fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<Secrets>) {
+    fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<Sent>) {
         let is_head = request.method() == Method::HEAD;
         let most = most_bytes(&request);
         let (response, skip) = match self.request(request, sent) {
@@ -302,11 +314,11 @@ impl Service {
     }
 
     /// The answer, behind redirects where they are followed, and how much of its body comes before what was
-    /// asked for. What is sent and is secret goes into `sent`.
+    /// asked for. What is sent and is secret goes into `sent`, and to whom.
     fn request(
         &self,
         request: HttpRequest,
-        sent: &Mutex<Secrets>,
+        sent: &Mutex<Sent>,
     ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
         let (mut parts, body) = request.into_parts();
         let body = collected(body)?;
@@ -322,10 +334,17 @@ impl Service {
                 .headers
                 .get(name)
                 .and_then(|value| value.to_str().ok());
-            locked(sent).add_authorization(value.unwrap_or_default());
+            locked(sent)
+                .secrets
+                .add_authorization(value.unwrap_or_default());
         }
+        let mut limit = RedirectLimit::default();
         for _ in 0..=REDIRECTS {
-            locked(sent).add_address(&uri.to_string());
+            {
+                let mut sent = locked(sent);
+                sent.secrets.add_address(&uri.to_string());
+                sent.host = host(&uri);
+            }
             let mut request = Request::builder().method(&parts.method).uri(&uri);
             if let Some(headers) = request.headers_mut() {
                 headers.clone_from(&parts.headers);
@@ -341,11 +360,12 @@ impl Service {
             let request = request
                 .body(body.clone())
                 .map_err(|_| fatal(format!("{} is not an address", host(&uri))))?;
-            let response = self.run(request)?;
+            let (response, agents) = self.run(request, limit)?;
             let status = response.status();
             let moved = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
             if manners != Manners::Store && moved {
-                uri = redirected(&uri, response.headers()).map_err(fatal)?;
+                (uri, limit) =
+                    (agents.redirected(&uri, response.headers(), limit)).map_err(fatal)?;
                 continue;
             }
             return Ok(ranged(&parts.headers, response));
@@ -356,7 +376,12 @@ impl Service {
         )))
     }
 
-    fn run(&self, request: Request<Bytes>) -> Result<http::Response<ureq::Body>, HttpError> {
+    /// One request within the limit of earlier redirects: the answer, and the agents that have asked.
+    fn run(
+        &self,
+        request: Request<Bytes>,
+        limit: RedirectLimit,
+    ) -> Result<(http::Response<ureq::Body>, &Agents), HttpError> {
         let wires = &self.0.wires;
         let uri = request.uri().clone();
         let metadata = is_metadata(&uri);
@@ -366,7 +391,7 @@ impl Service {
         let ends = wires.cancel.is_cancelled() && request.method() == Method::DELETE;
         let agents = if ends { &wires.last } else { &wires.agents };
         let (agent, proxy) = agents
-            .of(&uri)
+            .of(&uri, limit)
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         let (parts, body) = request.into_parts();
         let bodiless =
@@ -375,7 +400,7 @@ impl Service {
             true => ask(&agent, Request::from_parts(parts, ()), metadata),
             false => ask(&agent, Request::from_parts(parts, &body[..]), metadata),
         };
-        answer.map_err(|error| {
+        let answer = answer.map_err(|error| {
             if wires.cancel.is_cancelled() && !ends {
                 return HttpError::new(HttpErrorKind::Unknown, Error::interrupted());
             }
@@ -395,7 +420,8 @@ impl Service {
                         .with_remedy_if(error.remedy()),
                 ),
             }
-        })
+        });
+        answer.map(|answer| (answer, agents))
     }
 }
 

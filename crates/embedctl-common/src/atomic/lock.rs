@@ -1,8 +1,10 @@
 //! Locks on open files.
 
 use std::fs::{File, TryLockError};
+use std::path::Path;
 use std::time::Duration;
 
+use super::disk::is_at;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 
@@ -44,6 +46,12 @@ impl FileLock {
                 return Err(Error::interrupted());
             }
         }
+    }
+
+    /// Whether the locked file still has the name `path`: one that was removed meanwhile keeps nobody out.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        is_at(&self.file, path)
     }
 
     /// Whether nobody else holds it: a file system without locks cannot tell.

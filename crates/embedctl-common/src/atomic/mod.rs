@@ -31,6 +31,7 @@
 
 mod disk;
 mod file;
+mod links;
 mod lock;
 mod names;
 mod pending;
@@ -40,6 +41,7 @@ mod step;
 
 pub use disk::{file_number, give_name, parent, sync, sync_folder};
 pub use file::{AtomicFile, remove_abandoned, replace};
+pub use links::{NamedFile, follow, leads_to, open_special};
 pub use lock::FileLock;
 pub use names::{beside, is_hidden, random, with_ending};
 pub use pending::PendingFiles;

@@ -4,9 +4,12 @@
 //! it is being read, and only its start is kept.
 
 use std::io::{self, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use memchr::memchr;
 
+use super::compression::Expansion;
 use crate::formats::input::may_begin;
 use crate::record::Reject;
 
@@ -52,6 +55,8 @@ pub(crate) struct LineReader {
     offset: u64,
     /// Bytes of a line at most.
     limit: usize,
+    /// Of a compressed stream, how many of its bytes were read.
+    compressed: Option<Arc<AtomicU64>>,
 }
 
 impl LineReader {
@@ -67,7 +72,15 @@ impl LineReader {
             number: 0,
             offset: 0,
             limit,
+            compressed: None,
         }
+    }
+
+    /// The same for a compressed stream, of which so many bytes were read: a line above the limit that a few of them
+    /// hold is an error ([`Expansion`]), since its end may come after any time.
+    pub(crate) fn of_compressed(self, compressed: Arc<AtomicU64>) -> Self {
+        let compressed = Some(compressed);
+        Self { compressed, ..self }
     }
 
     /// The same after `number` lines and `offset` bytes of a stream.
@@ -199,6 +212,8 @@ impl LineReader {
         self.buffer.copy_within(self.start..self.start + kept, 0);
         let mut length = (self.end - self.start) as u64;
         let mut last = self.buffer[self.end - 1];
+        let compressed = self.compressed.clone();
+        let mut expansion = compressed.map(|read| Expansion::begin(read, self.number + 1));
         loop {
             self.offset += (self.end - self.start) as u64;
             (self.start, self.scanned, self.end) = (kept, kept, kept);
@@ -207,6 +222,9 @@ impl LineReader {
             let found = memchr(b'\n', bytes);
             let rest = &bytes[..found.unwrap_or(bytes.len())];
             length += rest.len() as u64;
+            if let Some(expansion) = &mut expansion {
+                expansion.add(rest.len())?;
+            }
             last = rest.last().copied().unwrap_or(last);
             if let Some(found) = found {
                 self.consume(found + 1);

@@ -313,8 +313,12 @@ impl Planned {
             encoding,
             consumed,
         } = decoded;
+        let lines = LineReader::new(reader, limit);
         let mut opened = OpenSource {
-            lines: LineReader::new(reader, limit),
+            lines: match encoding {
+                SourceCompression::Plain => lines,
+                _ => lines.of_compressed(Arc::clone(&consumed)),
+            },
             encoding,
             compressed: consumed,
         };

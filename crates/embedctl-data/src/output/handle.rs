@@ -19,11 +19,12 @@ pub use self::unix::{duplicate, open_fifo};
 mod unix {
     //! The two calls that the standard library lacks.
 
-    use std::fs::{File, OpenOptions};
+    use std::fs::File;
     use std::io;
     use std::os::fd::{AsRawFd, FromRawFd, RawFd};
-    use std::os::unix::fs::OpenOptionsExt;
     use std::path::Path;
+
+    use embedctl_common::atomic::open_special;
 
     /// Another handle to an open descriptor, with its position and its mode.
     ///
@@ -40,9 +41,7 @@ mod unix {
 
     /// Opens a FIFO if it has a reader already; `None` if not yet.
     pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(libc::O_NONBLOCK);
-        let file = match options.open(path) {
+        let file = match open_special(path, false) {
             Ok(file) => file,
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(None),
             Err(error) => return Err(error),

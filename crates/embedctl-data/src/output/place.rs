@@ -7,13 +7,10 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use super::fault::write_error;
 use super::handle;
 use super::options::Destination;
-use embedctl_common::atomic::{file_number, parent};
+use embedctl_common::atomic::{self, file_number, parent};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::SetBy;
 use embedctl_storage::{Address, Location};
-
-/// Links followed at most, as on Linux.
-const MAX_LINKS: usize = 40;
 
 /// Where an output goes, with symbolic links resolved.
 #[derive(Debug)]
@@ -34,9 +31,9 @@ pub(super) enum PlaceKind {
     #[cfg(unix)]
     Descriptor(std::os::fd::RawFd),
     /// A FIFO: opening it blocks until there is a reader.
-    Fifo,
+    Fifo(PathBuf),
     /// A device: written as it is, never renamed over or removed.
-    Device,
+    Device(PathBuf),
     /// An object on a store, to be made or replaced.
     Object(Address),
     /// A file to be made or replaced.
@@ -122,15 +119,17 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
         return Err(folder());
     }
     #[cfg_attr(not(unix), expect(clippy::infallible_destructuring_match))] // there are two on Unix
-    let resolved = match follow(path).map_err(|error| write_error(path, error))? {
+    let resolved = match ended(atomic::follow(path, is_descriptor))
+        .map_err(|error| write_error(path, error))?
+    {
         Followed::Path(resolved) => resolved,
         #[cfg(unix)]
         Followed::Descriptor(number) => return Ok(PlaceKind::Descriptor(number)),
     };
-    match fs::metadata(path) {
+    match fs::symlink_metadata(&resolved) {
         Ok(metadata) if metadata.is_dir() => return Err(folder()),
-        Ok(metadata) if is_fifo(&metadata) => return Ok(PlaceKind::Fifo),
-        Ok(metadata) if !metadata.is_file() => return Ok(PlaceKind::Device),
+        Ok(metadata) if is_fifo(&metadata) => return Ok(PlaceKind::Fifo(resolved)),
+        Ok(metadata) if !metadata.is_file() => return Ok(PlaceKind::Device(resolved)),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         // A file where a folder should be is told about below, by its name.
@@ -186,23 +185,24 @@ enum Followed {
     Descriptor(std::os::fd::RawFd),
 }
 
-/// Follows links by hand, since a dangling one leads somewhere too: its target is what gets created.
-fn follow(path: &Path) -> io::Result<Followed> {
-    let mut path = path.to_path_buf();
-    for _ in 0..MAX_LINKS {
-        #[cfg(unix)]
-        if let Some(number) = descriptor(&path) {
-            return Ok(Followed::Descriptor(number));
-        }
-        match fs::read_link(&path) {
-            Ok(target) => path = parent(&path).join(target),
-            // No link, or nothing there.
-            Err(_) => return Ok(Followed::Path(path)),
-        }
+/// Where a path leads, by one of the ways to follow links.
+fn ended(end: io::Result<PathBuf>) -> io::Result<Followed> {
+    let end = end?;
+    #[cfg(unix)]
+    if let Some(number) = descriptor(&end) {
+        return Ok(Followed::Descriptor(number));
     }
-    Err(io::Error::other(
-        "it is a symbolic link that leads to itself",
-    ))
+    Ok(Followed::Path(end))
+}
+
+fn is_descriptor(path: &Path) -> bool {
+    #[cfg(unix)]
+    return descriptor(path).is_some();
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// The number of an open descriptor that `path` stands for.
@@ -242,7 +242,7 @@ impl Identity {
             }
             Err(_) => return Self::default(), // refused elsewhere
         }
-        match follow(path) {
+        match ended(atomic::leads_to(path, is_descriptor)) {
             Ok(Followed::Path(resolved)) => {
                 let metadata = fs::metadata(&resolved).ok();
                 if metadata.as_ref().is_some_and(|it| !it.is_file()) {

@@ -1,7 +1,7 @@
 //! Where a writer's bytes go: a file beside its final name, or straight into a stream.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::write_error;
@@ -11,7 +11,9 @@ use super::proof;
 use super::remote::Remote;
 use super::run_files::RunFiles;
 use super::sidecar::{self, SIDECARS};
-use embedctl_common::atomic::{AtomicFile, AtomicSet, parent, remove_abandoned, with_ending};
+use embedctl_common::atomic::{
+    AtomicFile, AtomicSet, open_special, parent, remove_abandoned, with_ending,
+};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::remedies::{self, with_remedy};
 
@@ -64,15 +66,15 @@ impl Target {
             PlaceKind::Stdout => open(handle::stdout())?,
             #[cfg(unix)]
             PlaceKind::Descriptor(number) => open(handle::duplicate(*number))?,
-            PlaceKind::Device => open(OpenOptions::new().write(true).open(&shown))?,
+            PlaceKind::Device(path) => open(open_special(path, true))?,
             #[cfg(unix)]
-            PlaceKind::Fifo => match handle::open_fifo(&shown) {
+            PlaceKind::Fifo(path) => match handle::open_fifo(path) {
                 Ok(Some(file)) => Sink::Open(file),
-                Ok(None) => Sink::Fifo(shown.clone()),
+                Ok(None) => Sink::Fifo(path.clone()),
                 Err(error) => return Err(Error::io("write to", &shown, error)),
             },
             #[cfg(not(unix))]
-            PlaceKind::Fifo => Sink::Fifo(shown.clone()),
+            PlaceKind::Fifo(path) => Sink::Fifo(path.clone()),
             PlaceKind::Object(address) => {
                 Sink::Remote(Remote::create(address, force, sidecars, files)?)
             }
@@ -111,6 +113,11 @@ impl Target {
     /// The path as the user wrote it.
     pub fn shown(&self) -> &Path {
         &self.shown
+    }
+
+    /// Whether a terminal shows what is written: text of others must not steer it.
+    pub fn is_terminal(&self) -> bool {
+        matches!(&self.sink, Sink::Open(file) if file.is_terminal())
     }
 
     /// Whether files stand beside it once it is published.
@@ -231,7 +238,7 @@ impl Target {
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Sink::Fifo(path) = &self.sink {
-            self.sink = Sink::Open(OpenOptions::new().write(true).open(path)?);
+            self.sink = Sink::Open(open_special(path, true)?);
         }
         match &mut self.sink {
             Sink::Beside(beside) => beside.main.file().write(bytes),

@@ -9,12 +9,18 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::{Content, Entry, FolderLock, LARGEST_READ, SharedFolder};
 use embedctl_common::atomic::{
-    AtomicFile, FileLock, PendingFiles, give_name, parent, random, sync_folder,
+    self, AtomicFile, FileLock, PendingFiles, give_name, parent, random, sync_folder,
 };
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_common::folder::name_in;
+use embedctl_common::folder::{children, name_in};
 use embedctl_common::remedies::with_remedy;
 use embedctl_common::small_file;
+
+/// How often a lock is tried whose file was removed meanwhile. A file system may give a file another number each time.
+const LOCK_TRIES: u32 = 100;
+
+/// Ending of a scratch folder's name.
+const SCRATCH: &str = ".scratch";
 
 /// A folder of this machine.
 #[derive(Debug, Clone)]
@@ -51,20 +57,45 @@ impl LocalFolder {
     }
 
     fn scratch_path(&self, lock: &str) -> PathBuf {
-        self.path(&format!("{lock}.scratch"))
+        self.path(&format!("{lock}{SCRATCH}"))
     }
 
-    /// Refuses a name below a folder of the output that is a link: the link's target is not part of the output.
-    fn refuse_link(&self, name: &str) -> Result<()> {
+    /// Removes the scratch folders of a lock's holders, which all have ended.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn clear_scratch(&self, lock: &str) -> Result<()> {
+        let path = self.own_path(lock)?;
+        let own = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_scratch = |name: &str| {
+            let run = name.strip_prefix(&*own)?.strip_suffix(SCRATCH)?;
+            let is_run =
+                |run: &str| run.len() == 16 && run.bytes().all(|it| it.is_ascii_hexdigit());
+            Some(run.is_empty() || run.strip_prefix('.').is_some_and(is_run))
+        };
+        for path in children(parent(&path)) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if is_scratch(&name) == Some(true) {
+                remove_folder(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of a name that is to be written or removed. The target of a link below the top is not part of the
+    /// output, and another user's link at the top is refused.
+    fn own_path(&self, name: &str) -> Result<PathBuf> {
+        atomic::follow(&self.root, |_| false)
+            .map_err(|error| Error::io("write to", &self.root, error))?;
         let folders = name
             .match_indices('/')
             .map(|(end, _)| self.path(&name[..end]));
         let is_link = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
         match folders.into_iter().find(is_link) {
-            None => Ok(()),
+            None => Ok(self.path(name)),
             Some(link) => Err(Error::input(
                 Place::file(link.display().to_string()),
-                "is a link, and nothing is removed from the folder that it leads to",
+                "is a link, and nothing is written to the folder that it leads to, or removed from it",
             )
             .with_remedy("put the folder itself there, or write elsewhere")),
         }
@@ -103,7 +134,7 @@ impl SharedFolder for LocalFolder {
     }
 
     fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
-        let path = self.path(name);
+        let path = self.own_path(name)?;
         Self::make_folder(&path)?;
         let put = match content {
             Content::Bytes(bytes) => self.put_bytes(&path, bytes, false),
@@ -174,8 +205,7 @@ impl SharedFolder for LocalFolder {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.refuse_link(name)?;
-        let path = self.path(name);
+        let path = self.own_path(name)?;
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(Error::io("remove", &path, error))
@@ -198,17 +228,28 @@ impl SharedFolder for LocalFolder {
     }
 
     fn lock(&self, name: &str) -> Result<Option<FolderLock>> {
-        let path = self.path(name);
-        Self::make_folder(&path)?;
-        let mut options = File::options();
-        let file = options.read(true).append(true).create(true).open(&path);
-        let file = file.map_err(|error| Error::io("create", &path, with_remedy(error)))?;
-        let lock = match self.has_locks {
-            true => match FileLock::try_take(file) {
+        let path = self.own_path(name)?;
+        let failed = |error| Error::io("create", &path, with_remedy(error));
+        let mut tries = 0..LOCK_TRIES;
+        let lock = loop {
+            Self::make_folder(&path)?;
+            let mut options = File::options();
+            let options = options.read(true).append(true).create(true);
+            let file = match small_file::regular(&path, options, false) {
+                // Its folder went with an earlier holder.
+                Err(error) if error.kind() == ErrorKind::NotFound && tries.next().is_some() => {
+                    continue;
+                }
+                file => file.map_err(failed)?,
+            };
+            if !self.has_locks || tries.next().is_none() {
+                break None;
+            }
+            match FileLock::try_take(file) {
                 None => return Ok(None),
-                lock => lock.filter(FileLock::is_exclusive),
-            },
-            false => None,
+                Some(lock) if lock.is_at(&path) => break Some(lock).filter(FileLock::is_exclusive),
+                Some(_) => {}
+            }
         };
         let is_exclusive = lock.is_some();
         let scratch = self.scratch.get_or_init(|| match is_exclusive {
@@ -251,7 +292,7 @@ fn version_of(metadata: &fs::Metadata) -> Option<String> {
 ///
 /// # Errors
 /// If the system refuses.
-pub fn remove_folder(path: &Path) -> Result<()> {
+fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, error)),
         _ => Ok(()),

@@ -16,7 +16,7 @@ use embedctl_common::error::{Place, Result};
 
 use super::Readable;
 
-pub use local::{LocalFolder, remove_folder};
+pub use local::LocalFolder;
 pub use objects::ObjectFolder;
 
 /// Bytes of a file that is read whole ([`SharedFolder::read`]), at most: the longest are lists of a part's texts.

@@ -6,6 +6,7 @@ use std::string::FromUtf8Error;
 use anyhow::Context;
 use clap::ValueEnum;
 use clap_complete::{Generator, Shell};
+use embedctl_common::atomic::NamedFile;
 
 use crate::args::{self, CompletionsArgs};
 use crate::exit::ExitCode;
@@ -19,8 +20,8 @@ pub fn run(args: &CompletionsArgs, printer: &Printer) -> Result<ExitCode, Comman
             .with_context(|| format!("cannot create the folder {}", folder.display()))?;
         for &shell in Shell::value_variants() {
             let path = folder.join(shell.file_name("embedctl"));
-            fs::write(&path, script(shell))
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            let written = NamedFile::find(&path).and_then(|file| file.replace(&script(shell)));
+            written.with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     if let Some(shell) = args.shell {

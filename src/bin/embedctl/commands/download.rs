@@ -1,6 +1,5 @@
 //! `embedctl download`: its models and messages.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use embedctl::Error;
@@ -19,7 +18,7 @@ use crate::args::{DownloadArgs, MessageArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::interrupt;
-use crate::printer::{Printer, bytes};
+use crate::printer::{Printer, TextTable, bytes};
 
 /// Downloads, lists or checks models. A model that fails does not stop the others.
 pub fn run(
@@ -190,12 +189,12 @@ impl DownloadRun<'_> {
         if self.args.json {
             return self.object(&listed);
         }
-        let title = if self.args.models.len() > 1 {
-            format!("{} at {}\n", listed.model, short(&listed.revision))
-        } else {
-            String::new()
-        };
-        self.printer.text(&format!("{title}{}", table(&listed)))
+        let mut text = TextTable::default();
+        if self.args.models.len() > 1 {
+            text.line(&format!("{} at {}", listed.model, short(&listed.revision)));
+        }
+        table(&listed, &mut text);
+        self.printer.text(&text)
     }
 
     /// Reports problems of a downloaded model, and repairs it unless offline.
@@ -340,12 +339,11 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-fn table(listed: &ListedWeights) -> String {
+fn table(listed: &ListedWeights, text: &mut TextTable) {
     let size = |size: Option<u64>| size.map_or_else(|| "?".to_owned(), bytes);
     let width = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
     let path_width = width(&mut listed.files.iter().map(|file| file.path.len()));
     let size_width = width(&mut listed.files.iter().map(|file| size(file.size).len()));
-    let mut text = String::new();
     for file in &listed.files {
         let mut notes: Vec<String> = file
             .precision
@@ -358,13 +356,11 @@ fn table(listed: &ListedWeights) -> String {
         if !file.data.is_empty() {
             notes.push(format!("with {}", file.data.join(", ")));
         }
-        let line = format!(
+        text.line(&format!(
             "{:path_width$}  {:>size_width$}  {}",
             file.path,
             size(file.size),
             notes.join(", ")
-        );
-        let _ = writeln!(text, "{}", line.trim_end());
+        ));
     }
-    text
 }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
+use embedctl_common::atomic::NamedFile;
 
 use crate::args::{self, ManArgs};
 use crate::exit::ExitCode;
@@ -25,7 +26,8 @@ pub fn run(args: &ManArgs, printer: &Printer) -> Result<ExitCode, CommandFailure
         for command in pages {
             let path = folder.join(Man::new(command.clone()).get_filename());
             let page = render(command).context("cannot render a page")?;
-            fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+            let written = NamedFile::find(&path).and_then(|file| file.replace(&page));
+            written.with_context(|| format!("cannot write {}", path.display()))?;
         }
         return Ok(ExitCode::Done);
     }

@@ -16,7 +16,7 @@ use crate::args::{MessageArgs, VerifyModelArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::interrupt;
-use crate::printer::Printer;
+use crate::printer::{Printer, TextTable};
 
 /// The default least cosine of fp32: larger differences are not rounding.
 const LEAST: f64 = 0.9999;
@@ -122,7 +122,7 @@ fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, CommandF
     ))
 }
 
-fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> String {
+fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> TextTable {
     let Comparison {
         cosine,
         apart,
@@ -131,11 +131,16 @@ fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> String {
         ..
     } = compared;
     let text: String = worst.text.chars().take(200).collect();
-    format!(
-        "{model} on {}: {} texts, {dimensions} dimensions\n\
-         least cosine {:.7}, mean {:.7}, largest difference {apart:.2e}\n\
-         least similar: text {}, {text:?}\n\
-         its token ids: {:?}\n",
-        info.provider, cosine.texts, cosine.least, cosine.mean, worst.row, worst.ids
-    )
+    let mut lines = TextTable::default();
+    lines.line(&format!(
+        "{model} on {}: {} texts, {dimensions} dimensions",
+        info.provider, cosine.texts
+    ));
+    lines.line(&format!(
+        "least cosine {:.7}, mean {:.7}, largest difference {apart:.2e}",
+        cosine.least, cosine.mean
+    ));
+    lines.line(&format!("least similar: text {}, {text:?}", worst.row));
+    lines.line(&format!("its token ids: {:?}", worst.ids));
+    lines
 }

@@ -7,8 +7,6 @@
 mod metrics;
 mod stats;
 
-use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -21,7 +19,7 @@ use embedctl::locked;
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::{BatchDone, Counts, InputSize, Progress, WindowSize};
 use embedctl::stage::StageWatch;
-use embedctl_common::atomic::{AtomicFile, PendingFiles};
+use embedctl_common::atomic::NamedFile;
 use serde_json::{Map, Value};
 
 use crate::args::NumberArgs;
@@ -35,8 +33,8 @@ type NumbersForm = fn(&Numbers, &NumbersState) -> String;
 /// Writes a run's numbers while it lasts.
 pub struct Numbers {
     printer: Printer,
-    /// Where each form goes.
-    files: Vec<(PathBuf, NumbersForm)>,
+    /// Where each form goes, as the user wrote it.
+    files: Vec<(PathBuf, NamedFile, NumbersForm)>,
     /// The model, as it was asked for.
     model: String,
     /// Where vectors go.
@@ -106,7 +104,7 @@ impl Numbers {
             .map(|path| (path, stats::text as NumbersForm));
         let metrics = args.metrics.clone();
         let metrics = metrics.map(|path| (path, metrics::text as NumbersForm));
-        let files: Vec<(PathBuf, NumbersForm)> = stats.into_iter().chain(metrics).collect();
+        let files: Vec<_> = stats.into_iter().chain(metrics).collect();
         if files.is_empty() {
             return Ok(None);
         }
@@ -117,6 +115,16 @@ impl Numbers {
             )));
         }
         pipeline::check_places(options)?;
+        let refused = |path: &Path, error| {
+            Error::io("write", path, error)
+                .with_remedy("--stats and --metrics take a file in an existing folder")
+        };
+        let found = files.into_iter().map(|(path, form)| {
+            // Its hidden name is none that a collector of metrics looks for.
+            let file = NamedFile::find(&path).map_err(|error| refused(&path, error))?;
+            Ok((path, file, form))
+        });
+        let files = found.collect::<Result<Vec<_>, Error>>()?;
         let numbers = Arc::new(Self {
             printer: printer.clone(),
             files,
@@ -128,12 +136,10 @@ impl Numbers {
             state: Mutex::default(),
             stop: Mutex::default(),
         });
-        for (path, form) in &numbers.files {
+        for (path, file, form) in &numbers.files {
             let text = form(&numbers, &locked(&numbers.state));
-            replace(path, text.as_bytes()).map_err(|error| {
-                Error::io("write", path, error)
-                    .with_remedy("--stats and --metrics take a file in an existing folder")
-            })?;
+            file.replace(text.as_bytes())
+                .map_err(|error| refused(path, error))?;
         }
         numbers.keep_writing(Duration::from_secs(args.stats_interval as u64))?;
         Ok(Some(numbers))
@@ -193,9 +199,9 @@ impl Numbers {
 
     /// Writes all files. The run is not stopped by one that cannot be written any more.
     fn write(&self) {
-        for (path, form) in &self.files {
+        for (path, file, form) in &self.files {
             let text = form(self, &locked(&self.state));
-            let Err(error) = replace(path, text.as_bytes()) else {
+            let Err(error) = file.replace(text.as_bytes()) else {
                 continue;
             };
             if !std::mem::replace(&mut locked(&self.state).failed, true) {
@@ -243,18 +249,4 @@ impl Progress for Numbers {
 fn now() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0.0, |since| (since.as_secs_f64() * 1e3).round() / 1e3)
-}
-
-/// Writes a file whole, with the permissions of any new file, since others are to read it.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    // A link leads to the file that is meant.
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("it exists and is not a regular file"));
-    }
-    // Not waited for: the disk may be slow, and the next numbers come soon. Its hidden name is none that a collector of
-    // metrics looks for.
-    let file = AtomicFile::create(path, &PendingFiles::default())?;
-    file.file().write_all(content)?;
-    file.replace()
 }

@@ -4,7 +4,7 @@ use super::table::TextTable;
 use crate::config::{CommandSetting, Config, SettingOrigin};
 
 /// The table.
-pub fn table(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> String {
+pub fn table(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> TextTable {
     let mut table = TextTable::default();
     table.line("Files, nearest first");
     for file in &config.files {
@@ -19,7 +19,8 @@ pub fn table(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> String
     let mut last = "";
     for (command, setting) in settings {
         if *command != last {
-            table.line(&format!("\n{command}"));
+            table.line("");
+            table.line(command);
             last = command;
         }
         let source = match &setting.source {
@@ -34,7 +35,8 @@ pub fn table(config: &Config, settings: &[(&str, CommandSetting<'_>)]) -> String
         ));
     }
     if settings.is_empty() {
-        table.line("\nNo file or variable sets an option; --all shows the defaults.");
+        table.line("");
+        table.line("No file or variable sets an option; --all shows the defaults.");
     }
-    table.text
+    table
 }

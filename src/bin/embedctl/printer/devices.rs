@@ -10,7 +10,7 @@ use super::table::TextTable;
 use super::words::number;
 
 /// The table.
-pub fn table(report: &DeviceReport) -> String {
+pub fn table(report: &DeviceReport) -> TextTable {
     let mut table = TextTable::default();
     table.line("Hardware");
     hardware(&report.hardware, &mut table);
@@ -33,7 +33,7 @@ pub fn table(report: &DeviceReport) -> String {
     for status in &report.providers {
         provider(status, &mut table);
     }
-    table.text
+    table
 }
 
 fn hardware(hardware: &Hardware, table: &mut TextTable) {
@@ -277,7 +277,7 @@ mod tests {
     fn lines(write: impl FnOnce(&mut TextTable)) -> Vec<String> {
         let mut table = TextTable::default();
         write(&mut table);
-        table.text.lines().map(str::to_owned).collect()
+        table.text().lines().map(str::to_owned).collect()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::table::TextTable;
 use super::words::{bytes, count};
 
 /// The table.
-pub fn table(info: &ModelInfo) -> String {
+pub fn table(info: &ModelInfo) -> TextTable {
     let mut table = TextTable::default();
     model(&info.model, &mut table);
     if let Some(native) = &info.native {
@@ -27,7 +27,7 @@ pub fn table(info: &ModelInfo) -> String {
         table.line("");
         table.wrapped("note: ", note);
     }
-    table.text
+    table
 }
 
 fn model(model: &Card, table: &mut TextTable) {

@@ -36,7 +36,7 @@ impl Printer {
             table.line("");
             self::differences(differences, &mut table);
         }
-        self.text(&table.text)
+        self.text(&table)
     }
 }
 

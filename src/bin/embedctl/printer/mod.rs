@@ -36,6 +36,7 @@ pub use meter::Meter;
 pub use parser::print_parser_answer;
 pub use progress::{Hooks, Live};
 pub use summary::{RunReport, destination, engine as engine_label, stage_fields};
+pub use table::TextTable;
 pub use transfer::Downloads;
 pub use words::{bytes, count, number};
 
@@ -180,8 +181,8 @@ impl Printer {
     }
 
     /// Text for people, to standard output.
-    pub fn text(&self, text: &str) -> Result<(), CommandFailure> {
-        self.data(printable(&self.secrets.redact(text)).as_bytes())
+    pub fn text(&self, table: &TextTable) -> Result<(), CommandFailure> {
+        self.data(printable(&self.secrets.redact(table.text())).as_bytes())
     }
 
     /// JSON, to standard output.
@@ -194,7 +195,7 @@ impl Printer {
         &self,
         json: bool,
         found: &T,
-        table: fn(&T) -> String,
+        table: fn(&T) -> TextTable,
     ) -> Result<(), CommandFailure> {
         match json {
             true => self.pretty(found),

@@ -22,7 +22,7 @@ impl Printer {
     }
 }
 
-fn table(survey: &Survey, output: &str) -> String {
+fn table(survey: &Survey, output: &str) -> TextTable {
     let mut table = TextTable::default();
     let sample = &survey.sample;
     let records = number(sample.records, "record");
@@ -82,7 +82,7 @@ fn table(survey: &Survey, output: &str) -> String {
     }
     table.line("");
     table.line("Nothing was written.");
-    table.text
+    table
 }
 
 fn tokens(survey: &Survey) -> String {

@@ -1,21 +1,32 @@
 //! Tables for people: 80 columns, whatever the terminal's width, so that they can be pasted anywhere. Only a
 //! word that is longer than a line, such as a path, is left whole.
 
-use embedctl::safe_text::wrapped;
+use embedctl::safe_text::{one_line, wrapped};
 
 const WIDTH: usize = 80;
 /// Where the second column starts.
 const INDENT: usize = 15;
 
-/// Lines as they come.
+/// Lines as they come: no text of others steers a terminal, or begins a line of its own.
 #[derive(Debug, Default)]
-pub(super) struct TextTable {
-    pub(super) text: String,
+pub struct TextTable {
+    text: String,
 }
 
 impl TextTable {
-    pub(super) fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
+    /// The lines of a report of this program.
+    pub(super) fn of(text: String) -> Self {
+        Self { text }
+    }
+
+    /// All lines.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A line.
+    pub fn line(&mut self, line: &str) {
+        self.text.push_str(&one_line(line.trim_end()));
         self.text.push('\n');
     }
 
@@ -35,8 +46,11 @@ impl TextTable {
     pub(super) fn wrapped(&mut self, start: &str, value: &str) {
         let indent = start.chars().count();
         let width = WIDTH.saturating_sub(indent);
-        let lines = wrapped(value, width, width).join(&format!("\n{:indent$}", ""));
-        self.line(&format!("{start}{lines}"));
+        let mut start = start.to_owned();
+        for line in wrapped(value, width, width) {
+            self.line(&format!("{start}{line}"));
+            start = " ".repeat(indent);
+        }
     }
 }
 
@@ -47,7 +61,7 @@ mod tests {
     fn lines(write: impl FnOnce(&mut TextTable)) -> Vec<String> {
         let mut table = TextTable::default();
         write(&mut table);
-        table.text.lines().map(str::to_owned).collect()
+        table.text().lines().map(str::to_owned).collect()
     }
 
     #[test]

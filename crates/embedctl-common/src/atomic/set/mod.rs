@@ -87,7 +87,8 @@ impl AtomicSet<'_> {
             file.sync()
                 .map_err(|error| Error::io("write to", file.name(), with_remedy(error)))?;
         }
-        if let Some(old) = fs::metadata(main.name()).ok().filter(|_| self.replace) {
+        let old = fs::symlink_metadata(main.name()).ok();
+        if let Some(old) = old.filter(|old| self.replace && old.is_file()) {
             // The new file gets the permissions of the old one, where the system allows it.
             let _ = fs::set_permissions(main.path(), old.permissions());
         }

@@ -13,6 +13,7 @@ use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
+use embedctl_common::safe_text::printable_json;
 
 /// Encoded rows are handed on once this many bytes have gathered.
 const BUFFER: usize = 1 << 20;
@@ -23,6 +24,8 @@ const GZIP_LEVEL: u32 = 6;
 
 pub(super) struct JsonlWriter {
     sink: LineSink,
+    /// Whether a terminal shows the lines.
+    is_shown: bool,
     encoding: VectorEncoding,
     buffer: Vec<u8>,
     hash: Hash,
@@ -37,6 +40,7 @@ enum LineSink {
 
 impl JsonlWriter {
     pub fn new(target: Target, encoding: VectorEncoding, compression: Compression) -> Result<Self> {
+        let is_shown = compression == Compression::None && target.is_terminal();
         let sink = match compression {
             Compression::None => LineSink::Plain(target),
             Compression::Gzip => {
@@ -49,6 +53,7 @@ impl JsonlWriter {
         };
         Ok(Self {
             sink,
+            is_shown,
             encoding,
             buffer: Vec::new(),
             hash: Hash::default(),
@@ -59,7 +64,10 @@ impl JsonlWriter {
         if self.sink.target().has_sidecars() {
             self.hash.add(&self.buffer);
         }
-        let written = self.sink.write_all(&self.buffer);
+        let written = match std::str::from_utf8(&self.buffer) {
+            Ok(text) if self.is_shown => self.sink.write_all(printable_json(text).as_bytes()),
+            _ => self.sink.write_all(&self.buffer),
+        };
         self.buffer.clear();
         written.map_err(|error| self.sink.target().error(error))
     }

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use super::SourceCompression;
+use super::expansion::Expands;
 use embedctl_common::error::Cause;
 
 /// The meaning of `error` for a stream of this kind, and the remedy. `None`: nothing about the stream, the
@@ -10,6 +11,10 @@ use embedctl_common::error::Cause;
 pub fn explain(encoding: SourceCompression, error: &io::Error) -> Option<Cause> {
     if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
         return Some(Cause::of(short.to_string()).with("run again when it is complete"));
+    }
+    if let Some(expands) = error.get_ref().and_then(|it| it.downcast_ref::<Expands>()) {
+        let remedy = "if the line is right, decompress the file first";
+        return Some(Cause::of(expands.to_string()).with(remedy));
     }
     let (name, _) = encoding.names()?;
     if error.raw_os_error().is_some() {

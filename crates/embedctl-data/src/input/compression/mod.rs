@@ -5,6 +5,7 @@
 //! so that `curl … | embedctl embed -i jsonl` needs no decompressor between: none of these starts
 //! begins UTF-8 text that anybody writes.
 
+mod expansion;
 mod explain;
 mod gzip;
 mod start;
@@ -18,6 +19,7 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
+pub use self::expansion::Expansion;
 use self::explain::CutShort;
 pub use self::explain::{explain, explain_start};
 use self::gzip::Members;

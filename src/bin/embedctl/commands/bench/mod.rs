@@ -19,6 +19,7 @@ use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
 use embedctl::storage::Storage;
+use embedctl_common::atomic::NamedFile;
 
 use super::stores;
 use crate::args::{BenchArgs, MessageArgs};
@@ -257,7 +258,8 @@ impl<'a> Picture<'a> {
     }
 
     fn write(&self, report: &BenchReport) -> Result<(), CommandFailure> {
-        Ok(fs::write(self.0, plot::svg(report))
+        Ok(NamedFile::find(self.0)
+            .and_then(|file| file.replace(plot::svg(report).as_bytes()))
             .map_err(|error| embedctl::Error::io("write", self.0, error))?)
     }
 }

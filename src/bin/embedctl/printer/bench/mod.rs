@@ -9,6 +9,7 @@ use embedctl::bench::{BenchReport, MeasuredConfiguration, OpenedAs, Row, Stages}
 use embedctl::safe_text;
 use embedctl::size::per;
 
+use super::table::TextTable;
 use super::words::{bytes, count, number, percent};
 
 /// Columns of a table, and of everything else.
@@ -18,8 +19,8 @@ const WIDTH: usize = 80;
 const NAME: usize = 22;
 
 /// A report as people read it.
-pub fn tables(report: &BenchReport) -> String {
-    BenchTables(report).to_string()
+pub fn tables(report: &BenchReport) -> TextTable {
+    TextTable::of(BenchTables(report).to_string())
 }
 
 struct BenchTables<'a>(&'a BenchReport);
