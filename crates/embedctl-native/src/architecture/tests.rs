@@ -53,7 +53,7 @@ fn what_no_class_reads_is_ignored_and_said() {
         };
         assert!(known.ignored.is_empty(), "{kind}");
         let config = json!({
-            "model_type": kind, "matryoshka_dimensions": [8, 4], "sandwich_norm": true, "pack_qkv": "all",
+            "model_type": kind, "invented_dimensions": [8, 4], "sandwich_norm": true, "invented_packing": "all",
             "unheard_of": {"a": 1}, "nothing": null, "off": false,
         });
         let own = KNOWN
@@ -63,15 +63,15 @@ fn what_no_class_reads_is_ignored_and_said() {
             .any(|it| it.model_type == kind && it.own_code);
         if own || !config_keys::lists(&kind) {
             assert!(
-                refusal(config).contains("\"matryoshka_dimensions\""),
+                refusal(config).contains("\"invented_dimensions\""),
                 "{kind}"
             );
             continue;
         }
         let ignored = [
-            "matryoshka_dimensions",
+            "invented_dimensions",
             "sandwich_norm",
-            "pack_qkv",
+            "invented_packing",
             "unheard_of",
         ];
         assert_eq!(read(config).unwrap().ignored, ignored, "{kind}");
