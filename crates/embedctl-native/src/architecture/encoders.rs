@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::common::{activation, base, epsilon, inverse_root, layer_types, turn_all, turn_by_type};
-use super::gte_new::stated_defaults;
 use super::jina_bert::jina_bert;
 use super::nomic_moe::nomic_moe;
 use super::{
@@ -257,10 +256,6 @@ pub(super) fn rotary_bert(settings: &ConfigSettings, kind: RotaryBert) -> Suppor
     }
     all.norm.epsilon = epsilon(settings, "layer_norm_eps", if jina { 1e-5 } else { 1e-12 })?;
     all.embeddings.norm = Some(all.norm);
-    if kind == Gte {
-        stated_defaults(settings)?;
-        settings.pinned("position_embedding_type", &[json!("rope")])?;
-    }
     let types = if kind == Nomic { 2 } else { 1 };
     all.embeddings.types = if kind == Gte {
         settings.count_or_zero("type_vocab_size", types)?

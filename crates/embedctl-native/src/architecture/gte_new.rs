@@ -11,8 +11,8 @@ use crate::settings::{ConfigSettings, Supported};
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("new", &["new"], gte_new).own_code()];
 
-/// Settings of the repository's code at the values with which transformers' class `gte` agrees.
-pub(super) fn stated_defaults(settings: &ConfigSettings) -> Supported<()> {
+/// Settings of the repository's code at the values that are known here. transformers' class `gte` reads none of them.
+fn stated_defaults(settings: &ConfigSettings) -> Supported<()> {
     settings.pinned("layer_norm_type", &[json!("layer_norm")])?;
     settings.pinned("logn_attention_scale", &[json!(false)])?;
     settings.value("matryoshka_dimensions"); // widths to cut vectors to

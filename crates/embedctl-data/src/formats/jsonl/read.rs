@@ -381,7 +381,7 @@ mod tests {
                 "`e`, …)",
                 "text_field",
             ),
-            (r#"{"text":null}"#, "`text` is null", "text_field"),
+            (r#"{"text":null}"#, "`text` is null", "give it a text"),
             (r#"{"text":1}"#, "`text` is an integer", "text_field"),
             (r#"{"text":["a"]}"#, "`text` is an array", "text_field"),
             (r#"{"text":"\ud800"}"#, "not a character", "mend it"),
