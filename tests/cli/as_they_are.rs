@@ -131,8 +131,8 @@ fn limits_count_in_the_numbers_of_a_run() {
         assert_eq!(stats["progress"]["seconds_left"], Value::Null);
         // The last line of the progress is that of a run that is done.
         let events = said.lines();
-        let events = events.map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let last = events.filter(|it| it["event"] == "progress").next_back();
+        let mut events = events.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let last = events.rfind(|it| it["event"] == "progress");
         let last = last.unwrap();
         assert_eq!(last["share"], 1.0, "{said}");
     }

@@ -108,7 +108,7 @@ fn a_graph_that_gives_narrower_vectors_than_it_declares_is_refused() {
 
 /// A tokenizer of another model makes ids that the table does not have.
 #[test]
-fn token_ids_beyond_the_table_name_the_tokenizer() {
+fn token_ids_beyond_the_table_name_the_record() {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one\nstrange\n");
     for case in ["family-distilbert", "static-normalized"] {
@@ -125,7 +125,11 @@ fn token_ids_beyond_the_table_name_the_tokenizer() {
             sandbox.run("embed texts.txt -o out.jsonl -m ./model -p native --threads 1 --force");
         refused(
             &run,
-            &["tokenizer.json", "makes the id", "from one revision"],
+            &[
+                "texts.txt:1",
+                "the ids below",
+                "a tokenizer and weights that belong together",
+            ],
         );
     }
 }

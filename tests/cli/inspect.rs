@@ -32,6 +32,19 @@ fn table(sandbox: &Sandbox, line: &str) -> Run {
 }
 
 #[test]
+fn one_file_is_compared_with_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\ntwo\n");
+    for (output, code) in [("one.npy", 2), ("parts/", 0)] {
+        sandbox.embed(&format!("texts.txt -f npy -o {output}"));
+        let run = sandbox.run(&format!("inspect {output} --same"));
+        assert_eq!(run.code, Some(code), "{run}");
+    }
+    let run = sandbox.run("inspect one.npy one.npy --same");
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
 fn every_format_is_read_and_its_hashes_are_compared() {
     let matrix = ["header", "provenance", "rows", "values"];
     let formats = [

@@ -29,11 +29,6 @@ pub fn run(
             "--verify and --rejects take one file; name one",
         ));
     }
-    if args.same && args.files.len() < 2 {
-        return Err(CommandFailure::usage(
-            "--same compares files with one another, and there is one; name a second, such as a folder of other parts",
-        ));
-    }
     let cancel = interrupt::watch(RunFiles::new())?;
     let named = args.files.iter().chain(&args.rejects).chain(&args.input);
     let storage = stores::storage(
@@ -49,6 +44,11 @@ pub fn run(
         let found = inspect::inspect(path, rejects, storage, &cancel)?;
         files.extend(found.files);
         folders.extend(found.folder);
+    }
+    if args.same && files.len() < 2 && folders.is_empty() {
+        return Err(CommandFailure::usage(
+            "--same compares files with one another, and there is one; name a second",
+        ));
     }
     let verified = match (args.verify, &files[..]) {
         (None, _) => None,
