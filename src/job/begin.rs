@@ -36,7 +36,8 @@ impl Job {
         let Some(lock) = storage.lock(&names::lock(index))? else {
             return Err(busy(&self.shown));
         };
-        storage.prove_exclusive(names::OWN)?;
+        // A job that begins is proven by its first file.
+        storage.prove_exclusive(names::JOB)?;
         if self.anew {
             if count > 1 {
                 return Err(Error::usage(format!(

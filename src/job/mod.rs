@@ -263,7 +263,13 @@ impl Job {
             .storage
             .put(names::JOB, Content::Durable(text.as_bytes()))?
         {
-            true => Ok(job.fingerprint),
+            true => {
+                if let Err(error) = self.storage.prove_exclusive(names::JOB) {
+                    let _ = self.storage.remove(names::JOB);
+                    return Err(error);
+                }
+                Ok(job.fingerprint)
+            }
             // Another shard was faster.
             false if self.options.shard.count > 1 => {
                 let state = self.state()?;

@@ -136,23 +136,22 @@ fn address(text: &str) -> Address {
 
 #[test]
 fn a_store_that_writes_a_name_twice_is_found_out() {
-    let honest = Small::start(Manners::default());
-    let folder = address("s3://bucket/out/_embedctl/");
-    honest
-        .storage()
-        .prove_conditional_writes(&folder, &folder)
-        .unwrap();
-    assert!(honest.objects.lock().unwrap().is_empty());
-    let careless = Small::start(Manners {
-        ignores_conditions: true,
-        ..Manners::default()
-    });
-    let error = careless
-        .storage()
-        .prove_conditional_writes(&folder, &folder)
-        .unwrap_err();
-    assert!(error.to_string().contains("If-None-Match"), "{error}");
-    assert!(careless.objects.lock().unwrap().is_empty());
+    let at = address("s3://bucket/out/_embedctl/job.json");
+    for ignores_conditions in [false, true] {
+        let store = Small::start(Manners {
+            ignores_conditions,
+            ..Manners::default()
+        });
+        let storage = store.storage();
+        assert!(storage.put_new(&at, b"job".to_vec()).unwrap().is_some());
+        let before = store.objects.lock().unwrap().clone();
+        let proven = storage.prove_conditional_writes(&at, &at, b"job".to_vec());
+        assert_eq!(proven.is_err(), ignores_conditions);
+        if let Err(error) = proven {
+            assert!(error.to_string().contains("If-None-Match"), "{error}");
+        }
+        assert_eq!(*store.objects.lock().unwrap(), before);
+    }
 }
 
 #[test]

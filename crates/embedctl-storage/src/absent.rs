@@ -59,7 +59,7 @@ uncallable! {
         fn look(&Address) -> Result<Object>;
         fn look_for(&Address) -> Result<Option<Object>>;
         fn holds(&Address, &[u8]) -> Result<Option<Written>>;
-        fn prove_conditional_writes(&Address, &Address) -> Result<()>;
+        fn prove_conditional_writes(&Address, &Address, Vec<u8>) -> Result<()>;
         fn children(&Address) -> Result<Vec<Child>>;
         fn create(&Address, bool) -> Result<ObjectWriter>;
         fn put_new(&Address, Vec<u8>) -> Result<Option<Written>>;

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
@@ -131,24 +130,23 @@ impl Storage {
         }
     }
 
-    /// Proves that the store refuses to write a name twice: writes an object below `folder`, and then again. Messages
-    /// name `shown`.
+    /// Proves that the store refuses to write a name twice: writes the object at `address` again as it is, if nothing else
+    /// is there. `bytes` are its content, so a store that writes it changes nothing. Messages name `shown`.
     ///
     /// # Errors
-    /// If the second write succeeds, or the store refuses the first.
-    pub fn prove_conditional_writes(&self, shown: &Address, folder: &Address) -> Result<()> {
-        let (time, process) = (SystemTime::now(), std::process::id());
-        let time = time
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos();
-        let probe = folder.with_key(format!("{}probe-{process}-{time}", folder.key()));
-        let location = self.location(&probe, None)?;
-        let put = || self.put(&location, Bytes::from_static(b"probe"), PutMode::Create);
-        let first = self.put_new_for(shown, &probe, Bytes::from_static(b"probe"))?;
-        let is_refused = first.is_some() && matches!(put()?, Err(failure) if exists(&failure));
-        // Without the permission to remove objects it stays.
-        let _ = self.remove(&probe);
+    /// If it is written, or the store cannot be asked.
+    pub fn prove_conditional_writes(
+        &self,
+        shown: &Address,
+        address: &Address,
+        bytes: impl Into<Bytes>,
+    ) -> Result<()> {
+        let location = self.location(address, None)?;
+        let is_refused = match self.put(&location, bytes.into(), PutMode::Create)? {
+            Ok(_) => false,
+            Err(failure) if exists(&failure) => true,
+            Err(failure) => return Err(self.explain(shown, Doing::Write, failure)),
+        };
         if is_refused {
             return Ok(());
         }

@@ -123,13 +123,13 @@ pub trait SharedFolder: Send + Sync + fmt::Debug {
     /// If the system refuses.
     fn lock(&self, name: &str) -> Result<Option<FolderLock>>;
 
-    /// Proves that [`SharedFolder::put`] never writes a name twice, where only a server's word stands for it: by files
-    /// below `folder` that are removed again.
+    /// Proves that [`SharedFolder::put`] never writes a name twice, where only a server's word stands for it: writes
+    /// the file `name`, if it is there, again as it is.
     ///
     /// # Errors
-    /// If it does, or the system refuses.
-    fn prove_exclusive(&self, folder: &str) -> Result<()> {
-        let _ = folder;
+    /// If that is not refused, or the system cannot be asked.
+    fn prove_exclusive(&self, name: &str) -> Result<()> {
+        let _ = name;
         Ok(())
     }
 }

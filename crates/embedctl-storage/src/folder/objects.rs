@@ -176,9 +176,12 @@ impl SharedFolder for ObjectFolder {
         Ok(folder)
     }
 
-    fn prove_exclusive(&self, folder: &str) -> Result<()> {
-        let folder = self.at(&format!("{folder}/"));
-        self.storage.prove_conditional_writes(&self.base, &folder)
+    fn prove_exclusive(&self, name: &str) -> Result<()> {
+        let Some(bytes) = self.read(name)? else {
+            return Ok(());
+        };
+        let address = self.at(name);
+        (self.storage).prove_conditional_writes(&self.base, &address, bytes)
     }
 
     fn lock(&self, _: &str) -> Result<Option<FolderLock>> {
