@@ -19,7 +19,7 @@
 //!     ..ModelOptions::default()
 //! };
 //! let model = Model::open(&options)?;
-//! let tokens = TextTokenizer::new(&model, 1)?.tokenize(&["some text"].iter().collect())?;
+//! let tokens = TextTokenizer::new(&model, 1)?.tokenize(&["some text"].iter().collect());
 //! assert_eq!(tokens.len(), 1);
 //! # Ok(())
 //! # }
