@@ -42,7 +42,7 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
     }
     let mut worker = engine.worker()?;
     let apart = padding_moves(worker.as_mut(), model)?;
-    let measured = Measured {
+    let measured = MeasuredPadding {
         apart,
         exact_engine: is_exact(engine.info().provider),
         exact_graph: graph
@@ -80,7 +80,7 @@ fn is_exact(provider: Provider) -> bool {
 }
 
 /// How far padding moves a vector on the engine that is to run the model.
-struct Measured {
+struct MeasuredPadding {
     apart: f32,
     /// Whether that engine computes exactly.
     exact_engine: bool,
@@ -88,7 +88,7 @@ struct Measured {
     exact_graph: bool,
 }
 
-impl Measured {
+impl MeasuredPadding {
     /// Whether padding matters. Where an engine may have rounded that much, `exactly` tells how far an exact one moves
     /// the vector, if there is one here.
     fn padding_matters(&self, exactly: impl FnOnce() -> Option<f32>) -> bool {
@@ -241,7 +241,7 @@ mod tests {
             (f32::NAN, false, true, SMALL, true),
             (f32::INFINITY, true, true, None, true),
         ] {
-            let measured = Measured {
+            let measured = MeasuredPadding {
                 apart,
                 exact_engine,
                 exact_graph,

@@ -54,7 +54,7 @@ fn a_pipe_or_a_device_in_the_place_of_a_jobs_file_is_an_error() {
                 "fifo" => fifo(&path),
                 _ => symlink("/dev/zero", &path).unwrap(),
             }
-            // It ends by itself: whoever is not looked at does not matter.
+            // A command that does not read this file may succeed.
             let again = sandbox.embed("texts.txt -o out/ --resume");
             let looked = sandbox.run("inspect out/");
             let reused = sandbox.embed("texts.txt -o new.jsonl --reuse out/ --force");

@@ -170,7 +170,7 @@ fn a_cut_write_is_repeated_and_its_object_is_known_again() {
             continue;
         }
         assert!(written.unwrap().is_some(), "{cuts} {carries_out}");
-        // Whoever comes later is refused.
+        // Later connections are refused.
         assert!(storage.put_new(&at, b"content".to_vec()).unwrap().is_none());
     }
     // Another run's object is not taken for one's own.

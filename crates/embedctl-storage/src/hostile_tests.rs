@@ -43,7 +43,7 @@ impl HostileStore {
                     {
                     }
                     let number = requests.fetch_add(1, Ordering::Relaxed);
-                    let mut counted = Counted(stream, sent);
+                    let mut counted = CountedStream(stream, sent);
                     // It fails once the program has had enough.
                     let _ = answer(&line, number, &mut counted);
                 });
@@ -77,9 +77,9 @@ impl HostileStore {
 }
 
 /// What is written, counted.
-struct Counted(TcpStream, Arc<AtomicU64>);
+struct CountedStream(TcpStream, Arc<AtomicU64>);
 
-impl Write for Counted {
+impl Write for CountedStream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let count = self.0.write(bytes)?;
         self.1.fetch_add(count as u64, Ordering::Relaxed);

@@ -150,7 +150,7 @@ impl Storage {
     /// # Errors
     /// If the store refuses.
     pub fn children(&self, prefix: &Address) -> Result<Vec<Child>> {
-        let listed = self.listed(prefix, prefix.key(), Extent::Children)?;
+        let listed = self.listed(prefix, prefix.key(), ListingExtent::Children)?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
         let objects = listed.objects.iter().map(|meta| Child {
             name: name(&meta.location),
@@ -207,7 +207,7 @@ impl Storage {
             };
         }
         if is_missing(&failure) || is_denied(&failure) || says_nothing(&failure) {
-            let listed = pages(self.bucket(address)?, address.key(), Extent::Any);
+            let listed = pages(self.bucket(address)?, address.key(), ListingExtent::Any);
             match self.attempt(listed)? {
                 Ok(below) if is_missing(&failure) => {
                     return Err(missing(
@@ -249,7 +249,7 @@ impl Storage {
     /// Everything below a prefix, or below the folders in which a pattern begins.
     fn list_below(&self, address: &Address) -> Result<Vec<Object>> {
         let store: Arc<dyn ObjectStore> = self.bucket(address)?;
-        let listed = self.listed(address, address.fixed_prefix(), Extent::Everything)?;
+        let listed = self.listed(address, address.fixed_prefix(), ListingExtent::Everything)?;
         let object = |meta: ObjectMeta| {
             let location = ObjectLocation {
                 store: Arc::clone(&store),
@@ -261,7 +261,7 @@ impl Storage {
         Ok(listed.objects.into_iter().map(object).collect())
     }
 
-    fn listed(&self, address: &Address, prefix: &str, extent: Extent) -> Result<ListResult> {
+    fn listed(&self, address: &Address, prefix: &str, extent: ListingExtent) -> Result<ListResult> {
         let listed = pages(self.bucket(address)?, prefix, extent);
         let listed = self.wait(address, Doing::List, listed)?;
         listed.map_err(|reason| {
@@ -296,7 +296,7 @@ impl Storage {
 
 /// The part of what lies below a prefix that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum ListingExtent {
     /// All objects.
     Everything,
     /// Those directly below it, and the names of folders.
@@ -315,7 +315,7 @@ const EMPTY_PAGES: u32 = 1000;
 fn pages(
     bucket: Arc<dyn Bucket>,
     prefix: &str,
-    extent: Extent,
+    extent: ListingExtent,
 ) -> impl Future<Output = object_store::Result<Result<ListResult, String>>> + Send + 'static {
     let prefix = match prefix.trim_end_matches('/') {
         "" => None,
@@ -332,7 +332,7 @@ fn pages(
         let mut page_token = None;
         loop {
             let options = PaginatedListOptions {
-                delimiter: (extent == Extent::Children).then_some("/".into()),
+                delimiter: (extent == ListingExtent::Children).then_some("/".into()),
                 page_token,
                 ..PaginatedListOptions::default()
             };
@@ -352,7 +352,7 @@ fn pages(
             all.common_prefixes.extend(found.common_prefixes);
             let token = page.page_token.filter(|token| !token.is_empty());
             let Some(token) = token else { break };
-            if extent == Extent::Any && !all.objects.is_empty() {
+            if extent == ListingExtent::Any && !all.objects.is_empty() {
                 break;
             }
             kept += token.len();

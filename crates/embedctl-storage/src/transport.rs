@@ -134,7 +134,7 @@ impl HttpService for Service {
         let asked = request.uri().clone();
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
-            let sent: Arc<Mutex<Sent>> = Arc::default();
+            let sent: Arc<Mutex<SentRequests>> = Arc::default();
             let (asker, log) = (service.clone(), Arc::clone(&sent));
             let work = move || asker.exchange(request, head, &log);
             if let Err(error) = spawn("storage request", work) {
@@ -197,7 +197,7 @@ fn is_metadata(uri: &Uri) -> bool {
 
 /// The requests that were made for one answer.
 #[derive(Debug, Clone, Default)]
-struct Sent {
+struct SentRequests {
     secrets: Secrets,
     /// The host of the last one, behind redirects.
     host: String,
@@ -208,7 +208,7 @@ type Head = oneshot::Sender<Result<HttpResponse, HttpError>>;
 
 impl Service {
     /// One request from its first byte to the last of its answer, on a thread of its own.
-    fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<Sent>) {
+    fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<SentRequests>) {
         let is_head = request.method() == Method::HEAD;
         let most = most_bytes(&request);
         let (response, skip) = match self.request(request, sent) {
@@ -318,7 +318,7 @@ impl Service {
     fn request(
         &self,
         request: HttpRequest,
-        sent: &Mutex<Sent>,
+        sent: &Mutex<SentRequests>,
     ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
         let (mut parts, body) = request.into_parts();
         let body = collected(body)?;

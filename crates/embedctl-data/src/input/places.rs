@@ -101,10 +101,10 @@ fn decoded(name: &str) -> String {
 pub(crate) struct PlaceColumns {
     partitions: Vec<PartitionColumn>,
     /// The columns `file` and `line`.
-    files: Option<Files>,
+    files: Option<PlaceFiles>,
 }
 
-struct Files {
+struct PlaceFiles {
     names: SourceNames,
     files: StringBuilder,
     lines: Int64Builder,
@@ -154,7 +154,7 @@ impl PlaceColumns {
         });
         Ok(Self {
             partitions: partitions.collect::<Result<_>>()?,
-            files: options.source_columns.then(|| Files {
+            files: options.source_columns.then(|| PlaceFiles {
                 names: Arc::clone(names),
                 files: StringBuilder::new(),
                 lines: Int64Builder::new(),
