@@ -6,7 +6,7 @@
 //!  small_file, folder, hash ── files that are read whole, and SHA-256
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
-//!  texts ── many texts in one allocation            stage ── where a run spends its time
+//!  texts, pair ── many texts in one allocation      stage ── where a run spends its time
 //! ```
 //!
 //! Nothing may be concluded from an error's words; its [`ErrorKind`] and [`Place`] are data:
@@ -30,6 +30,7 @@ pub mod folder;
 pub mod hash;
 pub mod machine;
 pub mod named;
+pub mod pair;
 pub mod remedies;
 pub mod safe_text;
 pub mod secrets;
@@ -42,4 +43,5 @@ pub mod threads;
 pub mod word_list;
 
 pub use error::{Cause, Error, ErrorKind, Place, Result};
+pub use pair::TextPair;
 pub use texts::Texts;

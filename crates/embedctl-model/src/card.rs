@@ -134,6 +134,7 @@ fn step(step: &Step) -> String {
         Step::Dense(dense) => format!("dense {} → {}", dense.input, dense.output),
         Step::LayerNorm(_) => "layer norm".into(),
         Step::Normalize => "normalize".into(),
+        Step::Activation(activation) => activation.name().to_lowercase(),
     }
 }
 

@@ -12,7 +12,7 @@ use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate;
 use super::{CheckpointFiles, Onnx};
-use super::{Model, ModelOptions, ModelProvenance, WeightsKind, modules, resolve, statics};
+use super::{Model, ModelOptions, ModelTask, ModelProvenance, WeightsKind, modules, resolve, statics};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState, Noted};
 use embedctl_common::folder::name_in;
@@ -49,6 +49,12 @@ impl Model {
         let located = locate::folder(options)?;
         let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
+            if options.task != ModelTask::Embed {
+                return Err(Error::model(
+                    folder.display(),
+                    "is a static model, which gives vectors and no scores",
+                ));
+            }
             return Ok(Self {
                 id: located.id,
                 revision: located.revision,
@@ -73,7 +79,7 @@ impl Model {
                 files: Vec::new(),
             });
         }
-        let modules = modules::read(&folder)?;
+        let modules = modules::read(&folder, options.task)?;
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
@@ -85,7 +91,13 @@ impl Model {
             Ok(checkpoint) => &checkpoint.folder,
             Err(_) => &transformer,
         };
-        let resolved = resolve::resolve(&folder, network, modules, graph, options)?;
+        let resolved = resolve::resolve(
+            &folder,
+            network,
+            modules,
+            (graph, checkpoint.as_ref().ok()),
+            options,
+        )?;
         let mut notes = resolved.notes;
         notes.extend(ModelName::ambiguity(&options.model));
         Ok(Self {
@@ -112,7 +124,7 @@ impl Model {
     pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
         let located = locate::folder(options)?;
         let folder = &located.folder;
-        let modules = modules::read(folder)?;
+        let modules = modules::read(folder, options.task)?;
         let transformer = modules
             .as_ref()
             .map_or("", |modules| modules.transformer.as_str());
@@ -129,7 +141,7 @@ impl Model {
             outputs: vec![states],
             ..Graph::default()
         };
-        let resolved = resolve::resolve(folder, &network, modules, Some(&graph), options)?;
+        let resolved = resolve::resolve(folder, &network, modules, (Some(&graph), None), options)?;
         Ok((resolved.tokenizer, resolved.config))
     }
 
@@ -143,7 +155,7 @@ impl Model {
         if let Some(model) = statics::open(&located.folder, options)? {
             return Ok(model.weights);
         }
-        let transformer = modules::read(&located.folder)?.map(|modules| modules.transformer);
+        let transformer = modules::read(&located.folder, options.task)?.map(|modules| modules.transformer);
         let transformer = transformer.unwrap_or_default();
         locate::main_file(&located, &transformer, options)
     }
@@ -279,6 +291,7 @@ impl Model {
             "tokenizer.json",
             "tokenizer_config.json",
             "special_tokens_map.json",
+            "chat_template.jinja",
         ]
         .map(|name| self.transformer.join(name))
         .into_iter()

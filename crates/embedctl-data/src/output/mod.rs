@@ -28,7 +28,7 @@ pub(crate) mod writer;
 pub use crate::formats::output::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
 pub use calibration::Calibration;
 pub use made::provenance;
-pub use options::{Destination, EMBEDDING, OutputOptions, VectorType};
+pub use options::{Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType};
 pub use overlap::refuse_overlap;
 pub use proof::{SelfHashed, prove};
 pub use quantize::{Dtype, Ranges};

@@ -18,6 +18,7 @@ pub(super) fn after(steps: &[Step], mut vector: Vec<f32>) -> Option<Vec<f32>> {
             Step::Dense(layer) => vector = dense(layer, &vector)?,
             Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
             Step::Normalize => normalize(&mut vector)?,
+            Step::Activation(activation) => activate_all(*activation, &mut vector),
         }
     }
     finite(vector)

@@ -35,7 +35,16 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let options = options(args, messages)?;
+    run_with(args, options(args, messages)?, messages, printer)
+}
+
+/// Runs the command with these options of the library.
+pub(super) fn run_with(
+    args: &EmbedArgs,
+    options: EmbedOptions,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
     let numbers = match args.output.dry_run {
         true => None, // it writes nothing
         false => Numbers::begin(&args.numbers, &options, printer)?,
@@ -183,7 +192,10 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
-fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, CommandFailure> {
+pub(super) fn options(
+    args: &EmbedArgs,
+    messages: &MessageArgs,
+) -> Result<EmbedOptions, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(CommandFailure::usage(
             "--rejects lists skipped records, but none are skipped: add --on-error skip (or null)",
@@ -225,6 +237,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Com
             shard: args.output.shard.unwrap_or_default(),
         },
         reuse: args.output.reuse.clone(),
+        top_labels: None,
         on_error: args.records.on_error,
         rejects: args.records.rejects.clone(),
         others: [
