@@ -98,7 +98,13 @@ impl Scorer {
         if opened == pairs {
             return Ok(());
         }
-        let name = |pairs| if pairs { "pairs of texts" } else { "single texts" };
+        let name = |pairs| {
+            if pairs {
+                "pairs of texts"
+            } else {
+                "single texts"
+            }
+        };
         Err(Error::usage(format!(
             "the model was opened to score {}, and {} were given",
             name(opened),

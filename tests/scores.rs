@@ -16,7 +16,9 @@ const TOLERANCE: f32 = 2e-5;
 
 /// A logit may be large: it may differ by so much of its size.
 fn tolerance(expected: &[f32]) -> f32 {
-    let most = expected.iter().fold(1.0_f32, |most, value| most.max(value.abs()));
+    let most = expected
+        .iter()
+        .fold(1.0_f32, |most, value| most.max(value.abs()));
     TOLERANCE * most
 }
 
@@ -24,7 +26,9 @@ fn tolerance(expected: &[f32]) -> f32 {
 fn cases() -> Vec<PathBuf> {
     let folders = std::fs::read_dir("fixtures/scores").unwrap();
     let folders = folders.map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = folders.filter(|path| path.join("case.json").exists()).collect();
+    let mut cases: Vec<PathBuf> = folders
+        .filter(|path| path.join("case.json").exists())
+        .collect();
     cases.sort();
     assert!(cases.len() >= 45, "only {} cases found", cases.len());
     cases
@@ -68,7 +72,13 @@ fn difference(ours: &Matrix, expected: &Matrix) -> Option<String> {
     });
     let far: Vec<(usize, f32)> = far.collect();
     let most = far.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(format!("{} of {} rows differ, row {} by {}", far.len(), ours.rows, most.0, most.1))
+    Some(format!(
+        "{} of {} rows differ, row {} by {}",
+        far.len(),
+        ours.rows,
+        most.0,
+        most.1
+    ))
 }
 
 #[test]
@@ -91,9 +101,15 @@ fn every_case_equals_the_reference_on_the_native_engine() {
 #[test]
 fn every_exported_case_equals_the_reference_on_rten() {
     let cases = cases();
-    let exported: Vec<_> =
-        cases.iter().filter(|case| case.join("model/onnx/model.onnx").exists()).collect();
-    assert!(exported.len() >= 3, "only {} exported cases", exported.len());
+    let exported: Vec<_> = cases
+        .iter()
+        .filter(|case| case.join("model/onnx/model.onnx").exists())
+        .collect();
+    assert!(
+        exported.len() >= 3,
+        "only {} exported cases",
+        exported.len()
+    );
     for case in exported {
         let expected = Matrix::read(&case.join("expected.npy"));
         let ours = score(case, "rten", &[]).unwrap();
@@ -106,7 +122,11 @@ fn every_exported_case_equals_the_reference_on_rten() {
 fn scores_do_not_depend_on_batches() {
     let case = Path::new("fixtures/scores/bert-three-labels");
     let expected = score(case, "native", &[]).unwrap();
-    for more in [["--batch-size", "1"], ["--window", "3"], ["--batch-tokens", "64"]] {
+    for more in [
+        ["--batch-size", "1"],
+        ["--window", "3"],
+        ["--batch-tokens", "64"],
+    ] {
         let ours = score(case, "native", &more).unwrap();
         for row in 0..expected.rows {
             assert_eq!(ours.row(row), expected.row(row), "{more:?}, row {row}");

@@ -275,7 +275,7 @@ impl VectorSettings {
         } = &model.options;
         let config = &model.config;
         let ModelConfig {
-            kind: _, // see `task`; all else is read from files
+            kind: _,       // see `task`; all else is read from files
             max_length: _, // see `limit`
             output,
             pooling,

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use crate::model::OutputKind;
 use crate::model::score::ScoreKind;
-use arrow::array::{
-    ArrayRef, Float32Builder, ListBuilder, StringBuilder,
-};
+use arrow::array::{ArrayRef, Float32Builder, ListBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
 /// The labels of a model, as columns of rows.
@@ -93,7 +91,12 @@ mod tests {
         let best: Vec<Option<&str>> = arrays[0].as_string::<i32>().iter().collect();
         assert_eq!(best, [Some("b"), None, Some("a")]);
         let labels = arrays[1].as_list::<i32>();
-        let first: Vec<Option<&str>> = labels.value(0).as_string::<i32>().iter().map(|it| it.map(|it| if it == "b" { "b" } else { "c" })).collect();
+        let first: Vec<Option<&str>> = labels
+            .value(0)
+            .as_string::<i32>()
+            .iter()
+            .map(|it| it.map(|it| if it == "b" { "b" } else { "c" }))
+            .collect();
         assert_eq!(first, [Some("b"), Some("c")]);
         let scores = arrays[2].as_list::<i32>().value(2);
         assert_eq!(scores.as_primitive::<Float32Type>().values(), &[-1.0, -2.0]);

@@ -36,7 +36,16 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_pairs() {
-        for text in ["", "a", ":", "x:y", "3:ab", "1:é", "-1:a", "99999999999999999999:a"] {
+        for text in [
+            "",
+            "a",
+            ":",
+            "x:y",
+            "3:ab",
+            "1:é",
+            "-1:a",
+            "99999999999999999999:a",
+        ] {
             assert_eq!(TextPair::of(text), None, "{text}");
         }
     }

@@ -109,9 +109,7 @@ pub(super) fn weights(
         )),
     };
     Ok(match (onnx, checkpoint) {
-        (Ok(onnx), Ok(checkpoint)) => {
-            one_kind_of_output(onnx, checkpoint, options, has_modules)
-        }
+        (Ok(onnx), Ok(checkpoint)) => one_kind_of_output(onnx, checkpoint, options, has_modules),
         (Ok(onnx), none) => (Ok(onnx), none),
         (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
         (Err(error), Ok(checkpoint)) => (Err(error.into_cause()), Ok(checkpoint)),

@@ -159,7 +159,10 @@ impl TransformerConfig {
 
     /// Width of a hidden state, under the names that architectures give it.
     pub(crate) fn width(&self) -> Option<usize> {
-        self.hidden_size.or(self.d_model).or(self.dim).or(self.n_embd)
+        self.hidden_size
+            .or(self.d_model)
+            .or(self.dim)
+            .or(self.n_embd)
     }
 
     /// The padding token's id, where it is a plain non-negative number.

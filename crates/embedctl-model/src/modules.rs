@@ -88,9 +88,7 @@ pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
                 None
             }
             "Pooling" if index > 0 => Some(FollowingModule::Pooling(pooling(&own)?)),
-            "Dense" if index > 0 => {
-                Some(FollowingModule::Step(Step::Dense(dense(&own, scores)?)))
-            }
+            "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(&own, scores)?))),
             "LayerNorm" if index > 0 => {
                 Some(FollowingModule::Step(Step::LayerNorm(layer_norm(&own)?)))
             }
@@ -280,9 +278,8 @@ const LOGIT_SCORE_KEYS: &str = "true_token_id false_token_id module_input_name";
 
 fn logit_score(folder: &Path) -> Result<LogitScore> {
     let file = folder.join("config.json");
-    metadata::read_known(&file, LOGIT_SCORE_KEYS)?.ok_or_else(|| {
-        Error::model(file.display(), "is missing: modules.json lists this module")
-    })
+    metadata::read_known(&file, LOGIT_SCORE_KEYS)?
+        .ok_or_else(|| Error::model(file.display(), "is missing: modules.json lists this module"))
 }
 
 fn layer_norm(folder: &Path) -> Result<LayerNorm> {

@@ -13,11 +13,11 @@ use serde_json::Value;
 use tokenizers::{Tokenizer, TruncationDirection};
 
 use super::config::OutputKind;
-use super::options::ModelTask;
 use super::config::{Frame, ModelConfig, OutputChoice, PositionIds, Side, Step};
 use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
+use super::options::ModelTask;
 use super::resolve;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, POOLING};

@@ -4,6 +4,7 @@
 //! work.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
@@ -17,6 +18,9 @@ use embedctl_common::small_file;
 
 /// The most bytes of a template's file.
 const MOST_BYTES: u64 = 4 << 20;
+
+/// Bytes of a chat at most: records are far shorter.
+const MOST_TEXT: usize = 1 << 30;
 
 /// Steps that a template may take for one text.
 const MOST_STEPS: u64 = 1 << 20;
@@ -33,6 +37,26 @@ pub struct ChatMessage<'a> {
     pub content: &'a str,
 }
 
+/// What a template has written so far.
+#[derive(Default)]
+struct CappedText(Vec<u8>);
+
+impl Write for CappedText {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        if self.0.len() + part.len() > MOST_TEXT {
+            return Err(io::Error::other(format!(
+                "it writes more than {MOST_TEXT} bytes"
+            )));
+        }
+        self.0.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A model's chat template.
 pub struct ChatTemplate {
     file: PathBuf,
@@ -45,7 +69,10 @@ pub struct ChatTemplate {
 
 impl fmt::Debug for ChatTemplate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ChatTemplate").field("file", &self.file).finish_non_exhaustive()
+        formatter
+            .debug_struct("ChatTemplate")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,7 +91,10 @@ impl ChatTemplate {
     ) -> Result<Self> {
         let (file, source) = source(folder)?;
         let failed = |reason: String| {
-            Error::model(file.display(), format!("has a chat template that cannot be used: {reason}"))
+            Error::model(
+                file.display(),
+                format!("has a chat template that cannot be used: {reason}"),
+            )
         };
         let structured = match format {
             Some(format) => format == "structured",
@@ -88,7 +118,9 @@ impl ChatTemplate {
             }
             variables.insert(name.clone(), value.clone());
         }
-        variables.entry("add_generation_prompt").or_insert(false.into());
+        variables
+            .entry("add_generation_prompt")
+            .or_insert(false.into());
         Ok(Self {
             file,
             environment,
@@ -120,11 +152,17 @@ impl ChatTemplate {
             .collect();
         let values = context! { messages, ..minijinja::Value::from_serialize(&self.variables) };
         let template = self.environment.get_template(NAME);
-        let rendered = template.and_then(|template| template.render(values));
+        let mut text = CappedText::default();
+        let rendered =
+            template.and_then(|template| template.render_to_write(values, &mut text).map(drop));
         rendered.map_err(|error| {
             let file = self.file.display();
-            Cause::of(format!("the chat template ({file}) fails on this text: {}", words(&error)))
-        })
+            Cause::of(format!(
+                "the chat template ({file}) fails on this text: {}",
+                words(&error)
+            ))
+        })?;
+        String::from_utf8(text.0).map_err(|error| error.to_string().into())
     }
 
     /// The chat of a row's text: a message, or one for each text of a pair; `prompt` is the system's.
@@ -156,7 +194,10 @@ impl ChatTemplate {
                 .map_err(|cause| Error::model(self.file.display(), cause))
         };
         let base = chat("alpha", "bravo")?;
-        let lost = [("query", chat("charlie", "bravo")?), ("document", chat("alpha", "foxtrot")?)];
+        let lost = [
+            ("query", chat("charlie", "bravo")?),
+            ("document", chat("alpha", "foxtrot")?),
+        ];
         match lost.iter().find(|(_, other)| *other == base) {
             None => Ok(()),
             Some((role, _)) => Err(Error::model(
@@ -172,8 +213,14 @@ impl ChatTemplate {
 const FLAT: [&str; 4] = ["apertus", "deepseek_v3", "gpt_oss", "seed_oss"];
 
 /// What a template has that reads a message's content as a list of parts.
-const STRUCTURED: [&str; 6] =
-    ["content[0]", ".type", "'type'", "\"type\"", "item.type", "message.content["];
+const STRUCTURED: [&str; 6] = [
+    "content[0]",
+    ".type",
+    "'type'",
+    "\"type\"",
+    "item.type",
+    "message.content[",
+];
 
 /// The template's text, and the file that holds it.
 fn source(folder: &Path) -> Result<(PathBuf, String)> {
@@ -184,7 +231,7 @@ fn source(folder: &Path) -> Result<(PathBuf, String)> {
                 .map_err(|_| Error::model(alone.display(), "is not UTF-8"))?;
             return Ok((alone, text));
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(Error::io("read", &alone, error)),
     }
     let file = folder.join("tokenizer_config.json");
@@ -194,7 +241,9 @@ fn source(folder: &Path) -> Result<(PathBuf, String)> {
         Some(Value::Array(named)) => {
             let mut named = named.iter();
             let default = named.find(|one| one["name"] == "default");
-            default.and_then(|one| one["template"].as_str()).map(str::to_owned)
+            default
+                .and_then(|one| one["template"].as_str())
+                .map(str::to_owned)
         }
         _ => None,
     };
@@ -213,13 +262,64 @@ fn with_functions(mut environment: Environment<'static>) -> Environment<'static>
     environment.set_lstrip_blocks(true);
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.add_function("raise_exception", |message: String| -> Result<String, minijinja::Error> {
-        Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
-    });
+    environment.add_function(
+        "raise_exception",
+        |message: String| -> Result<String, minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        },
+    );
     environment
 }
 
 /// An error with its causes.
 fn words(error: &minijinja::Error) -> String {
     format!("{error:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(source: &str) -> Result<ChatTemplate> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("chat_template.jinja"), source).unwrap();
+        let names = [("eos_token".to_owned(), "</s>".to_owned())];
+        ChatTemplate::read(folder.path(), None, "qwen3", &names, &Map::new())
+    }
+
+    #[test]
+    fn a_pair_is_two_messages_and_a_prompt_the_systems() {
+        let source = "{% for m in messages %}<{{ m.role }}>{{ m['content'].strip() }}{{ eos_token }}{% endfor %}\
+                      {% if add_generation_prompt %}x{% endif %}";
+        let template = template(source).unwrap();
+        let pair = TextPair {
+            first: " q ",
+            second: "d",
+        }
+        .joined();
+        let text = template.of_text("judge", &pair, true).unwrap();
+        assert_eq!(text, "<system>judge</s><query>q</s><document>d</s>");
+        assert_eq!(template.of_text("", "t", false).unwrap(), "<user>t</s>");
+        assert!(template.check_roles().is_ok());
+    }
+
+    #[test]
+    fn a_template_that_leaves_a_text_out_or_never_ends_is_refused() {
+        let lost =
+            template("{% for m in messages if m.role == 'query' %}{{ m.content }}{% endfor %}");
+        let error = lost.unwrap().check_roles().unwrap_err().to_string();
+        assert!(error.contains("'document'"), "{error}");
+        let endless = template(
+            "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}",
+        );
+        assert!(endless.unwrap().check_roles().is_err());
+        let error = template("{{ raise_exception('no such role') }}")
+            .unwrap()
+            .check_roles();
+        assert!(error.unwrap_err().to_string().contains("no such role"));
+        assert!(template("{% if %}").is_err());
+        let parts =
+            template("{{ messages[0].content[0].text }}|{{ messages[1].content[0]['text'] }}");
+        assert!(parts.unwrap().check_roles().is_ok());
+    }
 }

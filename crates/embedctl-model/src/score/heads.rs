@@ -54,7 +54,10 @@ pub(super) fn head(
     let classifier = || dense(&["classifier"], true, Identity);
     // A head of two layers on the first token's state.
     let on_first = |names: [&str; 2], act| -> Result<Head> {
-        let steps = vec![dense(&[names[0]], true, act)?, dense(&[names[1]], true, Identity)?];
+        let steps = vec![
+            dense(&[names[0]], true, act)?,
+            dense(&[names[1]], true, Identity)?,
+        ];
         Ok(Head::of(PoolingMode::Cls, steps))
     };
     Ok(match kind {
@@ -72,9 +75,10 @@ pub(super) fn head(
             on_first(["classifier.dense", "classifier.out_proj"], act)?
         }
         "distilbert" => on_first(["pre_classifier", "classifier"], Relu)?,
-        "deberta" | "deberta-v2" => {
-            on_first(["pooler.dense", "classifier"], act("pooler_hidden_act", "gelu")?)?
-        }
+        "deberta" | "deberta-v2" => on_first(
+            ["pooler.dense", "classifier"],
+            act("pooler_hidden_act", "gelu")?,
+        )?,
         "modernbert" | "modernbert-decoder" => {
             let flag = |key: &str| config[key].as_bool().unwrap_or(false);
             let has_bias = flag("classifier_bias");
@@ -83,7 +87,11 @@ pub(super) fn head(
             let epsilon = config["norm_eps"].as_f64().unwrap_or(1e-5) as f32;
             let norm = tensors.norm("head.norm", width, flag("norm_bias"), epsilon)?;
             let steps = vec![
-                dense(&["head.dense"], has_bias, act("classifier_activation", "gelu")?)?,
+                dense(
+                    &["head.dense"],
+                    has_bias,
+                    act("classifier_activation", "gelu")?,
+                )?,
                 Step::LayerNorm(norm),
                 // The decoder's classifier has a bias where its head has one.
                 dense(&["classifier"], !is_decoder || has_bias, Identity)?,
@@ -108,15 +116,22 @@ pub(super) fn head(
                 other => return Err(refuse(unknown_pooling(other))),
             }
         }
-        "llama" | "mistral" | "ministral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt2" | "gpt_neo" => {
-            last(config, None, vec![dense(&["score"], false, Identity)?])
-        }
+        "llama" | "mistral" | "ministral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt2"
+        | "gpt_neo" => last(config, None, vec![dense(&["score"], false, Identity)?]),
         "gemma" | "gemma2" | "gemma3_text" => {
             last(config, Some(0), vec![dense(&["score"], false, Identity)?])
         }
         "olmo" | "olmo2" => last(config, Some(1), vec![dense(&["score"], false, Identity)?]),
-        "phi3" => last(config, Some(32_000), vec![dense(&["score"], false, Identity)?]),
-        "smollm3" => last(config, Some(128_004), vec![dense(&["score"], false, Identity)?]),
+        "phi3" => last(
+            config,
+            Some(32_000),
+            vec![dense(&["score"], false, Identity)?],
+        ),
+        "smollm3" => last(
+            config,
+            Some(128_004),
+            vec![dense(&["score"], false, Identity)?],
+        ),
         "longformer" => {
             return Err(refuse(
                 Cause::of(

@@ -10,7 +10,9 @@ pub(super) fn labels(config: &Value) -> Vec<String> {
         let mut named: Vec<(u64, String)> = named
             .iter()
             .filter_map(|(number, label)| {
-                let label = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
+                let label = label
+                    .as_str()
+                    .map_or_else(|| label.to_string(), str::to_owned);
                 Some((number.trim().parse().ok()?, label))
             })
             .collect();
@@ -41,9 +43,15 @@ mod tests {
         for (config, expected) in [
             (json!({}), &["LABEL_0", "LABEL_1"][..]),
             (json!({"num_labels": 1}), &["LABEL_0"]),
-            (json!({"id2label": {"10": "c", "2": "b", "0": "a"}}), &["a", "b", "c"]),
+            (
+                json!({"id2label": {"10": "c", "2": "b", "0": "a"}}),
+                &["a", "b", "c"],
+            ),
             (json!({"id2label": {"0": "a"}, "num_labels": 1}), &["a"]),
-            (json!({"id2label": {"0": "a"}, "num_labels": 2}), &["LABEL_0", "LABEL_1"]),
+            (
+                json!({"id2label": {"0": "a"}, "num_labels": 2}),
+                &["LABEL_0", "LABEL_1"],
+            ),
             (json!({"id2label": {"0": 7, "1": "b"}}), &["7", "b"]),
         ] {
             assert_eq!(labels(&config), expected, "{config}");

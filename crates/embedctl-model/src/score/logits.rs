@@ -83,13 +83,33 @@ pub(super) fn head(
         not_last: None,
         steps: vec![
             linear(weight, bias, width, ids.len(), activation),
-            linear(difference, Vec::new(), ids.len(), 1, DenseActivation::Identity),
+            linear(
+                difference,
+                Vec::new(),
+                ids.len(),
+                1,
+                DenseActivation::Identity,
+            ),
         ],
     })
 }
 
 /// Decoders whose logits are a product of their last state.
 const KNOWN: [&str; 16] = [
-    "llama", "mistral", "ministral", "qwen2", "qwen3", "qwen3_moe", "gemma", "gemma2",
-    "gemma3_text", "gpt2", "gpt_neo", "phi3", "olmo", "olmo2", "smollm3", "granite",
+    "llama",
+    "mistral",
+    "ministral",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gpt2",
+    "gpt_neo",
+    "phi3",
+    "olmo",
+    "olmo2",
+    "smollm3",
+    "granite",
 ];

@@ -239,13 +239,19 @@ impl ScoreFiles<'_> {
     /// The score of a causal model without modules.json: by the tokens `yes` and `no`.
     fn yes_and_no(&self) -> Result<LogitScore> {
         let tokenizer = &self.tokenizer.tokenizer;
-        let unknown = self.tokenizer.names.iter().find(|(name, _)| name == "unk_token");
+        let unknown = self
+            .tokenizer
+            .names
+            .iter()
+            .find(|(name, _)| name == "unk_token");
         let id = |word: &str| {
             let unknown = || tokenizer.token_to_id(&unknown?.1);
             tokenizer.token_to_id(word).or_else(unknown).ok_or_else(|| {
                 Error::model(
                     self.folder.join("tokenizer.json").display(),
-                    format!("has no token '{word}', by which a causal model without modules.json scores"),
+                    format!(
+                        "has no token '{word}', by which a causal model without modules.json scores"
+                    ),
                 )
                 .with_remedy("add modules.json with a LogitScore module that names the tokens")
             })

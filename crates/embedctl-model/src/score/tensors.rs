@@ -79,7 +79,13 @@ impl HeadTensors {
     }
 
     /// A layer norm of `width` components.
-    pub fn norm(&self, name: &str, width: usize, has_bias: bool, epsilon: f32) -> Result<LayerNorm> {
+    pub fn norm(
+        &self,
+        name: &str,
+        width: usize,
+        has_bias: bool,
+        epsilon: f32,
+    ) -> Result<LayerNorm> {
         let part = |part: &str| {
             let tensor = self.tensor(&[&format!("{name}.{part}")])?;
             tensor.expect_shape(&[width])?;

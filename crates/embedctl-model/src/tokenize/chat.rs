@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::TextTokenizer;
 use super::bert::BertScratch;
-use crate::batch::TokenRows;
 use crate::Side;
+use crate::batch::TokenRows;
 use crate::score::ChatTemplate;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::pair::TextPair;
@@ -35,7 +35,11 @@ impl ChatRows {
         let failed = |cause| Error::model(template.file().display(), cause);
         let ids = |text: &str| -> Result<Vec<u32>> {
             let text = match pairs {
-                true => TextPair { first: text, second: text }.joined(),
+                true => TextPair {
+                    first: text,
+                    second: text,
+                }
+                .joined(),
                 false => text.to_owned(),
             };
             let chat = template.of_text(prompt, &text, pairs).map_err(failed)?;

@@ -137,8 +137,7 @@ impl TextTokenizer {
                 );
                 Error::model(prepared.any.file.display(), reason)
             };
-            (prepared.push_text(prompt, &mut BertScratch::default(), &mut rows))
-                .map_err(failed)?;
+            (prepared.push_text(prompt, &mut BertScratch::default(), &mut rows)).map_err(failed)?;
             let ids = rows.get(0);
             let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
             prepared.prompt_tokens = ids.len() - usize::from(ends_special);
@@ -174,11 +173,9 @@ impl TextTokenizer {
         if let Some(pairs) = &self.pairs {
             return self.tokenize_pairs(pairs, count, text, clock);
         }
-        self.in_chunks(count, clock, |index, scratch, rows| {
-            match &self.chat {
-                Some(chat) => chat.push(self, text(index), scratch, rows),
-                None => self.push_text(text(index), scratch, rows),
-            }
+        self.in_chunks(count, clock, |index, scratch, rows| match &self.chat {
+            Some(chat) => chat.push(self, text(index), scratch, rows),
+            None => self.push_text(text(index), scratch, rows),
         })
     }
 

@@ -277,7 +277,8 @@ fn pair_frame(
 ) -> Result<PairFrame, Cause> {
     // Stand-ins for the texts: tokens that no template can bring.
     const TEXTS: [u32; 2] = [u32::MAX, u32::MAX - 1];
-    let text = |id: u32, kind| Encoding::from_tokens(vec![Token::new(id, "a".into(), (0, 1))], kind);
+    let text =
+        |id: u32, kind| Encoding::from_tokens(vec![Token::new(id, "a".into(), (0, 1))], kind);
     let (first, second) = (text(TEXTS[0], 0), text(TEXTS[1], 1));
     let whole = match post {
         Some(post) => post.process(first, Some(second), special),

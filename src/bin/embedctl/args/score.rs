@@ -29,9 +29,9 @@ pub const OF_VECTORS: [&str; 9] = [
 #[derive(Debug, Args)]
 pub struct ScoreArgs {
     #[command(flatten)]
-    pub scores: ScoringArgs,
-    #[command(flatten)]
     pub embed: EmbedArgs,
+    #[command(flatten)]
+    pub scores: ScoringArgs,
 }
 
 /// What is scored, and what is written of it.

@@ -4,12 +4,12 @@ use std::io::{self, Read};
 
 use half::f16;
 
-use crate::output::encoding::VECTOR_COLUMNS;
-use crate::output::made;
-use crate::output::quantize::Dtype;
-use crate::output::read::{
+use crate::vectors::{
     StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
 };
+use crate::writing::encoding::VECTOR_COLUMNS;
+use crate::writing::made;
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
@@ -101,7 +101,9 @@ fn declared(file: &Readable) -> Result<Option<Vec<PgColumn>>> {
     let Some(made) = made else { return Ok(None) };
     let named = |name: &str| {
         let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
-        names.filter_map(|name| name.as_str()).any(|one| one == name)
+        names
+            .filter_map(|name| name.as_str())
+            .any(|one| one == name)
     };
     let columns = made["columns"].as_str().and_then(columns_of);
     // A kept column may hold numbers, too.

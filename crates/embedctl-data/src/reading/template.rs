@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use embedctl_common::error::Cause;
 use crate::record::RecordFields;
+use embedctl_common::error::Cause;
 use embedctl_common::pair::TextPair;
 use embedctl_common::setting::{QUERY_FIELD, TEXT_FIELD, TEXT_TEMPLATE};
 
@@ -125,7 +125,9 @@ impl Template {
         Self {
             written: own.written,
             parts: parts.collect(),
-            fields: std::iter::once(first.to_owned()).chain(own.fields).collect(),
+            fields: std::iter::once(first.to_owned())
+                .chain(own.fields)
+                .collect(),
             pair: true,
         }
     }
@@ -133,7 +135,10 @@ impl Template {
     /// The field of a pair's first text; `None` where no pair is made.
     #[must_use]
     pub fn first(&self) -> Option<&str> {
-        self.fields.first().filter(|_| self.pair).map(String::as_str)
+        self.fields
+            .first()
+            .filter(|_| self.pair)
+            .map(String::as_str)
     }
 
     /// The field or the template of the text, that of a pair's second one.
@@ -201,12 +206,20 @@ impl Template {
             (Some(_), false) => None,
         };
         if let Some(missing) = missing {
-            return Err(Cause::of(format!("the record has nothing in `{missing}`, a text of the pair"))
-                .with(format!("fill it, or name other fields with `{QUERY_FIELD}` and `{TEXT_FIELD}`")));
+            return Err(Cause::of(format!(
+                "the record has nothing in `{missing}`, a text of the pair"
+            ))
+            .with(format!(
+                "fill it, or name other fields with `{QUERY_FIELD}` and `{TEXT_FIELD}`"
+            )));
         }
         let second = self.filled(values);
         let first = values[0].as_deref().unwrap_or_default();
-        Ok(TextPair { first, second: &second }.joined())
+        Ok(TextPair {
+            first,
+            second: &second,
+        }
+        .joined())
     }
 
     /// The parts, with these values in place of fields.
@@ -248,8 +261,14 @@ mod tests {
             template.text(values.iter().map(|value| value.map(Cow::Borrowed)))
         };
         let joined = |first, second| TextPair { first, second }.joined();
-        assert_eq!(pair(&plain, &[Some("x"), Some("y")]).unwrap(), joined("x", "y"));
-        assert_eq!(pair(&made, &[Some("x"), None, Some("z")]).unwrap(), joined("x", "-z"));
+        assert_eq!(
+            pair(&plain, &[Some("x"), Some("y")]).unwrap(),
+            joined("x", "y")
+        );
+        assert_eq!(
+            pair(&made, &[Some("x"), None, Some("z")]).unwrap(),
+            joined("x", "-z")
+        );
         for (template, values, missing) in [
             (&plain, &[None, Some("y")][..], "`q`"),
             (&plain, &[Some("x"), None], "`t`"),
