@@ -35,7 +35,7 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let options = options(args, messages)?;
+    let options = options(args, messages, printer)?;
     let numbers = match args.output.dry_run {
         true => None, // it writes nothing
         false => Numbers::begin(&args.numbers, &options, printer)?,
@@ -183,7 +183,11 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
-fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, CommandFailure> {
+fn options(
+    args: &EmbedArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<EmbedOptions, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(CommandFailure::usage(
             "--rejects lists skipped records, but none are skipped: add --on-error skip (or null)",
@@ -202,7 +206,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Com
             workers: args.limits.threads.unwrap_or(0),
             ..engine(&args.engine)?
         },
-        sources: own_sources(args)?,
+        sources: own_sources(args, printer)?,
         input: input(args)?,
         chunking: args.chunks.chunk.map(|by| Chunking {
             by,
@@ -301,8 +305,12 @@ pub(super) fn devices(
 
 /// The inputs, without files of the output that a folder or pattern matches: otherwise the next run would read the
 /// output of this run.
-fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
-    let mut sources = input::expand(&args.inputs, args.input.records.input_format)?;
+fn own_sources(args: &EmbedArgs, printer: &Printer) -> Result<Vec<Source>, CommandFailure> {
+    let mut notes = Vec::new();
+    let mut sources = input::expand(&args.inputs, args.input.records.input_format, &mut notes)?;
+    for note in notes {
+        printer.note(note);
+    }
     if let Some(output) = &args.output.output {
         let is_named = |path: &Path| args.inputs.iter().any(|input| input == path);
         sources.retain(|source| {
