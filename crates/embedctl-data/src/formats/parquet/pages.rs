@@ -12,6 +12,8 @@ use ::parquet::file::metadata::RowGroupMetaData;
 use ::parquet::file::reader::{ChunkReader, Length};
 
 use super::thrift::Thrift;
+use embedctl_common::error::Cause;
+use embedctl_common::setting::MAX_RECORD_BYTES;
 use embedctl_common::threads::locked;
 use embedctl_storage::{Bytes, Seeking};
 
@@ -41,7 +43,7 @@ pub struct FileChunks {
     elements: Arc<AtomicU64>,
     held: Arc<Mutex<HeldPages>>,
     /// Why a page is not decoded although nothing is wrong with it.
-    refusal: Arc<OnceLock<String>>,
+    refusal: Arc<OnceLock<Cause>>,
 }
 
 /// The pages of a column in a row group.
@@ -139,12 +141,13 @@ impl FileChunks {
     }
 
     /// Why a page was not decoded although nothing is wrong with it, if that is why the reader has failed.
-    pub(super) fn refusal(&self) -> Option<&str> {
-        self.refusal.get().map(String::as_str)
+    pub(super) fn refusal(&self) -> Option<&Cause> {
+        self.refusal.get()
     }
 
-    fn refuse(&self, reason: String) -> Result<(), String> {
-        Err(self.refusal.get_or_init(|| reason).clone())
+    fn refuse(&self, reason: String, remedy: impl Into<String>) -> Result<(), String> {
+        let cause = || Cause::of(reason).with(remedy);
+        Err(self.refusal.get_or_init(cause).reason.clone())
     }
 
     /// Checks the page whose header begins with `head` at `start`, if there is one.
@@ -168,19 +171,22 @@ impl FileChunks {
             && page.size > BELIEVED
             && page.size / values.max(1) > self.largest_value
         {
-            return self.refuse(format!(
+            let reason = format!(
                 "a page of it has {} bytes for {values} value{}, and the limit of a record is {} bytes",
                 page.size,
                 if values == 1 { "" } else { "s" },
                 self.largest_value
-            ));
+            );
+            let remedy = format!("raise {MAX_RECORD_BYTES}, or write the file with smaller values");
+            return self.refuse(reason, remedy);
         }
         let held = locked(&self.held)
             .add(column.leaf, &page, column.is_compressed);
         if held > MOST_PAGE_BYTES {
-            return self.refuse(format!(
+            let reason = format!(
                 "its pages take {held} bytes at a time, and {MOST_PAGE_BYTES} are the limit"
-            ));
+            );
+            return self.refuse(reason, "write the file with smaller pages");
         }
         let Some(values) = page.values else {
             return Ok(());
@@ -190,9 +196,10 @@ impl FileChunks {
             let elements = elements.saturating_add(values).min(u64::MAX - 1);
             self.elements.store(elements, Ordering::Relaxed);
             if elements > MOST_ELEMENTS {
-                return self.refuse(format!(
+                let reason = format!(
                     "the lists of some rows have {elements} elements, and {MOST_ELEMENTS} are the limit"
-                ));
+                );
+                return self.refuse(reason, "write the file with shorter lists");
             }
         }
         Ok(())
