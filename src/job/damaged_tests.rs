@@ -6,8 +6,8 @@ use std::fs;
 use std::sync::Arc;
 
 use super::memory_tests::Memory;
-use super::seal::{opened, sealed};
 use super::scene_tests::{JSONL, JobScene, whole};
+use super::seal::{opened, sealed};
 use super::storage_tests::TestStorage;
 use super::*;
 use crate::mutation::{each, each_content};

@@ -1,8 +1,8 @@
 //! Stores whose answers have no end.
 
 use std::io::{BufRead, BufReader, Write};
-use std::pin::Pin;
 use std::net::{TcpListener, TcpStream};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;

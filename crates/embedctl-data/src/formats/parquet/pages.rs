@@ -80,7 +80,12 @@ impl HeldPages {
         }
         let new = self.columns[leaf];
         self.total = self.total - old.iter().sum::<u64>() + new.iter().sum::<u64>();
-        self.total + if is_compressed { counted(page.compressed) } else { 0 }
+        self.total
+            + if is_compressed {
+                counted(page.compressed)
+            } else {
+                0
+            }
     }
 }
 
@@ -180,8 +185,7 @@ impl FileChunks {
             let remedy = format!("raise {MAX_RECORD_BYTES}, or write the file with smaller values");
             return self.refuse(reason, remedy);
         }
-        let held = locked(&self.held)
-            .add(column.leaf, &page, column.is_compressed);
+        let held = locked(&self.held).add(column.leaf, &page, column.is_compressed);
         if held > MOST_PAGE_BYTES {
             let reason = format!(
                 "its pages take {held} bytes at a time, and {MOST_PAGE_BYTES} are the limit"
@@ -351,9 +355,12 @@ mod tests {
         let empty = tempfile::NamedTempFile::new().unwrap();
         let file = Readable::file(empty.path()).unwrap();
         let chunks = FileChunks::new(file.bytes).of_groups([&group].into_iter(), 4 << 20);
-        pages.iter().enumerate().try_for_each(|(number, (column, page))| {
-            chunks.check(*column as u64 * COLUMN + number as u64 * 64, &header(*page))
-        })
+        pages
+            .iter()
+            .enumerate()
+            .try_for_each(|(number, (column, page))| {
+                chunks.check(*column as u64 * COLUMN + number as u64 * 64, &header(*page))
+            })
     }
 
     /// Pages of any number, columns and codec are refused before they take more than the limit together.
@@ -361,7 +368,10 @@ mod tests {
     fn pages_that_take_too_much_memory_together_are_refused() {
         let page = |mebibytes: u64| (9, mebibytes << 20, false);
         let dictionary = |mebibytes: u64| (9, mebibytes << 20, true);
-        let (plain, zstd) = (Compression::UNCOMPRESSED, Compression::ZSTD(Default::default()));
+        let (plain, zstd) = (
+            Compression::UNCOMPRESSED,
+            Compression::ZSTD(Default::default()),
+        );
         let wide: Vec<_> = (0..5000).map(|column| (column, page(1))).collect();
         for (compression, pages, is_read) in [
             (plain, vec![(0, page(768))], true),
@@ -371,17 +381,30 @@ mod tests {
             (plain, vec![(0, page(300)); 9], true),
             (plain, vec![(0, page(400)); 2], false),
             (plain, vec![(0, dictionary(300)), (0, page(300))], true),
-            (plain, vec![(0, dictionary(300)), (0, page(300)), (0, page(300))], false),
+            (
+                plain,
+                vec![(0, dictionary(300)), (0, page(300)), (0, page(300))],
+                false,
+            ),
             // Of other columns.
             (plain, vec![(0, page(300)), (1, page(300))], true),
-            (plain, vec![(0, page(300)), (1, page(300)), (2, page(300))], false),
+            (
+                plain,
+                vec![(0, page(300)), (1, page(300)), (2, page(300))],
+                false,
+            ),
             (plain, wide, true),
             // In the file, too, while it is decompressed.
             (zstd, vec![(0, (400 << 20, 400 << 20, false))], false),
             (plain, vec![(0, (400 << 20, 400 << 20, false))], true),
         ] {
             let result = read(compression, &pages);
-            assert_eq!(result.is_ok(), is_read, "{compression} {:?}: {result:?}", &pages[..1]);
+            assert_eq!(
+                result.is_ok(),
+                is_read,
+                "{compression} {:?}: {result:?}",
+                &pages[..1]
+            );
             assert!(is_read || result.unwrap_err().contains("at a time"));
         }
     }
