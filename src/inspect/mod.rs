@@ -31,7 +31,7 @@ use health::ColumnWatch;
 /// The findings about a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// The file, or its address without what may be secret.
+    /// The file, or its address without secrets.
     pub path: PathBuf,
     /// It, to be read again.
     #[serde(skip)]

@@ -15,7 +15,7 @@ use crate::output::{self, Dtype};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 
-/// Least cosine of a row that counts as equal; less for what was computed in 8 bits.
+/// Least cosine of a row that counts as equal; less for vectors that were computed in 8 bits.
 const LEAST: f64 = 0.999;
 const LEAST_INT8: f64 = 0.99;
 
@@ -148,7 +148,7 @@ fn reader(texts: &Texts, made: &Value) -> Result<RecordReader> {
         .or_else(|_| RecordReader::open(&texts.sources, texts.input.clone()))
 }
 
-/// The wanted rows' texts. There must be as many as there are vectors: what is left out cannot be told.
+/// The wanted rows' texts. There must be as many as there are vectors, since a missing text cannot be found.
 fn texts(
     texts: &Texts,
     made: &Value,
@@ -191,7 +191,7 @@ fn texts(
     )))
 }
 
-/// The model that made a file, with what overrode its own files.
+/// The model that made a file, with the options that overrode its own files.
 fn model_options(
     made: &Value,
     identity: &VectorIdentity,
