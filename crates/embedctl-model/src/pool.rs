@@ -9,6 +9,7 @@ use crate::ModelConfig;
 use crate::OutputChoice;
 use crate::PoolingMode;
 use crate::Step;
+use embedctl_common::hash::Hash;
 use modules::normalize;
 
 pub use modules::is_finite;
@@ -42,6 +43,25 @@ impl Pooler {
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
         }
+    }
+
+    /// A SHA-256 of all that decides the vector of given states.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let Self {
+            modes,
+            pools,
+            excluded,
+            steps,
+            kept,
+            normalize_last,
+        } = self;
+        let mut hash = Hash::default();
+        hash.add(format!(
+            "{modes:?} {pools} {excluded} {kept:?} {normalize_last}\n"
+        ));
+        steps.iter().for_each(|step| step.add_to(&mut hash));
+        hash.hex()
     }
 
     /// Width of a row's finished vectors, all together.
