@@ -3,9 +3,9 @@
 
 use rayon::prelude::*;
 
+use super::BATCH_TOKENS;
 use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
-use super::BATCH_TOKENS;
 use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
 use super::loader::{Loader, NetworkWeights};
 use super::packed::{InputRanges, LayerWeights, OuterWeights};

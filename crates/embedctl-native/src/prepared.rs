@@ -123,7 +123,9 @@ impl PreparedCache {
     fn trim(&self, more: u64) {
         let used = |entry: fs::DirEntry| {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let is_own = [".weights", ".note", ".tmp"].iter().any(|it| name.ends_with(it));
+            let is_own = [".weights", ".note", ".tmp"]
+                .iter()
+                .any(|it| name.ends_with(it));
             let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
             if !is_own {
                 return None;
@@ -217,7 +219,9 @@ impl PreparedWeights {
                 }
                 hashes.push(hash.hex());
             }
-            hashes.iter().try_for_each(|hash| out.write_all(hash.as_bytes()))
+            hashes
+                .iter()
+                .try_for_each(|hash| out.write_all(hash.as_bytes()))
         });
     }
 

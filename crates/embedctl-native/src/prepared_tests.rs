@@ -119,9 +119,15 @@ fn other_weights_settings_and_arithmetic_have_other_files() {
     for isa in Isa::all() {
         for arithmetic in REDUCED {
             for hashes in [hashes(&["a", "b"]), hashes(&["ab"]), hashes(&["a", "c"])] {
-                prepared.weights(isa, arithmetic, &hashes).keep_note("n", "");
+                prepared
+                    .weights(isa, arithmetic, &hashes)
+                    .keep_note("n", "");
                 let all = files(cache.path(), "note");
-                assert_eq!(all.len(), names.len() + 1, "{isa} {arithmetic:?} {hashes:?}");
+                assert_eq!(
+                    all.len(),
+                    names.len() + 1,
+                    "{isa} {arithmetic:?} {hashes:?}"
+                );
                 names = all;
             }
         }
@@ -167,8 +173,12 @@ fn the_longest_unused_files_go() {
     // One that a killed run left, and one that grows.
     let left = cache.path().join(".x.weights.embedctl-1-2.tmp");
     fs::write(&left, "left").unwrap();
-    open(&folder, isa, ProductPrecision::I16, &of(3 * size));
-    assert_eq!(files(cache.path(), "weights").len(), 1, "the older one is gone");
+    open(&folder, isa, ProductPrecision::I16, &of(2 * size));
+    assert_eq!(
+        files(cache.path(), "weights").len(),
+        1,
+        "the older one is gone"
+    );
     assert!(!first.exists() && other.exists() && !left.exists());
     // Too large for the cache: not written.
     open(&folder, isa, ProductPrecision::I8, &of(size - 1));

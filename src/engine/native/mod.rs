@@ -9,9 +9,7 @@ pub use embedctl_native::knows;
 pub use notes::notes;
 
 use embedctl_native::kernels::ProductPrecision;
-use embedctl_native::{
-    BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows, StaticTable,
-};
+use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows, StaticTable};
 
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
@@ -120,7 +118,10 @@ impl Engine for NativeEngine {
         if self.encoder.arithmetic() == ProductPrecision::F32 {
             return Ok(None);
         }
-        let known = self.encoder.keeps_notes().then(|| measured_name(rows, finish));
+        let known = self
+            .encoder
+            .keeps_notes()
+            .then(|| measured_name(rows, finish));
         let note = known.as_ref().and_then(|name| self.encoder.note(name));
         if let Some(cosine) = note.and_then(|note| serde_json::from_str(&note).ok()) {
             return Ok(Some(cosine));

@@ -29,7 +29,9 @@ impl Step {
     pub(super) fn add_to(&self, hash: &mut Hash) {
         let mut floats = |floats: &[f32]| {
             hash.add(format!("{}\n", floats.len()));
-            floats.iter().for_each(|value| hash.add(value.to_le_bytes()));
+            floats
+                .iter()
+                .for_each(|value| hash.add(value.to_le_bytes()));
         };
         match self {
             Self::Dense(dense) => {

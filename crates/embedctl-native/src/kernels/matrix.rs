@@ -76,7 +76,10 @@ impl PackedLayout {
             ProductPrecision::F32 | ProductPrecision::I16 => 0,
         };
         let parts = [columns * steps, columns, columns, columns, factors];
-        let dwords: usize = parts.map(|dwords| dwords.next_multiple_of(LINE)).iter().sum();
+        let dwords: usize = parts
+            .map(|dwords| dwords.next_multiple_of(LINE))
+            .iter()
+            .sum();
         4 * dwords as u64
     }
 
