@@ -70,13 +70,6 @@ impl Encoder {
             ProductPrecision::I8 if !isa.speeds_up(ProductPrecision::I8) => ProductPrecision::I16,
             other => other,
         };
-        if let Some(cache) = cache.filter(|_| arithmetic != ProductPrecision::F32) {
-            let path = folder.join("config.json");
-            let read = |error| Error::io("read", &path, error);
-            let config = small_file::read(&path, LARGEST_CONFIG).map_err(read)?;
-            let hashes = weights.hashes(&config)?;
-            weights.prepared = Some(cache.weights(isa, arithmetic, &hashes));
-        }
         let tables = Loader::new(&architecture, &weights, isa)?.table_bytes();
         let changes = weights
             .adapter
@@ -85,6 +78,13 @@ impl Encoder {
         let needs = |arithmetic| Need::of(&architecture, tables, changes, arithmetic, threads);
         need::check(needs, arithmetic)?;
         let need = needs(arithmetic).bytes();
+        if let Some(cache) = cache.filter(|_| arithmetic != ProductPrecision::F32) {
+            let path = folder.join("config.json");
+            let read = |error| Error::io("read", &path, error);
+            let config = small_file::read(&path, LARGEST_CONFIG).map_err(read)?;
+            let hashes = weights.hashes(&config)?;
+            weights.prepared = Some(cache.weights(isa, arithmetic, &hashes));
+        }
         let network = with_threads(threads, || {
             Network::open(architecture, &weights, isa, arithmetic)
         })?;
