@@ -21,7 +21,7 @@ fn embed(sandbox: &Sandbox, name: &str, options: &str) -> (Vec<u8>, Value) {
     let run = sandbox.finish(command.env("XDG_CACHE_HOME", sandbox.path(".cache")));
     assert_eq!(run.code, Some(0), "{run}");
     let vectors = fs::read(sandbox.path(&format!("{name}.npy"))).unwrap();
-    let made = fs::read(sandbox.path(&format!("{name}.json"))).unwrap();
+    let made = fs::read(sandbox.path(&format!("{name}.npy.json"))).unwrap();
     let made: Value = serde_json::from_slice(&made).unwrap();
     (vectors, made["engine"].clone())
 }

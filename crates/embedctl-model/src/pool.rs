@@ -3,6 +3,8 @@
 //! The arithmetic is that of sentence-transformers' modules, in f32, row by row, so that a row's vector
 //! depends on nothing but its own states. Sums over the tokens of long rows are f64's (PyTorch adds pairwise).
 
+#[cfg(test)]
+mod digest_tests;
 mod modules;
 
 use crate::ModelConfig;

@@ -123,7 +123,7 @@ impl Engine for NativeEngine {
             .keeps_notes()
             .then(|| measured_name(rows, finish));
         let note = known.as_ref().and_then(|name| self.encoder.note(name));
-        if let Some(cosine) = note.and_then(|note| serde_json::from_str(&note).ok()) {
+        if let Some(cosine) = note.and_then(|note| cosine_of_note(&note)) {
             return Ok(Some(cosine));
         }
         let present = (0..rows.len())
@@ -137,10 +137,8 @@ impl Engine for NativeEngine {
         let lengths = (0..rows.len()).map(|row| rows.get(row).len());
         let lengths = lengths.filter(|&length| length > 0);
         let cosine = Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths));
-        if let (Some(name), Some(cosine)) = (known, cosine)
-            && let Ok(note) = serde_json::to_string(&cosine)
-        {
-            self.encoder.keep_note(&name, &note);
+        if let (Some(name), Some(cosine)) = (known, cosine) {
+            self.encoder.keep_note(&name, &note_of_cosine(cosine));
         }
         Ok(cosine)
     }
@@ -165,6 +163,28 @@ fn measured_name(rows: &TokenRows, finish: FinishRow<'_>) -> String {
     name.hex()
 }
 
+/// A cosine in a note: its numbers bit by bit, since decimal digits may be read back as a neighbouring number.
+fn note_of_cosine(cosine: Cosine) -> String {
+    let Cosine {
+        least,
+        mean,
+        texts,
+        tokens,
+    } = cosine;
+    serde_json::json!([least.to_bits(), mean.to_bits(), texts, tokens]).to_string()
+}
+
+/// The cosine in a note.
+fn cosine_of_note(note: &str) -> Option<Cosine> {
+    let (least, mean, texts, tokens) = serde_json::from_str(note).ok()?;
+    Some(Cosine {
+        least: f64::from_bits(least),
+        mean: f64::from_bits(mean),
+        texts,
+        tokens,
+    })
+}
+
 /// A thread's memory beside the shared weights.
 struct NativeWorker {
     worker: EncoderWorker,
@@ -182,5 +202,28 @@ impl Worker for NativeWorker {
             states,
             width: self.width,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Lengths;
+
+    #[test]
+    fn a_cosine_is_read_from_a_note_as_it_was() {
+        let lengths = Lengths { least: 4, most: 48 };
+        let mut least = 1.0_f64;
+        for step in 0..1000_u32 {
+            least = least.next_down();
+            let cosine = Cosine {
+                least,
+                mean: least - f64::from(step) * 1e-7 / 3.0,
+                texts: 68,
+                tokens: (step % 2 == 0).then_some(lengths),
+            };
+            assert_eq!(cosine_of_note(&note_of_cosine(cosine)), Some(cosine));
+        }
+        assert_eq!(cosine_of_note("{\"least\": 1.0}"), None);
     }
 }
