@@ -169,6 +169,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Show only errors and rejected records'
@@ -357,6 +358,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l json -d 'Print one JSON object instead of lines'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s v -l verbose -d 'Show more: load time, skipped libraries and why'

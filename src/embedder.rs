@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::batch::{self, BatchLimits, TokenRows};
 use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::{Finished, RowWorker, not_finite_empty};
-use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions};
+use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow};
 use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
@@ -255,11 +255,16 @@ pub(crate) fn cosine(
     before: Option<Cosine>,
     options: &EngineOptions,
 ) -> Result<Option<Cosine>> {
-    let measured = engine.measure(rows, &|states, width| {
+    let finish = |states: &[f32], width| {
         let mut vector = Vec::with_capacity(pooler.width());
         pooler.pool_states(states, width, &(0..states.len() / width), &mut vector);
         vector
-    })?;
+    };
+    let finish = FinishRow {
+        finish: &finish,
+        digest: &pooler.digest(),
+    };
+    let measured = engine.measure(rows, finish)?;
     let Some(measured) = measured else {
         return Ok(before);
     };

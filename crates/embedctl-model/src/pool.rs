@@ -3,12 +3,15 @@
 //! The arithmetic is that of sentence-transformers' modules, in f32, row by row, so that a row's vector
 //! depends on nothing but its own states. Sums over the tokens of long rows are f64's (PyTorch adds pairwise).
 
+#[cfg(test)]
+mod digest_tests;
 mod modules;
 
 use crate::ModelConfig;
 use crate::OutputChoice;
 use crate::PoolingMode;
 use crate::Step;
+use embedctl_common::hash::Hash;
 use modules::normalize;
 
 pub use modules::is_finite;
@@ -42,6 +45,25 @@ impl Pooler {
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
         }
+    }
+
+    /// A SHA-256 of all that decides the vector of given states.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let Self {
+            modes,
+            pools,
+            excluded,
+            steps,
+            kept,
+            normalize_last,
+        } = self;
+        let mut hash = Hash::default();
+        hash.add(format!(
+            "{modes:?} {pools} {excluded} {kept:?} {normalize_last}\n"
+        ));
+        steps.iter().for_each(|step| step.add_to(&mut hash));
+        hash.hex()
     }
 
     /// Width of a row's finished vectors, all together.

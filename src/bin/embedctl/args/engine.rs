@@ -21,6 +21,13 @@ pub struct EngineArgs {
     #[arg(long, value_name = "COSINE", value_parser = cosine)]
     pub min_cosine: Option<f64>,
 
+    /// Neither read nor keep packed weights in the user's cache
+    ///
+    /// The native engine keeps the weights of int16 and int8, and their measured cosine, in
+    /// $XDG_CACHE_HOME/embedctl/native (usually ~/.cache), at most 32 GiB, so that the next run starts sooner.
+    #[arg(long)]
+    pub no_cache: bool,
+
     #[command(flatten)]
     pub runtime: RuntimeArgs,
 }
