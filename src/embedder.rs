@@ -257,7 +257,7 @@ pub(crate) fn cosine(
 ) -> Result<Option<Cosine>> {
     let finish = |states: &[f32], width| {
         let mut vector = Vec::with_capacity(pooler.width());
-        pooler.pool_states(states, width, &(0..states.len() / width), &mut vector);
+        pooler.compared(states, width, &mut vector);
         vector
     };
     let finish = FinishRow {

@@ -9,8 +9,8 @@ use crate::cancel::CancelToken;
 use crate::engine::{self, Cosine, EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
-use crate::input::{InputOptions, RecordReader, Source};
-use crate::model::{Model, ModelOptions, PoolingMode, WeightsKind};
+use crate::input::{InputOptions, RecordReader, Source, Template};
+use crate::model::{Model, ModelOptions, ModelTask, PoolingMode, ScoreTask, WeightsKind};
 use crate::output::{self, Dtype};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
@@ -37,7 +37,10 @@ pub struct Verified {
     pub least_cosine: f64,
     /// Their mean.
     pub mean_cosine: f64,
-    /// The row of the least cosine, from 0.
+    /// Of scores, the greatest difference between two, which decides in place of cosines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<f32>,
+    /// The row of the least cosine, or of the greatest difference, from 0.
     pub worst_row: u64,
     /// Whether that is as near as it should be.
     pub same: bool,
@@ -98,6 +101,23 @@ pub fn verify(
     let cosine = Cosine::of(cosines.iter().copied());
     let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
     let worst = cosines.iter().position(|one| *one <= least || one.is_nan());
+    if identity.settings.scores.is_some() {
+        let apart = vectors.iter().zip(&again).map(|(old, new)| {
+            let differences = old.iter().zip(new).map(|(a, b)| (a - b).abs());
+            differences.fold(0.0, f32::max)
+        });
+        let worst = apart.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+        let (worst, apart) = worst.unwrap_or((0, 0.0));
+        return Ok(Verified {
+            rows: cosines.len(),
+            least_cosine: least,
+            mean_cosine: mean,
+            apart: Some(apart),
+            worst_row: wanted.get(worst).copied().unwrap_or(0),
+            same: apart <= most_apart(identity.precision()),
+            engine: embedder.engine().clone(),
+        });
+    }
     let enough = match identity.precision() {
         Some("int8") => LEAST_INT8,
         _ => LEAST,
@@ -106,10 +126,20 @@ pub fn verify(
         rows: cosines.len(),
         least_cosine: least,
         mean_cosine: mean,
+        apart: None,
         worst_row: worst.map_or(0, |worst| wanted[worst]),
         same: least >= enough,
         engine: embedder.engine().clone(),
     })
+}
+
+/// How far a score may be from what it was.
+fn most_apart(precision: Option<&str>) -> f32 {
+    match precision {
+        Some("int8") => 0.1,
+        Some("int16") => 0.01,
+        _ => 1e-3,
+    }
 }
 
 /// Numbers of `count` rows, spread over all.
@@ -138,7 +168,13 @@ fn vectors(file: &Readable, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>
 /// Reads texts that are made of what they were made of then, unless a field is named, or there are no fields.
 fn reader(texts: &Texts, made: &Value) -> Result<RecordReader> {
     let mut input = texts.input.clone();
-    if let Some(text) = made["text"].as_str().filter(|_| input.text().is_none()) {
+    let named = made["text"].as_str().filter(|_| input.text().is_none());
+    if let Some(query) = made["query"].as_str() {
+        let template = named.and_then(|text| text.parse().ok());
+        let field = named.unwrap_or(&input.text_field);
+        let pair = Template::of_pair(query, field, template.as_ref());
+        input.text_template = Some(pair);
+    } else if let Some(text) = made["text"].as_str().filter(|_| input.text().is_none()) {
         match text.parse() {
             Ok(template) => input.text_template = Some(template),
             Err(_) => text.clone_into(&mut input.text_field),
@@ -214,6 +250,7 @@ fn model_options(
         include_prompt: _, // the model's files say so
         normalized: _,     // these change lengths, which a cosine does not show
         normalized_before_cut: _,
+        scores,
         dimensions: _, // as many components are compared as there are
     } = identity.settings.clone();
     let native = identity.weights() == WeightsKind::Checkpoint;
@@ -223,6 +260,12 @@ fn model_options(
     let precision = precision.map(|it| it.parse().map_err(Error::usage));
     let mut options = ModelOptions {
         model: name,
+        task: scores.map_or(ModelTask::Embed, |scores| {
+            ModelTask::Score(ScoreTask {
+                pairs: scores.pairs,
+                softmax: scores.softmax,
+            })
+        }),
         prompt,
         max_length,
         model_file: model_file.filter(|_| !native),
@@ -231,7 +274,7 @@ fn model_options(
     };
     // Named again, the model's own modes would be another thing than its own.
     let (settled, _) = engine::settle(&options, engine)?;
-    if !pooling.is_empty() && Model::open(&settled)?.config.pooling != pooling {
+    if !pooling.is_empty() && scores.is_none() && Model::open(&settled)?.config.pooling != pooling {
         options.pooling = Some(pooling);
     }
     Ok(options)

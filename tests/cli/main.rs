@@ -44,6 +44,7 @@ mod refused;
 mod rejects;
 mod rooms;
 mod sandbox;
+mod score;
 mod streams;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]

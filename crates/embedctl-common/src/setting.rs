@@ -175,6 +175,8 @@ pub const SOURCE_COLUMNS: Setting = Setting("source-columns");
 pub const STORAGE_OPTION: Setting = Setting("storage-option");
 /// `text-field`.
 pub const TEXT_FIELD: Setting = Setting("text-field");
+/// The field of the first text of a pair.
+pub const QUERY_FIELD: Setting = Setting("query-field");
 /// `text-template`.
 pub const TEXT_TEMPLATE: Setting = Setting("text-template");
 /// `texts`.

@@ -47,7 +47,10 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
             )),
         );
     }
-    if options.text_template.is_some() && options.text_field != InputOptions::default().text_field {
+    let template = options.text_template.as_ref();
+    if template.is_some_and(|template| !template.is_pair())
+        && options.text_field != InputOptions::default().text_field
+    {
         return usage(
             Cause::of(format!(
                 "`{TEXT_TEMPLATE}` names the fields of the text itself"
@@ -137,7 +140,8 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
     {
         return Err(text
             .usage(format!(
-                "`{TEXT_TEMPLATE} {template}` needs fields, and text has none"
+                "`{} {template}` needs fields, and text has none",
+                options.texts().0
             ))
             .with_remedy("say `-i jsonl` or `-i csv` if it is that"));
     }

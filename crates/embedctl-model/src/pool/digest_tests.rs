@@ -46,11 +46,16 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         vec![residual(Residual::Projected(vec![1.0; 4]))],
         vec![norm(1e-5)],
         vec![norm(1e-6)],
+        vec![Step::Activation(DenseActivation::Tanh)],
+        vec![Step::Activation(DenseActivation::Sigmoid)],
     ];
     let plain = |steps| Pooler {
         modes: vec![PoolingMode::Mean],
         pools: true,
         excluded: 0,
+        token_steps: Vec::new(),
+        not_last: None,
+        scores: false,
         steps,
         kept: vec![2],
         normalize_last: false,
@@ -65,6 +70,9 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
     change(|it| it.modes.push(PoolingMode::Cls));
     change(|it| it.pools = false);
     change(|it| it.excluded = 1);
+    change(|it| it.token_steps = vec![Step::Normalize]);
+    change(|it| it.not_last = Some(2));
+    change(|it| it.scores = true);
     change(|it| it.kept = vec![1]);
     change(|it| it.kept = vec![1, 2]);
     change(|it| it.normalize_last = true);

@@ -19,6 +19,7 @@ pub(super) fn after(steps: &[Step], mut vector: Vec<f32>) -> Option<Vec<f32>> {
             Step::Dense(layer) => vector = dense(layer, &vector)?,
             Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
             Step::Normalize => normalize(&mut vector)?,
+            Step::Activation(activation) => activate_all(*activation, &mut vector),
         }
     }
     finite(vector)
@@ -49,6 +50,7 @@ impl Step {
                 floats(&[norm.epsilon]);
             }
             Self::Normalize => hash.add("normalize\n"),
+            Self::Activation(activation) => hash.add(format!("{activation:?}\n")),
         }
     }
 }

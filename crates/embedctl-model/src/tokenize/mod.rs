@@ -5,12 +5,14 @@
 //! times as fast. All others, and the few texts that this path cannot handle, go to the crate (`long`).
 
 mod bert;
+mod chat;
 mod chunks;
 #[cfg(test)]
 mod expression_tests;
 mod joints;
 mod locality;
 mod long;
+mod pairs;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -23,7 +25,9 @@ use tokenizers::Tokenizer;
 pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
 
 use self::bert::{Bert, BertScratch};
+use self::chat::ChatRows;
 use self::long::LongTexts;
+use self::pairs::Pairs;
 use crate::Model;
 use crate::ModelConfig;
 use crate::Side;
@@ -44,6 +48,10 @@ pub struct TextTokenizer {
     any: LongTexts,
     prefix: Vec<u32>,
     suffix: Vec<u32>,
+    /// Where a row's text is a pair of texts.
+    pairs: Option<Pairs>,
+    /// Where texts are put into a chat.
+    chat: Option<ChatRows>,
     text_tokens: usize,
     side: Side,
     dropped: Option<u32>,
@@ -75,7 +83,15 @@ impl TextTokenizer {
         file: PathBuf,
         threads: usize,
     ) -> Result<Self> {
-        let (prefix, suffix) = (config.frame.before.clone(), config.frame.after.clone());
+        let (mut prefix, mut suffix) = (config.frame.before.clone(), config.frame.after.clone());
+        let scores = config.kind.scores();
+        let chat = scores.and_then(|scores| scores.chat.clone());
+        if chat.is_some() {
+            // The template has all special tokens.
+            (prefix, suffix) = Default::default();
+        }
+        let is_pair = config.kind.takes_pairs() && chat.is_none();
+        let pairs = Pairs::of(config).filter(|_| is_pair);
         within(TOKENIZER_TIME, &never(), {
             let tokenizer = Arc::clone(&tokenizer);
             move || try_out(&tokenizer)
@@ -95,6 +111,8 @@ impl TextTokenizer {
             any: LongTexts::new(tokenizer, file, text_tokens, side),
             text_tokens,
             side,
+            pairs,
+            chat: None,
             dropped: config.dropped_id,
             most_characters: config.most_characters,
             prompt: String::new(),
@@ -104,6 +122,11 @@ impl TextTokenizer {
             suffix,
             pool,
         };
+        if let Some(chat) = chat {
+            let pairs = config.kind.takes_pairs();
+            prepared.chat = Some(ChatRows::new(chat, &config.prompt, pairs, &prepared)?);
+            return Ok(prepared);
+        }
         if !config.prompt.is_empty() {
             let mut rows = TokenRows::default();
             let prompt = &config.prompt;
@@ -114,7 +137,7 @@ impl TextTokenizer {
                 );
                 Error::model(prepared.any.file.display(), reason)
             };
-            (prepared.push(prompt, &mut BertScratch::default(), &mut rows)).map_err(failed)?;
+            (prepared.push_text(prompt, &mut BertScratch::default(), &mut rows)).map_err(failed)?;
             let ids = rows.get(0);
             let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
             prepared.prompt_tokens = ids.len() - usize::from(ends_special);
@@ -147,10 +170,26 @@ impl TextTokenizer {
         text: impl Fn(usize) -> &'a str + Sync,
         clock: &Clock,
     ) -> TokenRows {
+        if let Some(pairs) = &self.pairs {
+            return self.tokenize_pairs(pairs, count, text, clock);
+        }
+        self.in_chunks(count, clock, |index, scratch, rows| match &self.chat {
+            Some(chat) => chat.push(self, text(index), scratch, rows),
+            None => self.push_text(text(index), scratch, rows),
+        })
+    }
+
+    /// The rows that `push` makes of `count` texts, by their index, in parallel.
+    fn in_chunks(
+        &self,
+        count: usize,
+        clock: &Clock,
+        push: impl Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause> + Sync,
+    ) -> TokenRows {
         let chunk = |chunk: usize| {
             let (mut rows, mut scratch) = (TokenRows::default(), BertScratch::default());
             for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(count) {
-                if let Err(cause) = self.push(text(index), &mut scratch, &mut rows) {
+                if let Err(cause) = push(index, &mut scratch, &mut rows) {
                     rows.push_refused(cause);
                 }
             }
@@ -169,7 +208,7 @@ impl TextTokenizer {
     }
 
     /// Appends the row of `text`, or fails without one.
-    fn push(
+    fn push_text(
         &self,
         text: &str,
         scratch: &mut BertScratch,

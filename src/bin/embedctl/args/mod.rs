@@ -11,6 +11,7 @@ mod info;
 mod inspect;
 mod model;
 mod refused;
+mod score;
 mod values;
 mod verify;
 
@@ -33,6 +34,7 @@ pub use engine::EngineArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
+pub use score::{OF_VECTORS, ScoreArgs};
 pub use values::Devices;
 pub use verify::VerifyModelArgs;
 
@@ -71,16 +73,15 @@ pub struct Args {
 impl Args {
     /// Whether TensorRT takes part in this process's own run and must be kept from `TensorFloat-32`.
     pub fn wants_no_tf32(&self) -> bool {
-        match &self.command {
-            Command::Embed(embed) => {
-                let engine = &embed.engine;
-                embedctl::runtime::wants_no_tf32(
-                    &engine.providers.provider,
-                    &engine.runtime.provider_options,
-                )
-            }
-            _ => false,
-        }
+        let engine = match &self.command {
+            Command::Embed(embed) => &embed.engine,
+            Command::Score(score) => &score.embed.engine,
+            _ => return false,
+        };
+        embedctl::runtime::wants_no_tf32(
+            &engine.providers.provider,
+            &engine.runtime.provider_options,
+        )
     }
 }
 
@@ -88,6 +89,7 @@ impl Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Embed(Box<EmbedArgs>),
+    Score(Box<ScoreArgs>),
     Download(DownloadArgs),
     Info(InfoArgs),
     Inspect(Box<InspectArgs>),
@@ -224,8 +226,9 @@ pub struct ManArgs {
 }
 
 /// The subcommands.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "embed",
+    "score",
     "download",
     "info",
     "inspect",
@@ -291,7 +294,7 @@ fn variables(matches: &ArgMatches) -> Vec<OsString> {
 
 /// The command line as clap sees it: for help, completions and manual pages.
 pub fn command() -> clap::Command {
-    negative_numbers(Args::command())
+    negative_numbers(Args::command().mut_subcommand("score", score::shown))
 }
 
 /// `--batch-size -1` is a wrong number, not an option of the name `-1`.

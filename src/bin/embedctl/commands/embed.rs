@@ -36,7 +36,16 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let options = options(args, messages, printer)?;
+    run_with(args, options(args, messages, printer)?, messages, printer)
+}
+
+/// Runs the command with these options of the library.
+pub(super) fn run_with(
+    args: &EmbedArgs,
+    options: EmbedOptions,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
     let numbers = match args.output.dry_run {
         true => None, // it writes nothing
         false => Numbers::begin(&args.numbers, &options, printer)?,
@@ -184,7 +193,7 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
-fn options(
+pub(super) fn options(
     args: &EmbedArgs,
     messages: &MessageArgs,
     printer: &Printer,
@@ -230,6 +239,7 @@ fn options(
             shard: args.output.shard.unwrap_or_default(),
         },
         reuse: args.output.reuse.clone(),
+        top_labels: None,
         on_error: args.records.on_error,
         rejects: args.records.rejects.clone(),
         others: [

@@ -13,6 +13,7 @@ mod man;
 mod probe;
 mod profile;
 mod resume;
+mod score;
 mod stores;
 mod tokenize;
 mod verify;
@@ -42,6 +43,7 @@ pub use tokenize::{NAME as TOKENIZE, run as tokenize};
 pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
+        Command::Score(score) => score::run(score, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),
