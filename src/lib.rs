@@ -22,6 +22,8 @@ pub mod pipeline;
 pub mod profile;
 pub mod progress;
 pub mod reuse;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod survey;
 mod work;
 

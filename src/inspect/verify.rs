@@ -4,14 +4,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Inspection;
+use super::recorded::RecordedModel;
 use crate::Embedder;
 use crate::cancel::CancelToken;
-use crate::engine::{self, Cosine, EngineInfo, EngineOptions};
+use crate::engine::{Cosine, EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
-use crate::identity::{VectorIdentity, VectorSettings};
+use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::model::{Model, ModelOptions, PoolingMode, WeightsKind};
-use crate::output::{self, Dtype};
+use crate::model::ModelOptions;
+use crate::output::{self, Dtype, OutputFormat};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 
@@ -82,7 +83,7 @@ pub fn verify(
     let vectors = vectors(&file.file, &column.column, &wanted)?;
     let found = self::texts(texts, made, &wanted, column.vectors, cancel)?;
 
-    let options = model_options(made, &identity, model, options, engine)?;
+    let options = RecordedModel::of(made, model, options)?.open(engine)?;
     let mut embedder = Embedder::open(&options, engine)?;
     same_model(&embedder, &identity)?;
     let again = embedder.embed(&found)?;
@@ -110,6 +111,17 @@ pub fn verify(
         same: least >= enough,
         engine: embedder.engine().clone(),
     })
+}
+
+/// The file that holds the texts of an output's rows, if they were kept: itself, or of a matrix the one beside it.
+///
+/// # Errors
+/// If there is none, or a store refuses.
+pub fn kept_texts(file: &Readable) -> Result<Option<Readable>> {
+    match OutputFormat::from_path(file.path()).is_some_and(OutputFormat::is_matrix) {
+        true => file.bytes.beside(output::ROWS),
+        false => Ok(Some(file.clone())),
+    }
 }
 
 /// Numbers of `count` rows, spread over all.
@@ -189,52 +201,6 @@ fn texts(
     .with_remedy(format!(
         "name the run's input with {INPUT}, and the field of its texts with {TEXT_FIELD}"
     )))
-}
-
-/// The model that made a file, with what overrode its own files.
-fn model_options(
-    made: &Value,
-    identity: &VectorIdentity,
-    model: Option<&str>,
-    options: &ModelOptions,
-    engine: &EngineOptions,
-) -> Result<ModelOptions> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let id = text(&made["model"]["id"]).unwrap_or_default();
-    let name = match (model, text(&made["model"]["revision"])) {
-        (Some(model), _) => model.to_owned(),
-        (None, Some(revision)) => format!("{id}@{revision}"),
-        (None, None) => id,
-    };
-    let VectorSettings {
-        model_file,
-        pooling,
-        prompt,
-        max_length,
-        include_prompt: _, // the model's files say so
-        normalized: _,     // these change lengths, which a cosine does not show
-        normalized_before_cut: _,
-        dimensions: _, // as many components are compared as there are
-    } = identity.settings.clone();
-    let native = identity.weights() == WeightsKind::Checkpoint;
-    let parse = |name: &String| name.parse::<PoolingMode>().map_err(Error::usage);
-    let pooling: Vec<PoolingMode> = (pooling.iter().flatten().map(parse)).collect::<Result<_>>()?;
-    let precision = identity.precision().filter(|_| native);
-    let precision = precision.map(|it| it.parse().map_err(Error::usage));
-    let mut options = ModelOptions {
-        model: name,
-        prompt,
-        max_length,
-        model_file: model_file.filter(|_| !native),
-        precision: precision.transpose()?,
-        ..options.clone()
-    };
-    // Named again, the model's own modes would be another thing than its own.
-    let (settled, _) = engine::settle(&options, engine)?;
-    if !pooling.is_empty() && Model::open(&settled)?.config.pooling != pooling {
-        options.pooling = Some(pooling);
-    }
-    Ok(options)
 }
 
 /// Refuses a model whose files differ from those in the provenance.

@@ -11,13 +11,15 @@ mod info;
 mod inspect;
 mod model;
 mod refused;
+#[cfg(feature = "serve")]
+mod serve;
 mod values;
 mod verify;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{FalseyValueParser, Resettable};
+use clap::builder::{FalseyValueParser, PossibleValuesParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{
     Arg, ArgAction, ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser,
@@ -33,6 +35,8 @@ pub use engine::EngineArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
+#[cfg(feature = "serve")]
+pub use serve::ServeArgs;
 pub use values::Devices;
 pub use verify::VerifyModelArgs;
 
@@ -72,13 +76,9 @@ impl Args {
     /// Whether TensorRT takes part in this process's own run and must be kept from `TensorFloat-32`.
     pub fn wants_no_tf32(&self) -> bool {
         match &self.command {
-            Command::Embed(embed) => {
-                let engine = &embed.engine;
-                embedctl::runtime::wants_no_tf32(
-                    &engine.providers.provider,
-                    &engine.runtime.provider_options,
-                )
-            }
+            Command::Embed(embed) => embed.engine.wants_no_tf32(),
+            #[cfg(feature = "serve")]
+            Command::Serve(serve) => serve.engine.wants_no_tf32(),
             _ => false,
         }
     }
@@ -88,6 +88,8 @@ impl Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Embed(Box<EmbedArgs>),
+    #[cfg(feature = "serve")]
+    Serve(Box<ServeArgs>),
     Download(DownloadArgs),
     Info(InfoArgs),
     Inspect(Box<InspectArgs>),
@@ -215,7 +217,7 @@ pub struct CompletionsArgs {
 )]
 pub struct ManArgs {
     /// Command of the page [default: the page of embedctl]
-    #[arg(value_name = "COMMAND", value_parser = COMMANDS)]
+    #[arg(value_name = "COMMAND", value_parser = PossibleValuesParser::new(COMMANDS))]
     pub command: Option<String>,
 
     /// Write all pages into this folder instead
@@ -224,8 +226,10 @@ pub struct ManArgs {
 }
 
 /// The subcommands.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: &[&str] = &[
     "embed",
+    #[cfg(feature = "serve")]
+    "serve",
     "download",
     "info",
     "inspect",

@@ -13,6 +13,8 @@ mod man;
 mod probe;
 mod profile;
 mod resume;
+#[cfg(feature = "serve")]
+mod serve;
 mod stores;
 mod tokenize;
 mod verify;
@@ -42,6 +44,8 @@ pub use tokenize::{NAME as TOKENIZE, run as tokenize};
 pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve::run(serve, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),
