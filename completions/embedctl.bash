@@ -46,6 +46,9 @@ _embedctl() {
             embedctl,man)
                 cmd="embedctl__subcmd__man"
                 ;;
+            embedctl,serve)
+                cmd="embedctl__subcmd__serve"
+                ;;
             embedctl,verify-model)
                 cmd="embedctl__subcmd__verify__subcmd__model"
                 ;;
@@ -79,6 +82,9 @@ _embedctl() {
             embedctl__subcmd__help,man)
                 cmd="embedctl__subcmd__help__subcmd__man"
                 ;;
+            embedctl__subcmd__help,serve)
+                cmd="embedctl__subcmd__help__subcmd__serve"
+                ;;
             embedctl__subcmd__help,verify-model)
                 cmd="embedctl__subcmd__help__subcmd__verify__subcmd__model"
                 ;;
@@ -89,7 +95,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed download info inspect verify-model devices bench config completions man help"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed serve download info inspect verify-model devices bench config completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -411,7 +417,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__config)
-            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect verify-model devices bench config completions man"
+            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed serve download info inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -972,7 +978,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__help)
-            opts="embed download info inspect verify-model devices bench config completions man help"
+            opts="embed serve download info inspect verify-model devices bench config completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1112,6 +1118,20 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__help__subcmd__man)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__help__subcmd__serve)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1340,7 +1360,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__man)
-            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect verify-model devices bench config completions man"
+            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed serve download info inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1351,6 +1371,183 @@ _embedctl() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o plusdirs
                     fi
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        embedctl__subcmd__serve)
+            opts="-m -p -q -v -h --listen --like --verify --api-key-file --threads --max-body-bytes --max-inputs --max-queue --timeout --client-timeout --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --like)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --verify)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-body-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-inputs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                -m)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --model-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --normalize)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --prompt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prompt-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dimensions)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --truncate-dim)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                --min-cosine)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ort-lib)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --storage-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --progress)

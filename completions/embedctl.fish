@@ -41,6 +41,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -l no-config -d 'Read no
 complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "serve" -d 'Serve a model\'s vectors over HTTP, as embed computes them'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
@@ -176,6 +177,72 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l listen -d 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l like -d 'Output of embed whose vectors the server\'s must mix with: a file, a folder of parts, or an address' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l verify -d 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l api-key-file -d 'File with a key per line; requests must send one as \'Authorization: Bearer KEY\'' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l threads -d 'Threads that run the model [default: one per usable core, two per device]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-body-bytes -d 'Largest request body [default: 8MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-inputs -d 'Most inputs per request [default: 2048]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-queue -d 'Most inputs in the server, waiting or running; further requests are refused with 429 [default: 4096]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l timeout -d 'Longest time from a request\'s arrival to its answer, and for requests under way once a signal stops the server [default: 60]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l client-timeout -d 'Longest time for a client to send a request, or to read its answer; idle connections are closed after it [default: 30]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder [default: that of --like, or sentence-transformers/all-MiniLM-L6-v2]' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''
+int16\t''
+int8\t''
+uint8\t''
+q4\t''
+q4f16\t''
+bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
+max\t''
+mean\t''
+mean_sqrt_len_tokens\t''
+weightedmean\t''
+lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
+false\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
@@ -519,14 +586,15 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "config" -d 'Show the settings in effect and the source of each'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "serve" -d 'Serve a model\'s vectors over HTTP, as embed computes them'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "config" -d 'Show the settings in effect and the source of each'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info inspect verify-model devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -11,7 +11,8 @@ use crate::model::{Model, ModelOptions, PoolingMode, WeightsKind};
 pub(crate) struct RecordedModel {
     /// Its options, but for the pooling.
     pub(crate) options: ModelOptions,
-    pooling: Vec<PoolingMode>,
+    /// Its pooling.
+    pub(crate) pooling: Vec<PoolingMode>,
 }
 
 impl RecordedModel {

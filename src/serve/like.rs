@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cancel::CancelToken;
 use crate::embedder::LoadedModel;
 use crate::engine::{self, EngineOptions, Provider, ProviderChoice};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
 use crate::inspect::{self, RecordedModel, Verified};
@@ -115,11 +115,15 @@ impl LikeFile {
             Model::open(&settled)
         };
         let mut options = options;
-        if options.pooling.is_none() {
-            let recorded = RecordedModel::of(&self.made, Some(&options.model), &options)?;
-            options.pooling = recorded.open(engine)?.pooling;
-        }
         let own = open(&options)?.config;
+        let recorded = RecordedModel::of(&self.made, None, &options)?;
+        // Named again, its own modes would be another thing.
+        if options.pooling.is_none()
+            && !recorded.pooling.is_empty()
+            && own.pooling != recorded.pooling
+        {
+            options.pooling = Some(recorded.pooling);
+        }
         if let Some(dimensions) = &then.dimensions
             && options.dimensions.is_empty()
             && own.vectors() != *dimensions
@@ -191,7 +195,16 @@ impl LikeFile {
             ..ModelOptions::default()
         };
         let named = Some(model.model.as_str());
-        let verified = inspect::verify(&file, count, &texts, named, &kept, engine, cancel)?;
+        let verified = inspect::verify(&file, count, &texts, named, &kept, engine, cancel)
+            .map_err(|error| match error.kind() {
+                ErrorKind::Usage => Error::usage(format!(
+                    "{VERIFY}: rows of {} cannot be embedded again",
+                    self.file.name
+                ))
+                .with_remedy("leave it out, or name an output with its texts")
+                .caused_by(error),
+                _ => error,
+            })?;
         if verified.same {
             return Ok(verified);
         }

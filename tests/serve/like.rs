@@ -6,6 +6,8 @@ use crate::sandbox::{Sandbox, copy_folder, in_repository};
 use crate::server::Server;
 
 const MODEL: &str = "fixtures/parity/dense-two-layers/model";
+/// A model without modules after pooling, which takes any.
+const POOLED: &str = "fixtures/parity/family-mpnet/model";
 const PROMPTS: &str = "fixtures/parity/e5-prompts/model";
 
 /// A folder with a copy of a model and some texts.
@@ -50,17 +52,18 @@ fn a_server_like_an_output_gives_its_vectors() {
         ("-p native --dimensions 5", "out.arrow"),
         ("-p native --dimensions 5 --normalize true", "out.parquet"),
         ("-p native --normalize false --dimensions 5", "out.parquet"),
-        ("-p native --pooling cls", "out.parquet"),
+        ("-p native --pooling max", "out.parquet"),
         ("-p native --dtype f16", "out.parquet"),
         ("-p native --part-rows 7", "folder/"),
         ("-p rten", "out.parquet"),
     ] {
-        let sandbox = scene(MODEL);
+        let is_pooled = options.contains("--pooling");
+        let sandbox = scene(if is_pooled { POOLED } else { MODEL });
         embed(&sandbox, &format!("{options} -o {output}"));
-        embed(
-            &sandbox,
-            &format!("{} -o vectors.jsonl", options.replace("--dtype f16", "")),
-        );
+        let plain = options
+            .replace("--dtype f16", "")
+            .replace("--part-rows 7", "");
+        embed(&sandbox, &format!("{} -o vectors.jsonl", plain));
         let mut expected = lines(&sandbox, "vectors.jsonl");
         if options.contains("f16") {
             let half = |it: &mut f32| *it = half::f16::from_f32(*it).to_f32();
@@ -92,7 +95,6 @@ fn a_server_whose_vectors_would_not_mix_does_not_start() {
     let sandbox = scene(MODEL);
     embed(&sandbox, "-p native -o out.parquet");
     for (options, words) in [
-        ("--pooling cls", "pooling"),
         ("--normalize true", "normalized"),
         ("--dimensions 5", "dimensions"),
         ("--max-length 7", "max_length"),
@@ -106,6 +108,16 @@ fn a_server_whose_vectors_would_not_mix_does_not_start() {
         assert!(run.stderr.contains(words), "{options}: {run}");
         assert!(!run.stderr.contains("listening"), "{run}");
     }
+    let pooled = scene(POOLED);
+    embed(&pooled, "-p native -o out.parquet");
+    let run = pooled.run("serve --like out.parquet --listen 127.0.0.1:0 --pooling max");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr
+            .contains("would not mix with its vectors: pooling"),
+        "{run}"
+    );
+
     let weights = sandbox.path("model/model.safetensors");
     let mut bytes = std::fs::read(&weights).unwrap();
     *bytes.last_mut().unwrap() ^= 1;

@@ -24,7 +24,7 @@ use crate::options::{Notice, Notify, ServerOptions};
 use crate::queue::Queue;
 use crate::{openai, tei};
 
-/// Routes, for metrics; the test of `openapi.json` compares them with it.
+/// Routes with their methods, for metrics and messages.
 pub(crate) const ROUTES: [(&str, &str); 13] = [
     ("POST", "/v1/embeddings"),
     ("GET", "/v1/models"),
@@ -317,4 +317,24 @@ pub(crate) async fn long_answer<T: serde::Serialize + Send + 'static>(
     value: T,
 ) -> Result<Response, ApiError> {
     off_thread(size, move || json_answer(&value)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_document_describes_all_routes() {
+        let document: serde_json::Value =
+            serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let mut described = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            let methods = methods.as_object().unwrap().keys();
+            described.extend(methods.map(|method| (method.to_uppercase(), path.clone())));
+        }
+        let own = ROUTES.map(|(method, path)| (method.to_owned(), path.to_owned()));
+        assert_eq!(described, BTreeSet::from(own));
+    }
 }

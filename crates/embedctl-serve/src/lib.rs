@@ -29,8 +29,6 @@ mod queue;
 mod rows;
 mod server;
 mod tei;
-#[cfg(test)]
-mod tests;
 
 pub use keys::ApiKeys;
 pub use listen::{BoundListener, Listen};

@@ -16,7 +16,7 @@ use super::values::{positive, seconds};
 /// /metrics); /openapi.json describes all routes. A text's vector is the one that embed gives it with the same options.
 /// There is no TLS: put a proxy in front of it for other machines.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, override_usage = "embedctl serve [OPTIONS]")]
 pub struct ServeArgs {
     /// Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone
     #[arg(

@@ -10,8 +10,8 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
 use serde_json::Value;
 
-use super::model::{FakeModel, Gate};
-use crate::{Listen, Notice, ServerOptions, serve};
+use crate::model::{FakeModel, Gate};
+use embedctl_serve::{Listen, Notice, ServerOptions, serve};
 
 /// How long a test waits for an expected event.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::model::FakeModel;
-use super::server::{Answer, Server, request};
-use crate::ServerOptions;
+use crate::model::FakeModel;
+use crate::server::{Answer, Server, request};
+use embedctl_serve::ServerOptions;
 
 fn impatient() -> Server {
     let options = ServerOptions {

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::model::{FakeModel, numbers};
-use super::server::{Answer, Server, request};
-use crate::{Notice, ServerOptions};
+use crate::model::{FakeModel, numbers};
+use crate::server::{Answer, Server, request};
+use embedctl_serve::{Notice, ServerOptions};
 
 fn body(texts: &[&str]) -> Vec<u8> {
     json!({"inputs": texts}).to_string().into_bytes()

@@ -7,7 +7,7 @@ use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_model::batch::{BatchLimits, TokenRows};
 
-use crate::model::{Head, ModelCard, ServedModel, ServedWorker, Token};
+use embedctl_serve::{Head, ModelCard, ServedModel, ServedWorker, Token};
 
 /// Components of a row.
 pub const WIDTH: usize = 4;
