@@ -39,7 +39,7 @@ start() {
 
 measure() {
     hey -z "${seconds}s" -c "$2" -m POST -T application/json -d "$body" "http://127.0.0.1:$port/embed" > "$work/hey"
-    if grep -qv '\[200\]' <(grep '\[[0-9]*\]' "$work/hey"); then
+    if grep -E '^ +\[[0-9]+\]' "$work/hey" | grep -qv '\[200\]'; then
         cat "$work/hey" >&2
         exit 1
     fi
@@ -65,9 +65,10 @@ for ((round = 0; round < rounds; round++)); do
         stop
     done
 done
-# The same text by the batch job, for comparison.
+# Such texts by the batch job, for comparison.
+seq 5000 | sed 's/.*/The quick brown fox jumps over the lazy dog near the river bank. &/' > "$work/texts.txt"
 for precision in fp32 int8; do
-    yes 'The quick brown fox jumps over the lazy dog near the river bank.' | awk '{ print $0, NR }' | head -20000 > "$work/texts.txt"
-    "$program" embed "$work/texts.txt" -m "$model" -p native --precision "$precision" -o "$work/out.npy" --force 2>&1 |
-        grep 'rows/s' | sed "s/^/embed, $precision: /"
+    "$program" embed "$work/texts.txt" -m "$model" -p native --precision "$precision" -o "$work/out.npy" --force --stats "$work/stats.json" -q
+    printf 'embed, %s: ' "$precision"
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1])))' "$work/stats.json"
 done

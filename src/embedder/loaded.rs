@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::batch::{self, BatchPlan, TokenRows};
 use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::{RowWorker, not_finite_empty};
-use crate::engine::{self, BatchLimits, Engine, EngineInfo, EngineOptions};
+use crate::engine::{self, Engine, EngineInfo, EngineOptions};
 use crate::error::{Cause, Result};
 use crate::halving::TokenLimit;
 use crate::model::{Model, ModelOptions};
@@ -73,7 +73,7 @@ impl LoadedModel {
 
     /// Batches that suit the engine.
     #[cfg(feature = "serve")]
-    pub(crate) fn limits(&self) -> BatchLimits {
+    pub(crate) fn limits(&self) -> engine::BatchLimits {
         self.engine.limits()
     }
 

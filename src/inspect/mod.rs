@@ -18,6 +18,7 @@ use serde_json::Value;
 pub use belongs::Belongs;
 pub use differences::differences;
 pub use health::{Health, Repeated};
+#[cfg(feature = "serve")]
 pub(crate) use recorded::RecordedModel;
 pub use verify::{Texts, Verified, kept_texts, verify};
 

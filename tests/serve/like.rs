@@ -63,7 +63,7 @@ fn a_server_like_an_output_gives_its_vectors() {
         let plain = options
             .replace("--dtype f16", "")
             .replace("--part-rows 7", "");
-        embed(&sandbox, &format!("{} -o vectors.jsonl", plain));
+        embed(&sandbox, &format!("{plain} -o vectors.jsonl"));
         let mut expected = lines(&sandbox, "vectors.jsonl");
         if options.contains("f16") {
             let half = |it: &mut f32| *it = half::f16::from_f32(*it).to_f32();

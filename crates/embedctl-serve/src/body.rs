@@ -198,8 +198,7 @@ pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiErro
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    let is_json = kind.eq_ignore_ascii_case("application/json");
-    if !is_json && !(kind.starts_with("application/") && kind.ends_with("+json")) {
+    if !kind.eq_ignore_ascii_case("application/json") {
         let reason = "the body must be JSON: send the header `Content-Type: application/json`";
         return Err(ApiError::new(Refusal::MediaType, reason));
     }
