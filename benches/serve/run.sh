@@ -70,5 +70,5 @@ seq 5000 | sed 's/.*/The quick brown fox jumps over the lazy dog near the river 
 for precision in fp32 int8; do
     "$program" embed "$work/texts.txt" -m "$model" -p native --precision "$precision" -o "$work/out.npy" --force --stats "$work/stats.json" -q
     printf 'embed, %s: ' "$precision"
-    python3 -c 'import json, sys; print(json.load(open(sys.argv[1])))' "$work/stats.json"
+    python3 -c 'import json, sys; print(round(json.load(open(sys.argv[1]))["rows_per_second"]), "rows/s")' "$work/stats.json"
 done
