@@ -187,13 +187,20 @@ impl Pooler {
     /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32, or the vector is
     /// shorter than one.
     fn cut(&self, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
+        self.kept
+            .iter()
+            .try_for_each(|&kept| self.cut_to(kept, vector, out))
+    }
+
+    /// Appends the first `kept` components of a whole vector, as they would be if only these were kept.
+    ///
+    /// Returns `None` where their length is beyond f32, or the vector is shorter.
+    pub fn cut_to(&self, kept: usize, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
         let is_normalized = self.steps.last() == Some(&Step::Normalize);
-        for &kept in &self.kept {
-            let start = out.len();
-            out.extend_from_slice(vector.get(..kept)?);
-            if self.normalize_last && !(is_normalized && kept == vector.len()) {
-                normalize(&mut out[start..])?;
-            }
+        let start = out.len();
+        out.extend_from_slice(vector.get(..kept)?);
+        if self.normalize_last && !(is_normalized && kept == vector.len()) {
+            normalize(&mut out[start..])?;
         }
         Some(())
     }

@@ -32,6 +32,14 @@ pub struct EngineArgs {
     pub runtime: RuntimeArgs,
 }
 
+impl EngineArgs {
+    /// Whether TensorRT takes part in this process's own run and must be kept from `TensorFloat-32`.
+    pub fn wants_no_tf32(&self) -> bool {
+        let options = &self.runtime.provider_options;
+        embedctl::runtime::wants_no_tf32(&self.providers.provider, options)
+    }
+}
+
 /// Which providers may run it.
 #[derive(Debug, Args)]
 pub struct ProviderArgs {
