@@ -154,7 +154,7 @@ impl ChatTemplate {
         let template = self.environment.get_template(NAME);
         let mut text = CappedText::default();
         let rendered =
-            template.and_then(|template| template.render_to_write(values, &mut text).map(drop));
+            template.and_then(|template| template.render_captured_to(values, &mut text).map(drop));
         rendered.map_err(|error| {
             let file = self.file.display();
             Cause::of(format!(
