@@ -11,6 +11,7 @@ use super::network::Network;
 use super::prepared::PreparedCache;
 use super::tests::{CASES, case, run_all};
 use crate::safetensors::Checkpoint;
+use embedctl_common::atomic;
 
 const REDUCED: [ProductPrecision; 2] = [ProductPrecision::I8, ProductPrecision::I16];
 
@@ -170,8 +171,8 @@ fn the_longest_unused_files_go() {
     let is_old = |path: &Path| fs::File::open(path).unwrap().set_modified(old).unwrap();
     is_old(&first);
     is_old(&other);
-    // One that a killed run left, and one that grows.
-    let left = cache.path().join(".x.weights.embedctl-1-2.tmp");
+    // A killed run left it.
+    let left = atomic::beside(&cache.path().join("x.weights"), ".tmp");
     fs::write(&left, "left").unwrap();
     open(&folder, isa, ProductPrecision::I16, &of(2 * size));
     assert_eq!(
