@@ -37,6 +37,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors over HTTP, as embed computes them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
@@ -124,6 +125,50 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--chunk-text', '--chunk-text', [CompletionResultType]::ParameterName, 'Add the column chunk_text with the text of each chunk')
             [CompletionResult]::new('--no-profile', '--no-profile', [CompletionResultType]::ParameterName, 'Ignore the settings that `bench --tune` saved for this model on this machine')
             [CompletionResult]::new('--fail-on-empty', '--fail-on-empty', [CompletionResultType]::ParameterName, 'Fail and write nothing if there is no record to embed')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be in the cache')
+            [CompletionResult]::new('--no-config', '--no-config', [CompletionResultType]::ParameterName, 'Read no settings files')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;serve' {
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone')
+            [CompletionResult]::new('--like', '--like', [CompletionResultType]::ParameterName, 'Output of embed whose vectors the server''s must mix with: a file, a folder of parts, or an address')
+            [CompletionResult]::new('--verify', '--verify', [CompletionResultType]::ParameterName, 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts')
+            [CompletionResult]::new('--api-key-file', '--api-key-file', [CompletionResultType]::ParameterName, 'File with a key per line; requests must send one as ''Authorization: Bearer KEY''')
+            [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model [default: one per usable core, two per device]')
+            [CompletionResult]::new('--max-body-bytes', '--max-body-bytes', [CompletionResultType]::ParameterName, 'Largest request body [default: 8MiB]')
+            [CompletionResult]::new('--max-inputs', '--max-inputs', [CompletionResultType]::ParameterName, 'Most inputs per request [default: 2048]')
+            [CompletionResult]::new('--max-queue', '--max-queue', [CompletionResultType]::ParameterName, 'Most inputs in the server, waiting or running; further requests are refused with 429 [default: 4096]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Longest time from a request''s arrival to its answer, and for requests under way once a signal stops the server [default: 60]')
+            [CompletionResult]::new('--client-timeout', '--client-timeout', [CompletionResultType]::ParameterName, 'Longest time for a client to send a request, or to read its answer; idle connections are closed after it [default: 30]')
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder [default: that of --like, or sentence-transformers/all-MiniLM-L6-v2]')
+            [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder [default: that of --like, or sentence-transformers/all-MiniLM-L6-v2]')
+            [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file of the model, such as onnx/model_fp16.onnx')
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]')
+            [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'Pooling mode; several, separated by commas, are concatenated')
+            [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Most tokens per record; longer records are truncated and counted')
+            [CompletionResult]::new('--normalize', '--normalize', [CompletionResultType]::ParameterName, 'Whether to scale vectors to length 1; overrides the model''s files')
+            [CompletionResult]::new('--prompt', '--prompt', [CompletionResultType]::ParameterName, 'Text to put before every record')
+            [CompletionResult]::new('--prompt-name', '--prompt-name', [CompletionResultType]::ParameterName, 'Name of one of the model''s prompts, such as query')
+            [CompletionResult]::new('--dimensions', '--dimensions', [CompletionResultType]::ParameterName, 'Components of a vector to keep (Matryoshka models)')
+            [CompletionResult]::new('--truncate-dim', '--truncate-dim', [CompletionResultType]::ParameterName, 'Components of a vector to keep (Matryoshka models)')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--min-cosine', '--min-cosine', [CompletionResultType]::ParameterName, 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Device numbers of the provider, separated by commas, or all')
+            [CompletionResult]::new('--provider-option', '--provider-option', [CompletionResultType]::ParameterName, 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated')
+            [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or its folder; no other library is tried')
+            [CompletionResult]::new('--storage-option', '--storage-option', [CompletionResultType]::ParameterName, 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Format of messages on standard error; json prints one object per line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' respects NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s model cache')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
@@ -473,6 +518,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         }
         'embedctl;help' {
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors over HTTP, as embed computes them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
@@ -487,6 +533,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;embed' {
+            break
+        }
+        'embedctl;help;serve' {
             break
         }
         'embedctl;help;download' {

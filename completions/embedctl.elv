@@ -34,6 +34,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
             cand embed 'Embed the records of files or of standard input'
+            cand serve 'Serve a model''s vectors over HTTP, as embed computes them'
             cand download 'Download and verify models from the Hugging Face Hub'
             cand info 'Describe a model, and the providers that run it on this machine'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
@@ -120,6 +121,49 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --chunk-text 'Add the column chunk_text with the text of each chunk'
             cand --no-profile 'Ignore the settings that `bench --tune` saved for this model on this machine'
             cand --fail-on-empty 'Fail and write nothing if there is no record to embed'
+            cand -q 'Show only errors and rejected records'
+            cand --quiet 'Show only errors and rejected records'
+            cand -v 'Show more: load time, skipped libraries and why'
+            cand --verbose 'Show more: load time, skipped libraries and why'
+            cand --offline 'Never use the network: models must be in the cache'
+            cand --no-config 'Read no settings files'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;serve'= {
+            cand --listen 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone'
+            cand --like 'Output of embed whose vectors the server''s must mix with: a file, a folder of parts, or an address'
+            cand --verify 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts'
+            cand --api-key-file 'File with a key per line; requests must send one as ''Authorization: Bearer KEY'''
+            cand --threads 'Threads that run the model [default: one per usable core, two per device]'
+            cand --max-body-bytes 'Largest request body [default: 8MiB]'
+            cand --max-inputs 'Most inputs per request [default: 2048]'
+            cand --max-queue 'Most inputs in the server, waiting or running; further requests are refused with 429 [default: 4096]'
+            cand --timeout 'Longest time from a request''s arrival to its answer, and for requests under way once a signal stops the server [default: 60]'
+            cand --client-timeout 'Longest time for a client to send a request, or to read its answer; idle connections are closed after it [default: 30]'
+            cand -m 'Hub id (org/name or org/name@revision) or a folder [default: that of --like, or sentence-transformers/all-MiniLM-L6-v2]'
+            cand --model 'Hub id (org/name or org/name@revision) or a folder [default: that of --like, or sentence-transformers/all-MiniLM-L6-v2]'
+            cand --model-file 'ONNX file of the model, such as onnx/model_fp16.onnx'
+            cand --precision 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]'
+            cand --pooling 'Pooling mode; several, separated by commas, are concatenated'
+            cand --max-length 'Most tokens per record; longer records are truncated and counted'
+            cand --normalize 'Whether to scale vectors to length 1; overrides the model''s files'
+            cand --prompt 'Text to put before every record'
+            cand --prompt-name 'Name of one of the model''s prompts, such as query'
+            cand --dimensions 'Components of a vector to keep (Matryoshka models)'
+            cand --truncate-dim 'Components of a vector to keep (Matryoshka models)'
+            cand -p 'Execution providers in order of preference, or auto'
+            cand --provider 'Execution providers in order of preference, or auto'
+            cand --min-cosine 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]'
+            cand --device 'Device numbers of the provider, separated by commas, or all'
+            cand --provider-option 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated'
+            cand --ort-lib 'ONNX Runtime library, or its folder; no other library is tried'
+            cand --storage-option 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Format of messages on standard error; json prints one object per line'
+            cand --color 'Colour messages; ''auto'' respects NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s model cache'
+            cand --config 'Settings file; no other file is read'
             cand -q 'Show only errors and rejected records'
             cand --quiet 'Show only errors and rejected records'
             cand -v 'Show more: load time, skipped libraries and why'
@@ -458,6 +502,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         }
         &'embedctl;help'= {
             cand embed 'Embed the records of files or of standard input'
+            cand serve 'Serve a model''s vectors over HTTP, as embed computes them'
             cand download 'Download and verify models from the Hugging Face Hub'
             cand info 'Describe a model, and the providers that run it on this machine'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
@@ -471,6 +516,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'embedctl;help;embed'= {
+        }
+        &'embedctl;help;serve'= {
         }
         &'embedctl;help;download'= {
         }

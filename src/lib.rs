@@ -23,6 +23,8 @@ pub mod profile;
 pub mod progress;
 pub mod reuse;
 mod scorer;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod survey;
 mod work;
 

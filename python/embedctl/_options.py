@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     max_record_bytes: int | str
     cache_dir: str | os.PathLike[str]
     offline: bool
+    no_cache: bool
     no_profile: bool
 
 
@@ -51,7 +52,7 @@ class EmbedderOptions(Options, total=False):
 
 
 #: Options that stand alone; all others take a value.
-_FLAGS = {"offline", "no_profile"}
+_FLAGS = {"no_cache", "offline", "no_profile"}
 #: Options with another name on the command line.
 _NAMES = {"provider_options": "provider-option"}
 

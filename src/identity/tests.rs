@@ -121,6 +121,7 @@ fn options() -> Vec<Row> {
         batch_tokens: |all| all.engine.batch_tokens = Some(64) => DoesNot(ROUNDING),
         arithmetic: |all| all.engine.arithmetic = Arithmetic::Int16 => DoesNot(FOLLOWS),
         min_cosine: |all| all.engine.min_cosine = Some(0.5) => DoesNot("it refuses vectors and changes none"),
+        weights_cache: |all| all.engine.weights_cache = Some("elsewhere".into()) => DoesNot("it holds what would be computed"),
         runtime: |all| all.engine.runtime.library = Some("elsewhere".into()) => DoesNot(ROUNDING),
         workers: |all| all.engine.workers = 2 => DoesNot(ROUNDING),
         cancel: |all| all.engine.cancel = CancelToken::new() => DoesNot("it stops a run"),

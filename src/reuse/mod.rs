@@ -71,7 +71,7 @@ enum Holds {
 struct OldPart {
     /// Its name in the folder.
     file: String,
-    /// What it is in a folder, with the hashes of its rows' texts.
+    /// Its record in the job, with the hashes of its rows' texts; `None` for a single file.
     part: Option<Part>,
     /// Its rows; of a single file known once its texts were read.
     rows: Option<u64>,

@@ -26,6 +26,7 @@ mod jobs_live;
 mod jobs_proven;
 mod jobs_reuse;
 mod jobs_shards;
+mod kept_weights;
 #[cfg(unix)]
 mod libraries;
 #[cfg(unix)]

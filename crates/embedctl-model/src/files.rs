@@ -1,7 +1,7 @@
 //! A model's files, opened, named and hashed. Nothing here touches the network.
 
 use std::fs;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -19,7 +19,7 @@ use super::{
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState, Noted};
 use embedctl_common::folder::name_in;
-use embedctl_common::hash::Hash;
+use embedctl_common::hash;
 use embedctl_common::setting::PROVIDER;
 use embedctl_common::small_file;
 use embedctl_common::word_list::words;
@@ -285,7 +285,7 @@ impl Model {
             if files.iter().any(|file: &ModelFile| file.path == name) {
                 continue;
             }
-            if let Some((size, sha256)) = hash(file)? {
+            if let Some((size, sha256)) = hash_of(file)? {
                 files.push(ModelFile {
                     path: name,
                     size,
@@ -396,7 +396,7 @@ fn is_module_folder(path: &Path) -> bool {
 }
 
 /// Size and SHA-256 of a file; `None` where there is none, as when the model was opened.
-fn hash(file: &DecidingFile) -> Result<Option<(u64, String)>> {
+fn hash_of(file: &DecidingFile) -> Result<Option<(u64, String)>> {
     let DecidingFile { path, state, .. } = file;
     let changed = || file_state::changed(path);
     let Some(state) = state else {
@@ -414,13 +414,9 @@ fn hash(file: &DecidingFile) -> Result<Option<(u64, String)>> {
     if !state.has_content_of(&FileState::of(&open).map_err(read)?) {
         return Err(changed());
     }
-    // 8 KiB at a time, as a file alone is copied, would be a call to the system for each of them.
-    let mut buffered = BufReader::with_capacity(1 << 18, open);
-    let mut hash = Hash::default();
-    let size = io::copy(&mut buffered, &mut hash).map_err(read)?;
-    let after = FileState::of(buffered.get_ref()).map_err(read)?;
-    if size != state.length || !state.has_content_of(&after) {
+    let hash = hash::of_file(path, &open).map_err(read)?;
+    if !state.has_content_of(&FileState::of(&open).map_err(read)?) {
         return Err(changed());
     }
-    Ok(Some((size, hash.hex())))
+    Ok(Some((state.length, hash)))
 }

@@ -3,12 +3,15 @@
 //! The arithmetic is that of sentence-transformers' modules, in f32, row by row, so that a row's vector
 //! depends on nothing but its own states. Sums over the tokens of long rows are f64's (PyTorch adds pairwise).
 
+#[cfg(test)]
+mod digest_tests;
 mod modules;
 
 use crate::ModelConfig;
 use crate::OutputChoice;
 use crate::PoolingMode;
 use crate::Step;
+use embedctl_common::hash::Hash;
 use modules::normalize;
 
 pub use modules::is_finite;
@@ -49,6 +52,30 @@ impl Pooler {
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
         }
+    }
+
+    /// A SHA-256 of all that decides the vector of given states.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let Self {
+            modes,
+            pools,
+            excluded,
+            token_steps,
+            not_last,
+            scores,
+            steps,
+            kept,
+            normalize_last,
+        } = self;
+        let mut hash = Hash::default();
+        hash.add(format!(
+            "{modes:?} {pools} {excluded} {not_last:?} {scores} {kept:?} {normalize_last} {}\n",
+            token_steps.len()
+        ));
+        let steps = token_steps.iter().chain(steps);
+        steps.for_each(|step| step.add_to(&mut hash));
+        hash.hex()
     }
 
     /// Width of a row's finished vectors, all together.
@@ -160,13 +187,20 @@ impl Pooler {
     /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32, or the vector is
     /// shorter than one.
     fn cut(&self, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
+        self.kept
+            .iter()
+            .try_for_each(|&kept| self.cut_to(kept, vector, out))
+    }
+
+    /// Appends the first `kept` components of a whole vector, as they would be if only these were kept.
+    ///
+    /// Returns `None` where their length is beyond f32, or the vector is shorter.
+    pub fn cut_to(&self, kept: usize, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
         let is_normalized = self.steps.last() == Some(&Step::Normalize);
-        for &kept in &self.kept {
-            let start = out.len();
-            out.extend_from_slice(vector.get(..kept)?);
-            if self.normalize_last && !(is_normalized && kept == vector.len()) {
-                normalize(&mut out[start..])?;
-            }
+        let start = out.len();
+        out.extend_from_slice(vector.get(..kept)?);
+        if self.normalize_last && !(is_normalized && kept == vector.len()) {
+            normalize(&mut out[start..])?;
         }
         Some(())
     }

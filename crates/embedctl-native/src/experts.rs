@@ -215,22 +215,40 @@ impl Executor<'_> {
     }
 }
 
+impl ExpertsDescription {
+    /// The layouts of an expert's two products, in a network that is `hidden` wide.
+    pub(super) fn layouts(&self, hidden: usize) -> [PackedLayout; 2] {
+        let up = PackedLayout {
+            outputs: self.width,
+            inputs: hidden,
+            gated: self.gated,
+        };
+        let down = PackedLayout {
+            outputs: hidden,
+            inputs: self.width,
+            gated: false,
+        };
+        [up, down]
+    }
+}
+
 impl Loader<'_> {
     /// Appends the experts' products of the layer that the checkpoint calls `layer` to `products`.
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub(super) fn experts(
+    pub(super) fn expert_products(
         &self,
         layer: &str,
         described: &ExpertsDescription,
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
         products: &mut Vec<Matrix>,
-    ) -> Result<ExpertWeights> {
+    ) -> Result<()> {
         let hidden = self.architecture.hidden;
         let names = &self.architecture.names.experts;
         let (count, width) = (described.count, described.width);
+        let [up_layout, down_layout] = described.layouts(hidden);
         let range = |product: Product| ranges.map(|ranges| ranges[product as usize].as_slice());
         for expert in 0..count {
             let number = expert.to_string();
@@ -244,12 +262,8 @@ impl Loader<'_> {
                     up.append(whole, expert * width, width);
                 }
             }
-            let layout = PackedLayout {
-                outputs: width,
-                inputs: hidden,
-                gated: described.gated,
-            };
-            let up = self.pack(arithmetic, layout, (up, Vec::new()), range(Product::Up))?;
+            let up = (up, Vec::new());
+            let up = self.pack(arithmetic, up_layout, up, range(Product::Up))?;
             let mut down = StoredRows::new(width);
             match names.down.strip_prefix('^') {
                 None => {
@@ -261,14 +275,25 @@ impl Loader<'_> {
                     down.append_columns(whole, expert * width, hidden);
                 }
             }
-            let layout = PackedLayout {
-                outputs: hidden,
-                inputs: width,
-                gated: false,
-            };
-            let down = self.pack(arithmetic, layout, (down, Vec::new()), range(Product::Down))?;
+            let down = (down, Vec::new());
+            let down = self.pack(arithmetic, down_layout, down, range(Product::Down))?;
             products.extend([up, down]);
         }
+        Ok(())
+    }
+
+    /// What the experts of that layer have beside their products.
+    ///
+    /// # Errors
+    /// As [`Loader::expert_products`].
+    pub(super) fn expert_weights(
+        &self,
+        layer: &str,
+        described: &ExpertsDescription,
+    ) -> Result<ExpertWeights> {
+        let hidden = self.architecture.hidden;
+        let names = &self.architecture.names.experts;
+        let count = described.count;
         let mut router = StoredRows::new(hidden);
         let name = format!("{layer}{}.weight", names.router);
         router.append(self.tensor(&name, &[count, hidden])?, 0, count);

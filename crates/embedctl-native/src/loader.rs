@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::adapter::CheckedAdapter;
 use super::architecture::{Architecture, NormDescription, NormKind, PositionBias, QueryKeyNorm};
-use super::kernels::{self, Isa, PackedLayout, ProductPrecision};
-use super::names::{self, Alternatives, NormNames, Sources, TASK_TYPE};
-use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
+use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
+use super::names::{self, Alternatives, NormNames, TASK_TYPE};
+use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights};
 use super::prefix::{self, Prefix};
+use super::prepared::PreparedWeights;
 use super::rotary::{Rotary, RotaryTable};
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::hash;
 
 /// A network's weights on the disk.
 #[derive(Debug)]
@@ -21,9 +21,25 @@ pub(crate) struct NetworkWeights {
     pub checkpoint: Arc<Checkpoint>,
     /// The adapter that changes it.
     pub adapter: Option<CheckedAdapter>,
+    /// Where its packed products are kept.
+    pub prepared: Option<PreparedWeights>,
 }
 
 impl NetworkWeights {
+    /// The SHA-256 of each file that decides the products, and of `config`, the text of config.json.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(crate) fn hashes(&self, config: &[u8]) -> Result<Vec<String>> {
+        let mut hashes = vec![hash::of(config)];
+        hashes.extend(self.checkpoint.hashes()?);
+        if let Some(adapter) = &self.adapter {
+            hashes.push(format!("adapter {:?}", adapter.settings()));
+            hashes.extend(adapter.checkpoint().hashes()?);
+        }
+        Ok(hashes)
+    }
+
     /// Checks that everything read so far came from the files as they were when they were opened.
     ///
     /// # Errors
@@ -40,6 +56,7 @@ impl From<Checkpoint> for NetworkWeights {
         Self {
             checkpoint: Arc::new(checkpoint),
             adapter: None,
+            prepared: None,
         }
     }
 }
@@ -193,97 +210,33 @@ impl<'a> Loader<'a> {
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
     ) -> Result<LayerWeights> {
+        self.layer_around(set, self.products(set, arithmetic, ranges)?)
+    }
+
+    /// A set of weights whose products are there.
+    ///
+    /// # Errors
+    /// As [`Loader::outer_weights`].
+    pub(crate) fn layer_around(&self, set: usize, products: Vec<Matrix>) -> Result<LayerWeights> {
         let Architecture {
             hidden,
             attention,
-            feed_forward,
             names,
             norm,
             ..
         } = self.architecture;
         let stored = self.layer_name(set)?;
-        let own = self.architecture.weight_sets[set].first();
-        let layer = [stored.as_str(), own.map_or("", String::as_str)];
+        let layer = self.layer_names(set, &stored);
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
-        let inner = feed_forward.width;
-        let halves: &[usize] = if feed_forward.gated {
-            &[inner, inner]
-        } else {
-            &[inner]
-        };
-        type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
-        let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
-            let mut rows = self.rows(layer, sources, outputs, inputs, biased)?;
-            match which {
-                Product::Input => {
-                    let bias = &rows.1;
-                    let all = 0..bias.len();
-                    rows.1 = all.map(|row| bias[self.stored_row(row)]).collect();
-                }
-                Product::Output | Product::Down => {
-                    let scale = self.architecture.branch_scale;
-                    rows.1.iter_mut().for_each(|value| *value *= scale);
-                    rows.0.scale(scale);
-                }
-                Product::Up => {}
-            }
-            let layout = PackedLayout {
-                outputs: if which == Product::Up {
-                    inner
-                } else {
-                    outputs.iter().sum()
-                },
-                inputs,
-                gated: which == Product::Up && feed_forward.gated,
-            };
-            let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            match which {
-                Product::Input => {
-                    self.pack_by(arithmetic, layout, rows, ranges, |row| self.stored_row(row))
-                }
-                _ => self.pack(arithmetic, layout, rows, ranges),
-            }
-        };
-        // All layers of a set agree on whether they have experts, as on the first norm.
-        let own_layers = || {
+        // All layers of a set agree on the first norm.
+        let mut own_layers = {
             let layers = self.architecture.layers.iter();
             layers.filter(|layer| layer.weights == set)
         };
-        let experts = feed_forward
-            .experts
-            .filter(|_| own_layers().any(|layer| layer.experts));
-        // In parallel: packing takes most of the time of an exact result of a few rows.
-        let products: [Parts<'_>; 4] = [
-            (
-                Product::Input,
-                names.query_key_value,
-                &[query, key, key],
-                *hidden,
-                attention.input_bias,
-            ),
-            (
-                Product::Output,
-                names.attention_output,
-                &[*hidden],
-                query,
-                attention.output_bias,
-            ),
-            (Product::Up, names.up, halves, *hidden, feed_forward.up_bias),
-            (
-                Product::Down,
-                names.down,
-                &[*hidden],
-                inner,
-                feed_forward.down_bias,
-            ),
-        ];
-        let taken = if experts.is_some() { 2 } else { 4 };
-        let packed: Vec<_> = products[..taken].par_iter().copied().map(product).collect();
-        // The first error in their order, the same each time.
-        let mut products = packed.into_iter().collect::<Result<Vec<_>>>()?;
+        let experts = self.experts_of(set);
         let experts = experts
-            .map(|experts| self.experts(layer[0], &experts, arithmetic, ranges, &mut products))
+            .map(|experts| self.expert_weights(layer[0], &experts))
             .transpose()?;
         let relative_bias = match attention.position_bias {
             Some(PositionBias::Buckets {
@@ -296,7 +249,7 @@ impl<'a> Loader<'a> {
             }
             _ => Vec::new(),
         };
-        let first_norm = own_layers().any(|layer| layer.first_norm);
+        let first_norm = own_layers.any(|layer| layer.first_norm);
         let around = |names: &NormNames, before: bool| {
             let one = |names: Alternatives| {
                 (!names.is_empty())
@@ -333,8 +286,14 @@ impl<'a> Loader<'a> {
         })
     }
 
+    /// A layer's part of names: in the checkpoint, as `stored`, and in transformers' class.
+    pub(super) fn layer_names<'b>(&'b self, set: usize, stored: &'b str) -> [&'b str; 2] {
+        let own = self.architecture.weight_sets[set].first();
+        [stored, own.map_or("", String::as_str)]
+    }
+
     /// How the checkpoint spells the layer of a set.
-    fn layer_name(&self, set: usize) -> Result<String> {
+    pub(super) fn layer_name(&self, set: usize) -> Result<String> {
         let spellings = &self.architecture.weight_sets[set];
         let is_there = |spelling: &&String| {
             let parts = self.architecture.names.query_key_value.iter();

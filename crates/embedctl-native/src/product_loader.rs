@@ -30,12 +30,7 @@ impl<'a> Loader<'a> {
         ranges: Option<&[f32]>,
         order: impl Fn(usize) -> usize,
     ) -> Result<Matrix> {
-        // 8-bit sums over very many inputs could overflow.
-        let arithmetic = if layout.inputs > 65_000 {
-            ProductPrecision::F32
-        } else {
-            arithmetic
-        };
+        let arithmetic = fitting(arithmetic, layout);
         let row = |row: usize, out: &mut [f32]| weight.row(order(row), out);
         let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
         weight.check()?;
@@ -161,5 +156,14 @@ impl<'a> Loader<'a> {
             }
         }
         Ok((weight, bias))
+    }
+}
+
+/// The arithmetic of a product that is wanted in `arithmetic`: 8-bit sums over very many inputs could overflow.
+pub(super) fn fitting(arithmetic: ProductPrecision, layout: PackedLayout) -> ProductPrecision {
+    if layout.inputs > 65_000 {
+        ProductPrecision::F32
+    } else {
+        arithmetic
     }
 }

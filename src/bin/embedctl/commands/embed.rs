@@ -18,6 +18,7 @@ use embedctl::pipeline::{EmbedOptions, OnError, RunPlan};
 use embedctl::progress::Progress;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
+use embedctl_common::user_cache;
 
 use super::{profile, resume, stores};
 use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OutputArgs, OverrideArgs};
@@ -35,7 +36,7 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    run_with(args, options(args, messages)?, messages, printer)
+    run_with(args, options(args, messages, printer)?, messages, printer)
 }
 
 /// Runs the command with these options of the library.
@@ -195,6 +196,7 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 pub(super) fn options(
     args: &EmbedArgs,
     messages: &MessageArgs,
+    printer: &Printer,
 ) -> Result<EmbedOptions, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(CommandFailure::usage(
@@ -214,7 +216,7 @@ pub(super) fn options(
             workers: args.limits.threads.unwrap_or(0),
             ..engine(&args.engine)?
         },
-        sources: own_sources(args)?,
+        sources: own_sources(args, printer)?,
         input: input(args)?,
         chunking: args.chunks.chunk.map(|by| Chunking {
             by,
@@ -285,9 +287,16 @@ pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, CommandFailur
         all_devices: runtime.device == Some(Devices::All),
         provider_options: runtime.provider_options.clone(),
         min_cosine: engine.min_cosine,
+        weights_cache: weights_cache(engine),
         runtime: super::runtime(runtime.library.ort_lib.clone()),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
+}
+
+/// Where the native engine keeps packed weights: in the user's cache, where there is one.
+fn weights_cache(engine: &EngineArgs) -> Option<PathBuf> {
+    let cache = (!engine.no_cache).then(user_cache).flatten()?;
+    Some(cache.join("embedctl").join("native"))
 }
 
 /// Numbers of devices; none for all of them. The processor is one device, number 0.
@@ -314,8 +323,12 @@ pub(super) fn devices(
 
 /// The inputs, without files of the output that a folder or pattern matches: otherwise the next run would read the
 /// output of this run.
-fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
-    let mut sources = input::expand(&args.inputs, args.input.records.input_format)?;
+fn own_sources(args: &EmbedArgs, printer: &Printer) -> Result<Vec<Source>, CommandFailure> {
+    let mut notes = Vec::new();
+    let mut sources = input::expand(&args.inputs, args.input.records.input_format, &mut notes)?;
+    for note in notes {
+        printer.note(note);
+    }
     if let Some(output) = &args.output.output {
         let is_named = |path: &Path| args.inputs.iter().any(|input| input == path);
         sources.retain(|source| {

@@ -14,6 +14,8 @@ mod probe;
 mod profile;
 mod resume;
 mod score;
+#[cfg(feature = "serve")]
+mod serve;
 mod stores;
 mod tokenize;
 mod verify;
@@ -44,6 +46,8 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
         Command::Score(score) => score::run(score, &args.messages, printer),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve::run(serve, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),

@@ -16,7 +16,7 @@ pub fn run(
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     refuse_vectors(args)?;
-    let mut options = embed::options(&args.embed, messages)?;
+    let mut options = embed::options(&args.embed, messages, printer)?;
     let pairs = args.scores.query_field.is_some();
     options.model.task = ModelTask::Score(ScoreTask {
         pairs,
