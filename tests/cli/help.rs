@@ -68,6 +68,7 @@ fn usage_lines_tell_required_arguments_apart() {
         ("completions", "embedctl completions [OPTIONS] <SHELL>"),
         ("man", "embedctl man [OPTIONS] [COMMAND]"),
         ("info", "embedctl info [OPTIONS] [MODEL]"),
+        ("export", "embedctl export [OPTIONS] <MODEL> <OUT.onnx>"),
         ("inspect", "embedctl inspect [OPTIONS] <FILE>..."),
         ("config", "embedctl config [OPTIONS] [COMMAND]"),
         ("devices", "embedctl devices [OPTIONS]"),

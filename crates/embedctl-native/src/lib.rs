@@ -44,6 +44,7 @@ mod names;
 mod need;
 mod network;
 mod packed;
+mod plain;
 mod prefix;
 mod product_loader;
 mod relative_bias;
@@ -69,6 +70,9 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 
 pub use self::adapter_settings::{Adapter, AdapterSettings};
 pub use self::encoder::{Encoder, EncoderWorker};
+pub use self::packed::{BesideProducts, Norms, Product};
+pub use self::plain::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable, RelativeTables};
+pub use self::rotary::RotaryTable;
 pub use self::scratch::Rows;
 pub use self::settings::Unsupported;
 pub use self::statics::StaticTable;

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::adapter::CheckedAdapter;
-use super::architecture::{Architecture, NormDescription, NormKind, PositionBias, QueryKeyNorm};
+use super::architecture::{
+    Architecture, ExpertsDescription, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
+};
 use super::kernels::{self, Isa, PackedLayout, ProductPrecision};
-use super::names::{self, Alternatives, NormNames, Sources, TASK_TYPE};
-use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
+use super::names::{self, Alternatives, NormNames, TASK_TYPE};
+use super::packed::{BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::prefix::{self, Prefix};
+use super::product_loader::StoredProduct;
 use super::rotary::{Rotary, RotaryTable};
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
@@ -92,79 +95,118 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
     pub(crate) fn outer_weights(&self) -> Result<OuterWeights> {
-        let Architecture {
-            hidden,
-            embeddings,
-            names,
-            attention,
-            ..
-        } = self.architecture;
+        let embeddings = &self.architecture.embeddings;
         let width = embeddings.width;
         let (word_source, word) = self.word();
         let positions = embeddings.positions.map(|positions| {
             let (source, name) = self.positions();
             ElementTable::open(source, &name, Some(positions.count), Some(width))
         });
-        let table = |own: &str, shape: &[usize]| {
-            let name = format!("{}{own}.weight", self.prefix);
-            let tensor = self
-                .replaced(&format!("{own}.weight"))
-                .or_else(|| self.checkpoint.get(&name))
-                .ok_or_else(|| missing(self.checkpoint, &name))?;
-            tensor.expect_shape(shape)?;
-            tensor.floats()
-        };
-        let mut types = match embeddings.types {
-            0 => Vec::new(),
-            types => table(names.token_type, &[types, width])?,
-        };
-        if embeddings.tasks > 0 {
-            // A text's task is the first, so that its row may come with a token's type.
-            let tasks = table(TASK_TYPE, &[embeddings.tasks, width])?;
-            for row in types.chunks_exact_mut(width) {
-                (row.iter_mut().zip(&tasks)).for_each(|(value, task)| *value += task);
-            }
-        }
         let projection = if embeddings.projected {
-            let rows = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
-            let layout = PackedLayout {
-                outputs: *hidden,
-                inputs: width,
-                gated: false,
-            };
-            Some(self.pack(ProductPrecision::F32, layout, rows, None)?)
+            let StoredProduct { layout, rows, bias } = self.projection()?;
+            Some(self.pack(ProductPrecision::F32, layout, (rows, bias), None)?)
         } else {
             None
-        };
-        let relative_bias = match attention.position_bias {
-            Some(PositionBias::Buckets {
-                rows,
-                of_each_layer: false,
-                ..
-            }) => table(names.relative_bias, &[rows, attention.heads])?,
-            _ => Vec::new(),
         };
         Ok(OuterWeights {
             word: ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?,
             positions: positions.transpose()?,
-            types,
+            types: self.types()?,
             angles: self.angles()?,
-            norm: embeddings
-                .norm
-                .map(|norm| self.norm(["", ""], names.embedding_norm, norm, width))
-                .transpose()?,
+            norm: self.embedding_norm()?,
             projection,
-            final_norm: self
-                .architecture
-                .final_norm
-                .then(|| self.norm(["", ""], names.final_norm, self.architecture.norm, *hidden))
-                .transpose()?,
-            relative_bias,
+            final_norm: self.final_norm()?,
+            relative_bias: self.shared_relative_bias()?,
         })
     }
 
+    /// The tensor of a module outside the layers, `own` in transformers' class.
+    fn outer_tensor(&self, own: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let name = format!("{}{own}.weight", self.prefix);
+        let tensor = self
+            .replaced(&format!("{own}.weight"))
+            .or_else(|| self.checkpoint.get(&name))
+            .ok_or_else(|| missing(self.checkpoint, &name))?;
+        tensor.expect_shape(shape)?;
+        tensor.floats()
+    }
+
+    /// The table of token types, row-major; empty where there is none.
+    pub(super) fn types(&self) -> Result<Vec<f32>> {
+        let embeddings = &self.architecture.embeddings;
+        let width = embeddings.width;
+        let mut types = match embeddings.types {
+            0 => Vec::new(),
+            types => self.outer_tensor(self.architecture.names.token_type, &[types, width])?,
+        };
+        if embeddings.tasks > 0 {
+            // A text's task is the first, so that its row may come with a token's type.
+            let tasks = self.outer_tensor(TASK_TYPE, &[embeddings.tasks, width])?;
+            for row in types.chunks_exact_mut(width) {
+                (row.iter_mut().zip(&tasks)).for_each(|(value, task)| *value += task);
+            }
+        }
+        Ok(types)
+    }
+
+    /// The norm of the embeddings.
+    pub(super) fn embedding_norm(&self) -> Result<Option<kernels::Norm>> {
+        let embeddings = &self.architecture.embeddings;
+        let names = self.architecture.names.embedding_norm;
+        let norm = embeddings.norm;
+        norm.map(|norm| self.norm(["", ""], names, norm, embeddings.width))
+            .transpose()
+    }
+
+    /// The projection from the embeddings' width to the model's.
+    pub(super) fn projection(&self) -> Result<StoredProduct<'a>> {
+        let Architecture {
+            hidden,
+            embeddings,
+            names,
+            ..
+        } = self.architecture;
+        let width = embeddings.width;
+        let (rows, bias) = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
+        let layout = PackedLayout {
+            outputs: *hidden,
+            inputs: width,
+            gated: false,
+        };
+        Ok(StoredProduct { layout, rows, bias })
+    }
+
+    /// The norm after the last layer.
+    pub(super) fn final_norm(&self) -> Result<Option<kernels::Norm>> {
+        let Architecture {
+            hidden,
+            names,
+            norm,
+            ..
+        } = self.architecture;
+        let has = self.architecture.final_norm;
+        has.then(|| self.norm(["", ""], names.final_norm, *norm, *hidden))
+            .transpose()
+    }
+
+    /// Bias of attention scores by relative position, `[buckets, heads]`, where all layers share it; else empty.
+    pub(super) fn shared_relative_bias(&self) -> Result<Vec<f32>> {
+        let attention = &self.architecture.attention;
+        match attention.position_bias {
+            Some(PositionBias::Buckets {
+                rows,
+                of_each_layer: false,
+                ..
+            }) => self.outer_tensor(
+                self.architecture.names.relative_bias,
+                &[rows, attention.heads],
+            ),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Sines and cosines that the checkpoint has, of each set of frequencies.
-    fn angles(&self) -> Result<Vec<Option<RotaryTable>>> {
+    pub(super) fn angles(&self) -> Result<Vec<Option<RotaryTable>>> {
         let stored = |rotary: &Rotary| {
             let name = format!("{}{}.weight", self.prefix, rotary.stored?);
             self.checkpoint.get(&name)
@@ -193,98 +235,60 @@ impl<'a> Loader<'a> {
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
     ) -> Result<LayerWeights> {
-        let Architecture {
-            hidden,
-            attention,
-            feed_forward,
-            names,
-            norm,
-            ..
-        } = self.architecture;
-        let stored = self.layer_name(set)?;
-        let own = self.architecture.weight_sets[set].first();
-        let layer = [stored.as_str(), own.map_or("", String::as_str)];
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
-        let inner = feed_forward.width;
-        let halves: &[usize] = if feed_forward.gated {
-            &[inner, inner]
-        } else {
-            &[inner]
-        };
-        type Parts<'a> = (Product, Sources, &'a [usize], usize, bool);
-        let product = |(which, sources, outputs, inputs, biased): Parts<'_>| {
-            let mut rows = self.rows(layer, sources, outputs, inputs, biased)?;
-            match which {
-                Product::Input => {
-                    let bias = &rows.1;
-                    let all = 0..bias.len();
-                    rows.1 = all.map(|row| bias[self.stored_row(row)]).collect();
-                }
-                Product::Output | Product::Down => {
-                    let scale = self.architecture.branch_scale;
-                    rows.1.iter_mut().for_each(|value| *value *= scale);
-                    rows.0.scale(scale);
-                }
-                Product::Up => {}
-            }
-            let layout = PackedLayout {
-                outputs: if which == Product::Up {
-                    inner
-                } else {
-                    outputs.iter().sum()
-                },
-                inputs,
-                gated: which == Product::Up && feed_forward.gated,
-            };
+        let names_of_layer = self.layer_names(set)?;
+        let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
+        let product = |which: Product| {
+            let StoredProduct { layout, rows, bias } = self.product(layer, which)?;
             let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            match which {
-                Product::Input => {
-                    self.pack_by(arithmetic, layout, rows, ranges, |row| self.stored_row(row))
-                }
-                _ => self.pack(arithmetic, layout, rows, ranges),
-            }
+            let order = |row| self.row_order(which, row);
+            self.pack_by(arithmetic, layout, (rows, bias), ranges, order)
         };
-        // All layers of a set agree on whether they have experts, as on the first norm.
-        let own_layers = || {
-            let layers = self.architecture.layers.iter();
-            layers.filter(|layer| layer.weights == set)
-        };
-        let experts = feed_forward
-            .experts
-            .filter(|_| own_layers().any(|layer| layer.experts));
+        let experts = self.experts_of(set);
         // In parallel: packing takes most of the time of an exact result of a few rows.
-        let products: [Parts<'_>; 4] = [
-            (
-                Product::Input,
-                names.query_key_value,
-                &[query, key, key],
-                *hidden,
-                attention.input_bias,
-            ),
-            (
-                Product::Output,
-                names.attention_output,
-                &[*hidden],
-                query,
-                attention.output_bias,
-            ),
-            (Product::Up, names.up, halves, *hidden, feed_forward.up_bias),
-            (
-                Product::Down,
-                names.down,
-                &[*hidden],
-                inner,
-                feed_forward.down_bias,
-            ),
-        ];
         let taken = if experts.is_some() { 2 } else { 4 };
-        let packed: Vec<_> = products[..taken].par_iter().copied().map(product).collect();
+        let taken = Product::ALL[..taken].par_iter().copied();
+        let packed: Vec<_> = taken.map(product).collect();
         // The first error in their order, the same each time.
         let mut products = packed.into_iter().collect::<Result<Vec<_>>>()?;
         let experts = experts
             .map(|experts| self.experts(layer[0], &experts, arithmetic, ranges, &mut products))
             .transpose()?;
+        Ok(LayerWeights {
+            products,
+            experts,
+            relative_positions: self.relative_positions(layer)?,
+            beside: self.beside_products(set)?,
+        })
+    }
+
+    /// The layers that take a set of weights.
+    fn own_layers(&self, set: usize) -> impl Iterator<Item = &'a Layer> + use<'a> {
+        let layers = self.architecture.layers.iter();
+        layers.filter(move |layer| layer.weights == set)
+    }
+
+    /// The experts of a set's layers. All layers of a set agree on whether they have some, as on the first norm.
+    pub(super) fn experts_of(&self, set: usize) -> Option<ExpertsDescription> {
+        let experts = self.architecture.feed_forward.experts;
+        experts.filter(|_| self.own_layers(set).any(|layer| layer.experts))
+    }
+
+    /// A set's weights beside products, experts and relative positions.
+    ///
+    /// # Errors
+    /// As [`Loader::outer_weights`].
+    pub(super) fn beside_products(&self, set: usize) -> Result<BesideProducts> {
+        let Architecture {
+            hidden,
+            attention,
+            names,
+            norm,
+            ..
+        } = self.architecture;
+        let names_of_layer = self.layer_names(set)?;
+        let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
         let relative_bias = match attention.position_bias {
             Some(PositionBias::Buckets {
                 rows,
@@ -296,7 +300,7 @@ impl<'a> Loader<'a> {
             }
             _ => Vec::new(),
         };
-        let first_norm = own_layers().any(|layer| layer.first_norm);
+        let first_norm = self.own_layers(set).any(|layer| layer.first_norm);
         let around = |names: &NormNames, before: bool| {
             let one = |names: Alternatives| {
                 (!names.is_empty())
@@ -322,15 +326,18 @@ impl<'a> Loader<'a> {
                 ])
             }
         };
-        Ok(LayerWeights {
-            products,
-            experts,
-            relative_positions: self.relative_positions(layer)?,
+        Ok(BesideProducts {
             relative_bias,
             attention_norms: around(&names.attention_norms, first_norm)?,
             feed_forward_norms: around(&names.feed_forward_norms, true)?,
             query_key_norms,
         })
+    }
+
+    /// The layer's part of a name, of a set of weights: in the checkpoint, and in transformers' class.
+    pub(super) fn layer_names(&self, set: usize) -> Result<[String; 2]> {
+        let own = self.architecture.weight_sets[set].first();
+        Ok([self.layer_name(set)?, own.cloned().unwrap_or_default()])
     }
 
     /// How the checkpoint spells the layer of a set.
@@ -372,14 +379,14 @@ impl<'a> Loader<'a> {
     }
 
     /// Where the table of tokens is.
-    fn word(&self) -> (&'a Arc<Checkpoint>, String) {
+    pub(super) fn word(&self) -> (&'a Arc<Checkpoint>, String) {
         let names = self.architecture.names.word;
         let stored = self.full(names, ".weight").unwrap_or_default();
         self.table(names.first().copied().unwrap_or_default(), stored)
     }
 
     /// Where the table of positions is.
-    fn positions(&self) -> (&'a Arc<Checkpoint>, String) {
+    pub(super) fn positions(&self) -> (&'a Arc<Checkpoint>, String) {
         let own = self.architecture.names.position;
         self.table(own, format!("{}{own}.weight", self.prefix))
     }

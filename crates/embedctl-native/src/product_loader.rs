@@ -5,11 +5,92 @@ use super::architecture::Architecture;
 use super::kernels::{Matrix, PackedLayout, ProductPrecision};
 use super::loader::Loader;
 use super::names::{self, Sources};
+use super::packed::Product;
 use super::rows::StoredRows;
 use crate::safetensors::{Tensor, missing};
 use embedctl_common::error::{Error, Result};
 
+/// A product's weight as a checkpoint stores it.
+pub(super) struct StoredProduct<'a> {
+    /// Its shape, and whether it is gated: then the activated half's rows come before those of its factor.
+    pub layout: PackedLayout,
+    /// Its rows, in the checkpoint's order ([`Loader::row_order`]).
+    pub rows: StoredRows<'a>,
+    /// Its bias, in the product's order; empty where it has none.
+    pub bias: Vec<f32>,
+}
+
 impl<'a> Loader<'a> {
+    /// A product of the layer that the checkpoint and transformers' class call `layer`.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has a wrong shape, type or content.
+    pub(super) fn product(&self, layer: [&str; 2], which: Product) -> Result<StoredProduct<'a>> {
+        let Architecture {
+            hidden,
+            attention,
+            feed_forward,
+            names,
+            ..
+        } = self.architecture;
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
+        let inner = feed_forward.width;
+        let halves: &[usize] = if feed_forward.gated {
+            &[inner, inner]
+        } else {
+            &[inner]
+        };
+        type Parts<'a> = (Sources, &'a [usize], usize, bool);
+        let (sources, outputs, inputs, biased): Parts<'_> = match which {
+            Product::Input => (
+                names.query_key_value,
+                &[query, key, key],
+                *hidden,
+                attention.input_bias,
+            ),
+            Product::Output => (
+                names.attention_output,
+                &[*hidden],
+                query,
+                attention.output_bias,
+            ),
+            Product::Up => (names.up, halves, *hidden, feed_forward.up_bias),
+            Product::Down => (names.down, &[*hidden], inner, feed_forward.down_bias),
+        };
+        let (mut rows, mut bias) = self.rows(layer, sources, outputs, inputs, biased)?;
+        match which {
+            Product::Input => {
+                let all = 0..bias.len();
+                bias = all.map(|row| bias[self.stored_row(row)]).collect();
+            }
+            Product::Output | Product::Down => {
+                let scale = self.architecture.branch_scale;
+                bias.iter_mut().for_each(|value| *value *= scale);
+                rows.scale(scale);
+            }
+            Product::Up => {}
+        }
+        let layout = PackedLayout {
+            outputs: if which == Product::Up {
+                inner
+            } else {
+                outputs.iter().sum()
+            },
+            inputs,
+            gated: which == Product::Up && feed_forward.gated,
+        };
+        Ok(StoredProduct { layout, rows, bias })
+    }
+
+    /// Where the checkpoint keeps row `row` of a product.
+    pub(super) fn row_order(&self, which: Product, row: usize) -> usize {
+        match which {
+            Product::Input => self.stored_row(row),
+            _ => row,
+        }
+    }
+
     /// Packs a product's rows as they are stored.
     pub(super) fn pack(
         &self,
@@ -44,7 +125,7 @@ impl<'a> Loader<'a> {
 
     /// Where the checkpoint keeps row `row` of queries, keys and values: rotary positions turn channels of both halves
     /// of a head here, and query, key and value of all heads follow one another.
-    pub(super) fn stored_row(&self, row: usize) -> usize {
+    fn stored_row(&self, row: usize) -> usize {
         let Architecture {
             attention, rotary, ..
         } = self.architecture;

@@ -7,6 +7,7 @@ mod devices;
 mod download;
 mod embed;
 mod engine;
+mod export;
 mod info;
 mod inspect;
 mod model;
@@ -30,6 +31,7 @@ pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, NumberArgs, OutputArgs};
 pub use engine::EngineArgs;
+pub use export::ExportArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
@@ -90,6 +92,7 @@ pub enum Command {
     Embed(Box<EmbedArgs>),
     Download(DownloadArgs),
     Info(InfoArgs),
+    Export(ExportArgs),
     Inspect(Box<InspectArgs>),
     VerifyModel(Box<VerifyModelArgs>),
     Devices(DevicesArgs),
@@ -224,10 +227,11 @@ pub struct ManArgs {
 }
 
 /// The subcommands.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "embed",
     "download",
     "info",
+    "export",
     "inspect",
     "verify-model",
     "devices",
