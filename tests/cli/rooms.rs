@@ -42,15 +42,6 @@ fn needs(path: &Path, room: &str, all: &BTreeSet<String>, needed: &mut BTreeSet<
     }
 }
 
-/// Uses that are left out, each with its reason.
-///
-/// The readers and writers of one format lie in one file of `formats`, with its facts. They use the columns, windows and
-/// encodings of `input` and `output`, which open a reader or writer by the format's entry.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("embedctl-data", "input", "formats"),
-    ("embedctl-data", "output", "formats"),
-];
-
 /// The rooms below `src` that stand in a circle or need one that does, each with the rooms that it needs.
 fn circles(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let name = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -64,14 +55,6 @@ fn circles(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
     for path in &paths {
         let needed = left.entry(name(path)).or_default();
         needs(path, &name(path), &all, needed);
-        for (crate_name, room, other) in EXCEPTIONS {
-            let is_here = src
-                .parent()
-                .is_some_and(|folder| folder.ends_with(crate_name));
-            if is_here && name(path) == *room {
-                needed.remove(*other);
-            }
-        }
     }
     // A room that needs none that is left goes; one that stays stands in a circle, or needs one.
     loop {

@@ -30,9 +30,12 @@ pub mod input;
 mod json_values;
 pub mod output;
 pub mod position;
+mod reading;
 pub mod record;
 mod retype;
 mod value_text;
+mod vectors;
+mod writing;
 
 /// The version of Arrow in this interface.
 pub use arrow;

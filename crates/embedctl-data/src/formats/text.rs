@@ -2,24 +2,16 @@
 
 use std::borrow::Cow;
 
-use super::input::{InputFacts, InputSpec};
-use crate::input::cells::Cell;
-use crate::input::columns::InputColumns;
-use crate::input::window::Record;
+use super::input::InputSpec;
+use crate::reading::cells::Cell;
+use crate::reading::columns::InputColumns;
+use crate::reading::window::Record;
 use embedctl_common::error::{Cause, Result};
 
 /// The format.
 pub(super) struct TextInput;
 
-impl InputSpec for TextInput {
-    fn facts(&self) -> InputFacts {
-        InputFacts {
-            endings: &["txt"],
-            about: "A line is a record",
-            ..InputFacts::DEFAULT
-        }
-    }
-}
+impl InputSpec for TextInput {}
 
 /// The record of line `number`.
 ///

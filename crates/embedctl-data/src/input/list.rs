@@ -8,8 +8,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use walkdir::{DirEntry, WalkDir};
 
 use super::lake;
-use super::source::Source;
-use crate::formats::input::{self as format, InputFormat};
+use crate::reading::format::{self, InputFormat};
+use crate::reading::source::Source;
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::{Address, Location, Storage};
 

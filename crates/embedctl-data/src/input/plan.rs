@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::csv_options::CsvDialect;
-use super::fields::KeepType;
-use super::options::{ALL, InputOptions, MOST_BYTES, Part};
-use super::source::{Planned, Source};
-use crate::formats::input::InputFormat;
+use crate::reading::csv_options::CsvDialect;
+use crate::reading::fields::KeepType;
+use crate::reading::format::InputFormat;
+use crate::reading::options::{ALL, InputOptions, MOST_BYTES, Part};
+use crate::reading::source::{Planned, Source};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
     CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, KEEP, MAX_RECORD_BYTES,

@@ -6,45 +6,39 @@
 //! that they do.
 
 mod calibration;
-pub(crate) mod columns;
-pub(crate) mod encoding;
-pub mod fault;
-mod handle;
-pub(crate) mod made;
-pub(crate) mod options;
-mod overlap;
-pub(crate) mod place;
+mod chosen;
 pub mod proof;
-pub(crate) mod quantize;
-pub(crate) mod read;
-pub mod rejects;
-mod remote;
-mod run_files;
-pub(crate) mod sidecar;
-pub(crate) mod table;
-pub(crate) mod target;
-pub(crate) mod writer;
 
-pub use crate::formats::output::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
-pub use calibration::Calibration;
-pub use made::provenance;
-pub use options::{Destination, EMBEDDING, OutputOptions, VectorType};
-pub use overlap::refuse_overlap;
-pub use proof::{SelfHashed, prove};
-pub use quantize::{Dtype, Ranges};
-pub use read::{Aside, ChosenVectors, StoredVector, TakeVector, read_vectors};
-pub use run_files::RunFiles;
-pub use sidecar::{PROVENANCE, ROWS};
-pub use writer::{Finish, VectorWriter};
+#[cfg(test)]
+pub(crate) mod tests;
 
-use self::encoding::VectorEncoding;
-use self::place::OutputPlace;
-use self::target::Target;
+pub use crate::vectors::{StoredVector, TakeVector};
+pub use crate::writing::calibration::Calibration;
+pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
+pub use crate::writing::options::{Destination, EMBEDDING, OutputOptions, VectorType};
+pub use crate::writing::overlap::refuse_overlap;
+pub use crate::writing::proof::SelfHashed;
+pub use crate::writing::quantize::{Dtype, Ranges};
+pub use crate::writing::run_files::RunFiles;
+pub use crate::writing::sidecar::{PROVENANCE, ROWS};
+pub use crate::writing::writer::{Finish, VectorWriter};
+pub use crate::writing::{fault, rejects};
+pub use chosen::{Aside, ChosenVectors};
+pub use proof::prove;
+
+use serde_json::Value;
+
 use crate::formats::output::Beginning;
 use crate::record::SourceNames;
+use crate::vectors::{Said, unreadable};
+use crate::writing::encoding::VectorEncoding;
+use crate::writing::format::endings;
+use crate::writing::place::OutputPlace;
+use crate::writing::target::Target;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
+use embedctl_storage::Readable;
 
 impl OutputOptions {
     /// Whether the output can be read while it is written: a pipe, a terminal, a device.
@@ -200,5 +194,32 @@ pub fn check_names(
     Ok(())
 }
 
-#[cfg(test)]
-mod tests;
+/// The provenance of an output; `None` where there is none, or none that can be read.
+///
+/// # Errors
+/// If the system or a store refuses.
+pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>> {
+    format.spec().provenance(file)
+}
+
+/// Hands every vector of a file to `take`: of the columns that its provenance names, of all that are lists of numbers
+/// where it names none of those that are there, or of the matrix. Rows without a vector are passed over. The format is
+/// by the ending of its name. Of Parquet the columns of vectors alone are read.
+///
+/// # Errors
+/// If the file cannot be read, is of another format, or `take` says so.
+pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    let format = OutputFormat::from_path(file.path()).ok_or_else(|| {
+        unreadable(
+            file.path(),
+            "its ending names no format that vectors are read from",
+        )
+        .with_remedy(format!("end it in {}", endings()))
+    })?;
+    let made = match format.facts().names_vectors {
+        true => provenance(file, format)?,
+        false => None,
+    };
+    let said = made.as_ref().map_or_else(Said::default, Said::of);
+    format.spec().read_vectors(file, &said, take)
+}

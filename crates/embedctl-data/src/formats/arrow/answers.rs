@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::output::encoding::VectorEncoding;
-use crate::output::fault::encoding_error;
-use crate::output::table::BatchBuilder;
-use crate::output::target::Target;
-use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
+use crate::writing::encoding::VectorEncoding;
+use crate::writing::fault::encoding_error;
+use crate::writing::table::BatchBuilder;
+use crate::writing::target::Target;
+use crate::writing::writer::{Finish, VectorWriter};
 use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;

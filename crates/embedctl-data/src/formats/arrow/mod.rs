@@ -14,16 +14,15 @@ use serde_json::Value;
 
 pub use footer::ArrowBatches;
 
-use super::input::{InputFacts, InputFormat, InputSpec};
-use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
-use crate::input::options::InputOptions;
-use crate::input::reader::Reader;
-use crate::input::source::{From, Planned};
-use crate::input::window::Filling;
-use crate::output::made;
-use crate::output::proof::FILE;
-use crate::output::read::{Said, TakeVector};
-use crate::output::writer::VectorWriter;
+use super::input::InputSpec;
+use super::output::{Beginning, OutputSpec};
+use crate::formats::reader::Reader;
+use crate::reading::options::InputOptions;
+use crate::reading::source::{From, Planned};
+use crate::reading::window::Filling;
+use crate::vectors::{Said, TakeVector};
+use crate::writing::made;
+use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -32,16 +31,6 @@ use embedctl_storage::Readable;
 pub(super) struct ArrowInput;
 
 impl InputSpec for ArrowInput {
-    fn facts(&self) -> InputFacts {
-        InputFacts {
-            endings: &["arrow", "arrows", "ipc", "feather"],
-            about: "Apache Arrow: a file, or a stream",
-            starts: &[open::MAGIC, &[0xff; 4]],
-            is_table: true,
-            ..InputFacts::DEFAULT
-        }
-    }
-
     fn open(
         &self,
         source: &Arc<Planned>,
@@ -61,18 +50,6 @@ impl InputSpec for ArrowInput {
 pub(super) struct ArrowFileOutput;
 
 impl OutputSpec for ArrowFileOutput {
-    fn facts(&self) -> OutputFacts {
-        OutputFacts {
-            endings: &["arrow", "ipc", "feather"],
-            about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
-            shape: VectorShape::Lists,
-            sidecars: &[],
-            hashes: &[FILE],
-            row_texts: RowTexts::In(InputFormat::Arrow),
-            ..OutputFacts::DEFAULT
-        }
-    }
-
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::IpcWriter::new(
             begin.target,
@@ -98,17 +75,6 @@ impl OutputSpec for ArrowFileOutput {
 pub(super) struct ArrowStreamOutput;
 
 impl OutputSpec for ArrowStreamOutput {
-    fn facts(&self) -> OutputFacts {
-        OutputFacts {
-            endings: &["arrows"],
-            about: "The same columns as an Arrow IPC stream",
-            shape: VectorShape::Lists,
-            hashes: &["stream", SIDECAR_HASH],
-            row_texts: RowTexts::In(InputFormat::Arrow),
-            ..OutputFacts::DEFAULT
-        }
-    }
-
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         Ok(match begin.streams {
             true => Box::new(answers::BatchWriter::new(begin.target, begin.encoding)),

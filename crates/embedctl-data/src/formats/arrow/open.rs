@@ -5,21 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::read::{ArrowFile, ArrowStream};
-use crate::formats::parquet;
-use crate::input::columnar::open::{START, damaged, index, part, wrong};
-use crate::input::columnar::table::AskedColumns;
-use crate::input::columnar::{Batches, TableReader};
-use crate::input::compression::Counted;
-use crate::input::options::{InputOptions, Part};
-use crate::input::reader::Reader;
-use crate::input::source::{From, Planned};
-use crate::input::window::Filling;
+use crate::formats::columnar::open::{START, damaged, index, part, wrong};
+use crate::formats::columnar::table::AskedColumns;
+use crate::formats::columnar::{Batches, TableReader};
+use crate::formats::reader::Reader;
 use crate::position::Seek;
+use crate::reading::compression::Counted;
+use crate::reading::format::{ARROW_MAGIC as MAGIC, PARQUET_MAGIC};
+use crate::reading::options::{InputOptions, Part};
+use crate::reading::source::{From, Planned};
+use crate::reading::window::Filling;
 use embedctl_common::error::Result;
 use embedctl_storage::Bytes;
-
-/// The first bytes of an Arrow file; a stream follows them.
-pub(super) const MAGIC: &[u8] = b"ARROW1\0\0";
 
 const FEATHER_1: &[u8] = b"FEA1";
 
@@ -143,7 +140,7 @@ fn check(source: &Planned, start: &[u8]) -> Result<()> {
             "is Feather version 1, which Arrow has given up",
             "write it again with `pyarrow.feather.write_feather(table, path)`",
         ),
-        _ if start.starts_with(parquet::MAGIC) => ("is Parquet", "say `-i parquet`"),
+        _ if start.starts_with(PARQUET_MAGIC) => ("is Parquet", "say `-i parquet`"),
         _ if start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => (
             "is compressed as a whole",
             "decompress it first, Arrow compresses its buffers itself",

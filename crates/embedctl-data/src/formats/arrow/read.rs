@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use super::claims::CheckedMessages;
 use super::footer::{Footer, batch, rows};
-use crate::input::columnar::open::{footer, guarded};
-use crate::input::columnar::table::AskedColumns;
-use crate::input::columnar::{Batches, at_most, entered};
-use crate::input::source::Planned;
+use crate::formats::columnar::open::{footer, guarded};
+use crate::formats::columnar::table::AskedColumns;
+use crate::formats::columnar::{Batches, at_most, entered};
 use crate::position::Seek;
+use crate::reading::source::Planned;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::{FileDecoder, StreamReader};

@@ -6,9 +6,9 @@ use arrow::ipc::reader::StreamReader;
 
 use super::claims::CheckedMessages;
 use super::footer::{ArrowBatches, Footer};
-use crate::output::made::{KEY, decoded};
-use crate::output::read::lists::{of_batch, vectors_in};
-use crate::output::read::{Said, TakeVector, failed, guarded, in_order};
+use crate::vectors::lists::{of_batch, vectors_in};
+use crate::vectors::{Said, TakeVector, failed, guarded, in_order};
+use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 

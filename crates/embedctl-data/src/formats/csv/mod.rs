@@ -13,18 +13,18 @@ use std::sync::Arc;
 
 use self::records::{NextRecord, Records};
 use self::split::{Split, SplitFields};
-use super::input::{InputFacts, InputSpec};
-use crate::input::cells::Cell;
-use crate::input::columns::InputColumns;
-use crate::input::csv_options::{CsvDialect, Delimiter};
-use crate::input::json;
-use crate::input::options::InputOptions;
-use crate::input::pace::Pace;
-use crate::input::parse::{Parser, no_text, not_utf8};
-use crate::input::reader::{Filled, Reader};
-use crate::input::source::{From, Planned};
-use crate::input::window::{Filling, Known, Record};
+use super::input::InputSpec;
+use crate::formats::parse::{Parser, no_text, not_utf8};
+use crate::formats::reader::{Filled, Reader};
 use crate::position::Seek;
+use crate::reading::cells::Cell;
+use crate::reading::columns::InputColumns;
+use crate::reading::csv_options::{CsvDialect, Delimiter};
+use crate::reading::json;
+use crate::reading::options::InputOptions;
+use crate::reading::pace::Pace;
+use crate::reading::source::{From, Planned};
+use crate::reading::window::{Filling, Known, Record};
 use crate::record::{Origin, RecordFields};
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
@@ -40,21 +40,6 @@ pub(super) struct CsvInput {
 }
 
 impl InputSpec for CsvInput {
-    fn facts(&self) -> InputFacts {
-        InputFacts {
-            endings: match self.separator {
-                b'\t' => &["tsv"],
-                _ => &["csv"],
-            },
-            about: match self.separator {
-                b'\t' => "Tab-separated values with a header",
-                _ => "Comma-separated values with a header",
-            },
-            separator: Some(self.separator),
-            ..InputFacts::DEFAULT
-        }
-    }
-
     fn open(
         &self,
         source: &Arc<Planned>,

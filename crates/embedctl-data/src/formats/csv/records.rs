@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::input::csv_options::CsvDialect;
-use crate::input::parse::too_long;
-use crate::input::source::{OpenSource, Planned};
+use crate::formats::parse::too_long;
 use crate::position::Seek;
+use crate::reading::csv_options::CsvDialect;
+use crate::reading::source::{OpenSource, Planned};
 use crate::record::Origin;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::{CSV_QUOTE, MAX_RECORD_BYTES};

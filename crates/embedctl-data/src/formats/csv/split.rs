@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 
-use crate::input::csv_options::CsvDialect;
+use crate::reading::csv_options::CsvDialect;
 use embedctl_common::error::{Error, Result};
 
 /// Splits records into fields.

@@ -11,52 +11,23 @@ use std::io::Read;
 
 pub(crate) use read::{Jsonl, Unseen, fields, is_blank};
 
-use super::input::{InputFacts, InputFormat, InputSpec};
-use super::output::{
-    Beginning, Compression, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape,
-};
-use crate::output::read::{Said, TakeVector, in_order};
-use crate::output::writer::VectorWriter;
+use super::input::InputSpec;
+use super::output::{Beginning, OutputSpec};
+use crate::vectors::{Said, TakeVector, in_order};
+use crate::writing::format::Compression;
+use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
 /// The format of records.
 pub(super) struct JsonlInput;
 
-impl InputSpec for JsonlInput {
-    fn facts(&self) -> InputFacts {
-        InputFacts {
-            endings: &["jsonl", "ndjson"],
-            about: "A line is a JSON object",
-            ..InputFacts::DEFAULT
-        }
-    }
-}
+impl InputSpec for JsonlInput {}
 
 /// The format of vectors.
 pub(super) struct JsonlOutput(pub Compression);
 
 impl OutputSpec for JsonlOutput {
-    fn facts(&self) -> OutputFacts {
-        OutputFacts {
-            endings: match self.0 {
-                Compression::None => &["jsonl", "ndjson"],
-                Compression::Gzip => &["jsonl.gz", "ndjson.gz"],
-                Compression::Zstd => &["jsonl.zst", "ndjson.zst"],
-            },
-            about: match self.0 {
-                Compression::None => "A JSON object for each row",
-                Compression::Gzip => "The same, compressed with gzip",
-                Compression::Zstd => "The same, compressed with zstd",
-            },
-            shape: VectorShape::Fields,
-            is_text: self.0 == Compression::None,
-            hashes: &["lines", SIDECAR_HASH],
-            row_texts: RowTexts::In(InputFormat::Jsonl),
-            ..OutputFacts::DEFAULT
-        }
-    }
-
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::JsonlWriter::new(
             begin.target,

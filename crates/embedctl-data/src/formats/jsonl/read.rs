@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
-use crate::input::cells::Cell;
-use crate::input::columns::InputColumns;
-use crate::input::json::{self, JsonType};
-use crate::input::options::InputOptions;
-use crate::input::parse::no_text;
-use crate::input::paths::{self, PathValues, Paths};
-use crate::input::window::{Known, Record};
+use crate::formats::parse::no_text;
+use crate::reading::cells::Cell;
+use crate::reading::columns::InputColumns;
+use crate::reading::json::{self, JsonType};
+use crate::reading::options::InputOptions;
+use crate::reading::paths::{self, PathValues, Paths};
+use crate::reading::window::{Known, Record};
 use crate::record::RecordFields;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
@@ -337,8 +337,8 @@ fn names(object: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::places::{Partitions, PlaceColumns};
     use crate::input::tests::options;
+    use crate::reading::places::{Partitions, PlaceColumns};
 
     fn reason(line: &str) -> String {
         let options = Arc::new(options());

@@ -7,9 +7,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::formats::output::Compression;
-use crate::output::quantize::Dtype;
-use crate::output::read::{CUT, Said, StoredVector, TakeVector, failed, in_order};
+use crate::vectors::{CUT, Said, StoredVector, TakeVector, failed, in_order};
+use crate::writing::format::Compression;
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_storage::Readable;
 

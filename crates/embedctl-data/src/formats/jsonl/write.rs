@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
-use crate::formats::output::Compression;
+use crate::formats::json_columns::JsonColumns;
 use crate::json_values as json;
-use crate::output::columns::JsonColumns;
-use crate::output::encoding::VectorEncoding;
-use crate::output::target::Target;
-use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
+use crate::writing::encoding::VectorEncoding;
+use crate::writing::format::Compression;
+use crate::writing::target::Target;
+use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
 use embedctl_common::safe_text::printable_json;

@@ -8,11 +8,9 @@ use std::io::Read;
 
 pub(crate) use rows::MatrixRows;
 
-use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
-use crate::output::quantize::Dtype;
-use crate::output::read::{ChosenRows, Said, TakeVector, in_order};
-use crate::output::sidecar::{PROVENANCE, ROWS};
-use crate::output::writer::VectorWriter;
+use super::output::{Beginning, OutputSpec};
+use crate::vectors::{ChosenRows, Said, TakeVector, in_order};
+use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
@@ -26,37 +24,6 @@ pub(super) enum MatrixOutput {
 }
 
 impl OutputSpec for MatrixOutput {
-    fn facts(&self) -> OutputFacts {
-        OutputFacts {
-            endings: match self {
-                Self::Npy => &["npy"],
-                Self::Fbin => &["fbin"],
-                Self::I8bin => &["i8bin"],
-                Self::U8bin => &["u8bin"],
-            },
-            about: match self {
-                Self::Npy => "A matrix, with the row ids in a file beside it",
-                Self::Fbin => {
-                    "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it"
-                }
-                Self::I8bin => "The same with int8",
-                Self::U8bin => "The same with uint8",
-            },
-            shape: VectorShape::Matrix,
-            dtypes: match self {
-                Self::Npy => &Dtype::ALL,
-                Self::Fbin => &[Dtype::F32],
-                Self::I8bin => &[Dtype::Int8, Dtype::Binary],
-                Self::U8bin => &[Dtype::Uint8, Dtype::Ubinary],
-            },
-            sidecars: &[ROWS, PROVENANCE],
-            hashes: &["values", "header", "rows", SIDECAR_HASH],
-            row_texts: RowTexts::Beside,
-            names_vectors: false,
-            ..OutputFacts::DEFAULT
-        }
-    }
-
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         let is_npy = *self == Self::Npy;
         let writer = write::MatrixWriter::new(begin, is_npy)?;

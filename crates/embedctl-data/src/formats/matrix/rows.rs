@@ -7,8 +7,8 @@ use half::f16;
 
 use super::MatrixOutput;
 use super::vectors::shape;
-use crate::output::quantize::Dtype;
-use crate::output::read::{ChosenRows, floats, no_such_vectors, runs};
+use crate::vectors::{ChosenRows, floats, no_such_vectors, runs};
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::{Address, Readable};
 

@@ -5,10 +5,10 @@ use std::io::Read;
 use half::f16;
 
 use super::MatrixOutput;
-use crate::output::quantize::Dtype;
-use crate::output::read::{
+use crate::vectors::{
     StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
 };
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::Readable;
 

@@ -3,15 +3,15 @@
 
 use std::io::Write;
 
+use crate::formats::json_columns::JsonColumns;
 use crate::formats::output::Beginning;
 use crate::json_values::push;
-use crate::output::columns::JsonColumns;
-use crate::output::encoding::VectorEncoding;
-use crate::output::quantize::Dtype;
-use crate::output::sidecar;
-use crate::output::target::{Sidecar, Target};
-use crate::output::writer::{Finish, VectorWriter};
 use crate::record::{Origin, Rows, SourceNames};
+use crate::writing::encoding::VectorEncoding;
+use crate::writing::quantize::Dtype;
+use crate::writing::sidecar;
+use crate::writing::target::{Sidecar, Target};
+use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;
 

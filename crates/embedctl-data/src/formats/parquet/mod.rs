@@ -14,18 +14,16 @@ use serde_json::Value;
 
 #[cfg(test)]
 pub(crate) use pages::MOST_ELEMENTS;
-pub(crate) use read::MAGIC;
 
-use super::input::{InputFacts, InputFormat, InputSpec};
-use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, VectorShape};
-use crate::input::options::InputOptions;
-use crate::input::reader::Reader;
-use crate::input::source::{From, Planned};
-use crate::input::window::Filling;
-use crate::output::made;
-use crate::output::proof::FILE;
-use crate::output::read::{ChosenRows, Said, TakeVector};
-use crate::output::writer::VectorWriter;
+use super::input::InputSpec;
+use super::output::{Beginning, OutputSpec};
+use crate::formats::reader::Reader;
+use crate::reading::options::InputOptions;
+use crate::reading::source::{From, Planned};
+use crate::reading::window::Filling;
+use crate::vectors::{ChosenRows, Said, TakeVector};
+use crate::writing::made;
+use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -34,16 +32,6 @@ use embedctl_storage::Readable;
 pub(super) struct ParquetInput;
 
 impl InputSpec for ParquetInput {
-    fn facts(&self) -> InputFacts {
-        InputFacts {
-            endings: &["parquet"],
-            about: "Apache Parquet",
-            starts: &[MAGIC],
-            is_table: true,
-            ..InputFacts::DEFAULT
-        }
-    }
-
     fn open(
         &self,
         source: &Arc<Planned>,
@@ -63,18 +51,6 @@ impl InputSpec for ParquetInput {
 pub(super) struct ParquetOutput;
 
 impl OutputSpec for ParquetOutput {
-    fn facts(&self) -> OutputFacts {
-        OutputFacts {
-            endings: &["parquet"],
-            about: "Columns id, kept fields and embedding, compressed with zstd",
-            shape: VectorShape::Lists,
-            sidecars: &[],
-            hashes: &[FILE],
-            row_texts: RowTexts::In(InputFormat::Parquet),
-            ..OutputFacts::DEFAULT
-        }
-    }
-
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::ParquetWriter::new(
             begin.target,

@@ -15,22 +15,20 @@ use ::parquet::file::reader::Length;
 
 use super::footer::load;
 use super::pages::FileChunks;
-use crate::input::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
-use crate::input::columnar::table::AskedColumns;
-use crate::input::columnar::{Batches, TableReader, at_most, entered};
-use crate::input::options::InputOptions;
-use crate::input::reader::Reader;
-use crate::input::source::{From, Planned};
-use crate::input::window::Filling;
+use crate::formats::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
+use crate::formats::columnar::table::AskedColumns;
+use crate::formats::columnar::{Batches, TableReader, at_most, entered};
+use crate::formats::reader::Reader;
 use crate::position::Seek;
+use crate::reading::format::PARQUET_MAGIC as MAGIC;
+use crate::reading::options::InputOptions;
+use crate::reading::source::{From, Planned};
+use crate::reading::window::Filling;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_RECORD_BYTES;
 use embedctl_storage::Bytes;
-
-/// The first and the last bytes of a Parquet file.
-pub(crate) const MAGIC: &[u8] = b"PAR1";
 
 const ENCRYPTED: &[u8] = b"PARE";
 

@@ -12,9 +12,9 @@ use arrow::datatypes::DataType;
 
 use super::footer::load;
 use super::pages::FileChunks;
-use crate::output::quantize::Dtype;
-use crate::output::read::lists::{Vectors, element};
-use crate::output::read::{ChosenRows, guarded, no_such_vectors, runs};
+use crate::vectors::lists::{Vectors, element};
+use crate::vectors::{ChosenRows, guarded, no_such_vectors, runs};
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 

@@ -10,9 +10,9 @@ use arrow::datatypes::DataType;
 
 use super::footer::{load, reader};
 use super::pages::FileChunks;
-use crate::output::made::{KEY, decoded};
-use crate::output::read::lists::{of_batch, vectors_in};
-use crate::output::read::{CUT, Said, TakeVector, guarded, unreadable};
+use crate::vectors::lists::{of_batch, vectors_in};
+use crate::vectors::{CUT, Said, TakeVector, guarded, unreadable};
+use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 

@@ -5,10 +5,9 @@ mod interval;
 mod vectors;
 mod write;
 
-use super::output::{Beginning, OutputFacts, OutputSpec, RowTexts, SIDECAR_HASH, VectorShape};
-use crate::output::quantize::Dtype;
-use crate::output::read::{Said, TakeVector};
-use crate::output::writer::VectorWriter;
+use super::output::{Beginning, OutputSpec};
+use crate::vectors::{Said, TakeVector};
+use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -17,19 +16,6 @@ use embedctl_storage::Readable;
 pub(super) struct PgcopyOutput;
 
 impl OutputSpec for PgcopyOutput {
-    fn facts(&self) -> OutputFacts {
-        OutputFacts {
-            endings: &["pgcopy"],
-            about: "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
-            shape: VectorShape::Fields,
-            dtypes: &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
-            hashes: &["stream", SIDECAR_HASH],
-            row_texts: RowTexts::Nowhere,
-            names_vectors: false,
-            ..OutputFacts::DEFAULT
-        }
-    }
-
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::PgcopyWriter::new(
             begin.target,

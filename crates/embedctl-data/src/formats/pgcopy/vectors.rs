@@ -4,11 +4,11 @@ use std::io::{self, Read};
 
 use half::f16;
 
-use crate::output::made;
-use crate::output::quantize::Dtype;
-use crate::output::read::{
+use crate::vectors::{
     StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
 };
+use crate::writing::made;
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 

@@ -7,11 +7,11 @@
 use std::io::Write;
 
 use super::fields::{Fields, sql_type};
-use crate::output::encoding::{VectorColumn, VectorEncoding};
-use crate::output::quantize::{Dtype, Elements};
-use crate::output::target::Target;
-use crate::output::writer::{Finish, VectorWriter};
 use crate::record::Rows;
+use crate::writing::encoding::{VectorColumn, VectorEncoding};
+use crate::writing::quantize::{Dtype, Elements};
+use crate::writing::target::Target;
+use crate::writing::writer::{Finish, VectorWriter};
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::hash::Hash;

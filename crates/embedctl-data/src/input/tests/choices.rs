@@ -3,7 +3,7 @@
 use super::columns::{read, table};
 use super::tables::arrow_file;
 use super::*;
-use crate::input::compression::tests::xz;
+use crate::reading::compression::tests::xz;
 use arrow::array::{AsArray, Int16Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 

@@ -2,7 +2,7 @@
 
 use super::tables::{arrow_file, arrow_stream};
 use super::*;
-use crate::input::texts::strings as texts_of;
+use crate::reading::texts::strings as texts_of;
 use crate::record::JSON_COLUMN;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int8Array, Int16Array,

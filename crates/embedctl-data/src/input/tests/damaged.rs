@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::hostile::nested_groups;
 use super::tables::{KEPT, arrow_file, arrow_stream, batch, packed_file, packed_stream, parquet};
 use super::*;
-use crate::input::compression::tests::{bzip2, gzip, xz};
+use crate::reading::compression::tests::{bzip2, gzip, xz};
 use crate::record::Reject;
 use arrow::ipc::CompressionType;
 use embedctl_testing::assert_no_bug;

@@ -1,7 +1,7 @@
 //! Lines that a few compressed bytes hold, and that hardly end.
 
 use super::*;
-use crate::input::compression::tests::{bzip2, gzip, xz, zstd};
+use crate::reading::compression::tests::{bzip2, gzip, xz, zstd};
 
 type Pack = fn(&[u8]) -> Vec<u8>;
 

@@ -18,10 +18,14 @@ mod tables;
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::reading::source::Stdin;
+use crate::record::Window;
+use embedctl_common::error::Result;
 
 pub fn options() -> InputOptions {
     InputOptions {

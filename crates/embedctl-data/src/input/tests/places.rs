@@ -7,8 +7,8 @@ use parquet::basic::Compression;
 
 use super::tables::{arrow_file, arrow_stream, batch, containers, parquet, windows_of};
 use super::*;
-use crate::input::compression::tests::gzip;
 use crate::position::{Position, Seek};
+use crate::reading::compression::tests::gzip;
 use arrow::array::RecordBatch;
 use arrow::array::{ArrayRef, StringArray};
 use embedctl_storage::{Bytes, Readable};

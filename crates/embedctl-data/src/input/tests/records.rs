@@ -1,7 +1,7 @@
 //! What a record is, and what becomes of bad ones.
 
 use super::*;
-use crate::input::compression::tests::gzip;
+use crate::reading::compression::tests::gzip;
 use crate::record::Reject;
 use arrow::array::Array;
 

@@ -2,7 +2,7 @@
 
 use super::tables::{arrow_stream, batch};
 use super::*;
-use crate::input::compression::tests::{gzip, zstd};
+use crate::reading::compression::tests::{gzip, zstd};
 use arrow::array::AsArray;
 use embedctl_common::error::ErrorKind;
 

@@ -5,7 +5,7 @@ use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::input::texts::unpacked;
+use crate::reading::texts::unpacked;
 use arrow::array::RecordBatch;
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, DictionaryArray, Int32Array, Int64Array,

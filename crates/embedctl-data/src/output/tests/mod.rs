@@ -12,4 +12,4 @@ mod parquet;
 mod publishing;
 #[cfg(unix)]
 mod streams;
-pub(super) mod support;
+pub(crate) mod support;

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::output::rejects::RejectsWriter;
 use crate::output::tests::support::*;
 use crate::output::{OutputFormat, RunFiles, refuse_overlap};
+use crate::writing::rejects::RejectsWriter;
 use embedctl_common::error::ErrorKind;
 use embedctl_common::setting::REJECTS;
 

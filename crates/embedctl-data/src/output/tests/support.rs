@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::output::rejects::RejectsWriter;
 use crate::output::{
     Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create,
 };
 use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
+use crate::writing::rejects::RejectsWriter;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use embedctl_common::error::Result;

@@ -80,7 +80,7 @@ impl OutputPlace {
     }
 
     /// The path of a regular file, links resolved.
-    pub(super) fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         match &self.kind {
             PlaceKind::File { path } => Some(path),
             _ => None,
@@ -88,7 +88,7 @@ impl OutputPlace {
     }
 
     /// Whether it gets its name at the end, complete: a file or an object.
-    pub(super) fn is_published(&self) -> bool {
+    pub(crate) fn is_published(&self) -> bool {
         matches!(self.kind, PlaceKind::File { .. } | PlaceKind::Object(_))
     }
 

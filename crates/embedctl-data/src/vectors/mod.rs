@@ -1,22 +1,19 @@
 //! Vectors read back from files of the formats that embedctl writes: one after another, widened to
 //! float32.
 
-mod chosen;
 pub(crate) mod lists;
+mod rows;
 
 use std::error::Error as StdError;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-pub use chosen::{Aside, ChosenVectors};
-pub(crate) use chosen::{ChosenRows, no_such_vectors, runs};
+pub(crate) use rows::{ChosenRows, no_such_vectors, runs};
 
 use serde_json::Value;
 
-use super::encoding::VECTOR_COLUMNS;
-use super::made;
-use super::quantize::Dtype;
-use crate::formats::output::{OutputFormat, endings};
+use crate::writing::encoding::VECTOR_COLUMNS;
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::caught;
 use embedctl_storage::{Readable, no_fault_of_data};
@@ -35,28 +32,6 @@ pub struct StoredVector<'a> {
 /// Takes vectors, row by row; an error ends the reading.
 pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
 
-/// Hands every vector of a file to `take`: of the columns that its provenance names, of all that are lists of numbers
-/// where it names none of those that are there, or of the matrix. Rows without a vector are passed over. The format is
-/// by the ending of its name. Of Parquet the columns of vectors alone are read.
-///
-/// # Errors
-/// If the file cannot be read, is of another format, or `take` says so.
-pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
-    let format = OutputFormat::from_path(file.path()).ok_or_else(|| {
-        unreadable(
-            file.path(),
-            "its ending names no format that vectors are read from",
-        )
-        .with_remedy(format!("end it in {}", endings()))
-    })?;
-    let made = match format.facts().names_vectors {
-        true => made::provenance(file, format)?,
-        false => None,
-    };
-    let said = made.as_ref().map_or_else(Said::default, Said::of);
-    format.spec().read_vectors(file, &said, take)
-}
-
 /// The vectors as a provenance describes them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
@@ -67,7 +42,8 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn of(made: &Value) -> Self {
+    /// Reads it.
+    pub fn of(made: &Value) -> Self {
         let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
         let names = names.filter_map(Value::as_str).map(str::to_owned);
         let dtype = made["dtype"].as_str().and_then(|it| it.parse().ok());
@@ -86,14 +62,6 @@ impl Said {
         let named = |name: &str| self.columns.iter().any(|column| column == name);
         named(name) || !all.any(named)
     }
-}
-
-/// The bytes that the hash of that name in a file's provenance covers.
-///
-/// # Errors
-/// If the file cannot be read, or begins otherwise.
-pub(crate) fn hashed(file: &Readable, format: OutputFormat, name: &str) -> Result<Box<dyn Read>> {
-    format.spec().hashed(file, name)
 }
 
 /// Its bytes from the first to the last.

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use memchr::memchr;
 
 use super::compression::Expansion;
-use crate::formats::input::may_begin;
+use crate::reading::format::may_begin;
 use crate::record::Reject;
 
 /// How much is read at a time.

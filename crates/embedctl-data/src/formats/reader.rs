@@ -1,9 +1,9 @@
 //! The interface of a format's reader.
 
-use super::pace::Pace;
 use super::parse::Parser;
-use super::window::Filling;
 use crate::position::Seek;
+use crate::reading::pace::Pace;
+use crate::reading::window::Filling;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
 

@@ -3,16 +3,13 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
-use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
-use super::{Said, unreadable};
 use crate::formats::matrix::MatrixRows;
-use crate::formats::output::OutputFormat;
-use crate::output::quantize::Dtype;
+use crate::vectors::{ChosenRows, Said, no_such_vectors};
+use crate::writing::format::OutputFormat;
+use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::EMBEDDING_FIELD;
 use embedctl_storage::Readable;
 
 /// A file of vectors in float32 or float16, whose rows are read as they are asked for. Vectors of several columns
@@ -20,15 +17,6 @@ use embedctl_storage::Readable;
 pub struct ChosenVectors {
     file: Readable,
     rows: Box<dyn ChosenRows>,
-}
-
-/// How a format reads vectors by the numbers of their rows.
-pub(crate) trait ChosenRows: Send {
-    /// How many rows there are.
-    fn rows(&self) -> u64;
-
-    /// See [`ChosenVectors::read`].
-    fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()>;
 }
 
 /// The temporary file that other than matrices and Parquet are laid out in, however many they are; made for the first.
@@ -78,11 +66,6 @@ impl ChosenVectors {
     }
 }
 
-/// Consecutive rows together.
-pub(crate) fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
-    (rows.chunk_by(|one, next| one + 1 == *next)).map(|run| run[0]..run[0] + run.len() as u64)
-}
-
 /// Appends the vectors of a file, row by row, to the temporary one.
 fn laid_out(
     source: &Readable,
@@ -111,9 +94,8 @@ fn laid_out(
         columns: columns.iter().map(|(name, _)| name.clone()).collect(),
         dtype: None,
     };
-    let spec = format.spec();
-    spec.read_vectors(source, &said, &mut |vector| {
-        let has_names = spec.facts().names_vectors;
+    format.spec().read_vectors(source, &said, &mut |vector| {
+        let has_names = format.facts().names_vectors;
         let is = |name: &str| !has_names || name == vector.column;
         let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
             return Ok(());
@@ -150,25 +132,4 @@ fn laid_out(
         width: columns.iter().map(|(_, width)| width).sum(),
         dtype: Dtype::F32,
     })
-}
-
-/// The error for a file without such vectors.
-pub(crate) fn no_such_vectors(path: &Path, columns: &[(String, usize)]) -> Error {
-    let wanted: Vec<String> = (columns.iter())
-        .map(|(name, width)| format!("`{name}` of {width} numbers"))
-        .collect();
-    unreadable(path, format!("holds no vectors {}", wanted.join(", ")))
-        .with_remedy(format!("name their column as it was ({EMBEDDING_FIELD})"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_that_follow_one_another_are_read_together() {
-        let found: Vec<_> = runs(&[0, 1, 2, 5, 7, 8]).collect();
-        assert_eq!(found, [0..3, 5..6, 7..9]);
-        assert_eq!(runs(&[]).count(), 0);
-    }
 }

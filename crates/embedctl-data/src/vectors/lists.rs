@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::{Said, StoredVector, TakeVector};
-use crate::output::quantize::Dtype;
+use crate::writing::quantize::Dtype;
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
 use arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
 use embedctl_common::error::Result;

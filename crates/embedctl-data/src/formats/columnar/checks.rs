@@ -1,11 +1,11 @@
 //! Whether the asked columns of a table can be what they are asked for.
 
 use super::select::{ColumnNames, TableColumn, find};
-use crate::input::fields::{IdType, KeepType};
-use crate::input::fit::takes;
-use crate::input::options::InputOptions;
-use crate::input::source::Planned;
-use crate::input::texts::is_text;
+use crate::reading::fields::{IdType, KeepType};
+use crate::reading::fit::takes;
+use crate::reading::options::InputOptions;
+use crate::reading::source::Planned;
+use crate::reading::texts::is_text;
 use arrow::datatypes::{DataType, SchemaRef};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::options::{InputOptions, Part};
-use super::pace::Pace;
 use super::parse::{Parsed, Parser};
 use super::reader::{Filled, Reader};
-use super::source::{From, OpenSource, Planned};
-use super::window::Filling;
-use crate::formats::input::{self as format, InputFormat};
 use crate::position::Seek;
+use crate::reading::format::{self, InputFormat};
+use crate::reading::options::{InputOptions, Part};
+use crate::reading::pace::Pace;
+use crate::reading::source::{From, OpenSource, Planned};
+use crate::reading::window::Filling;
 use crate::record::Origin;
 use embedctl_common::error::Result;
 

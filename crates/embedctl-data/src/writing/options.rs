@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::calibration::Calibration;
 use super::quantize::Dtype;
-use crate::formats::output::endings;
-pub use crate::formats::output::{Compression, OutputFormat};
+use crate::writing::format::endings;
+pub use crate::writing::format::{Compression, OutputFormat};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{CALIBRATION, DTYPE};

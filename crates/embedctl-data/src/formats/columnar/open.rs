@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::table::AskedColumns;
 use super::{Batches, TableReader};
-use crate::input::compression::{SourceCompression, explain};
-use crate::input::options::{InputOptions, Part};
-use crate::input::source::Planned;
+use crate::reading::compression::{SourceCompression, explain};
+use crate::reading::options::{InputOptions, Part};
+use crate::reading::source::Planned;
 use embedctl_common::error::{Error, Place, Result, io_errors};
 use embedctl_common::threads::caught;
 use embedctl_storage::no_fault_of_data;

@@ -4,7 +4,6 @@ use std::error::Error as StdError;
 
 use serde_json::Value;
 
-use super::OutputFormat;
 use super::sidecar::PROVENANCE;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::caught;
@@ -15,14 +14,6 @@ pub(crate) const KEY: &str = "embedctl";
 
 /// A provenance has some kilobytes; a larger file is not one.
 const MOST_BYTES: u64 = 64 << 20;
-
-/// The provenance of an output; `None` where there is none, or none that can be read.
-///
-/// # Errors
-/// If the system or a store refuses.
-pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>> {
-    format.spec().provenance(file)
-}
 
 /// A provenance that stands in a file as text; `None` where it is none.
 pub(crate) fn parsed(text: Option<String>) -> Option<Value> {

@@ -3,14 +3,14 @@
 use std::str;
 use std::sync::Arc;
 
-use super::columns::InputColumns;
-use super::lines::Line;
-use super::options::InputOptions;
-use super::source::Planned;
-use super::window::{Known, Record};
-use crate::formats::input::InputFormat;
 use crate::formats::jsonl::{self, Jsonl, Unseen};
 use crate::formats::text;
+use crate::reading::columns::InputColumns;
+use crate::reading::format::InputFormat;
+use crate::reading::lines::Line;
+use crate::reading::options::InputOptions;
+use crate::reading::source::Planned;
+use crate::reading::window::{Known, Record};
 use crate::record::RecordFields;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MAX_RECORD_BYTES, ON_ERROR, TEXT_FIELD};

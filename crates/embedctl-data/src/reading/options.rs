@@ -3,9 +3,9 @@
 use super::csv_options::CsvOptions;
 use super::fields::{IdType, Keep};
 use super::template::Template;
-use crate::formats::input::InputFormat;
 use crate::json_values::add_value;
 use crate::position::Position;
+use crate::reading::format::InputFormat;
 use crate::record::RecordFields;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -1,0 +1,355 @@
+//! The reader of records from sources in a row.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+use super::plan;
+use super::sample::Sampler;
+use crate::formats::parse::Parser;
+use crate::formats::reader::{Filled, Reader};
+use crate::position::{Position, Seek};
+use crate::reading::columns::InputColumns;
+use crate::reading::options::{InputOptions, MOST_BYTES};
+use crate::reading::pace::{Pace, Settled};
+use crate::reading::places::{Partitions, PlaceColumns};
+use crate::reading::source::{From, Planned, Source, Stdin};
+use crate::reading::window::Filling;
+use crate::record::{SourceNames, Window};
+use embedctl_common::error::{Error, Result};
+
+/// An input, as a listing has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// Bytes; `None` for a pipe, whose size is unknown.
+    pub bytes: Option<u64>,
+    /// Whether its records are rows of a table, whose columns have types.
+    pub is_table: bool,
+    /// Whether it can only be read from its beginning: it is compressed, or CSV, whose header stands there and whose
+    /// records may go over several lines.
+    pub is_whole: bool,
+}
+
+impl Listed {
+    /// Whether it can be cut between lines.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        !self.is_table && !self.is_whole
+    }
+}
+
+/// Reads windows from sources.
+pub struct RecordReader {
+    options: Arc<InputOptions>,
+    sources: Vec<Arc<Planned>>,
+    /// All of the sources, as they were found.
+    whole: Vec<Planned>,
+    names: SourceNames,
+    total_bytes: Option<u64>,
+    stdin: Option<Stdin>,
+    /// The source that is read, the last of those that were begun.
+    opened: Option<Box<dyn Reader>>,
+    begun: usize,
+    /// Whether the window that is being filled holds columns of tables.
+    columnar: bool,
+    failed: bool,
+    /// Bytes of the sources that were read to their end.
+    consumed: u64,
+    parser: Parser,
+    filling: Filling,
+    sampler: Option<Sampler>,
+    /// The drawn records, once all were read.
+    sample: Option<VecDeque<Window>>,
+    pace: Pace,
+}
+
+impl RecordReader {
+    /// Looks at every source, so that a missing or unreadable file is found before any work, and decides
+    /// formats. Reads nothing yet, and never waits: FIFOs and devices are opened when their turn comes.
+    ///
+    /// # Errors
+    /// If options contradict each other, a source cannot be opened, or its format is unknown.
+    pub fn open(sources: &[Source], options: InputOptions) -> Result<Self> {
+        let stdin = sources.contains(&Source::Stdin).then(Stdin::take);
+        Self::open_with(sources, options, stdin)
+    }
+
+    pub(super) fn open_with(sources: &[Source], options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
+        plan::check(sources, &options)?;
+        let sources = sources
+            .iter()
+            .zip(0..)
+            .map(|(source, index)| Planned::new(index, source, options.format, stdin.as_ref()))
+            .collect::<Result<Vec<_>>>()?;
+        // What is kept of folders' names needs no field in the files.
+        let mut of_files = options.clone();
+        Partitions::take(&sources, &mut of_files);
+        plan::check_sources(&sources, &of_files)?;
+        Self::of(sources, options, stdin)
+    }
+
+    /// The same sources without another inspection, read from their beginning with another stretch, other windows and
+    /// known types.
+    ///
+    /// # Errors
+    /// If a stretch is none of a source's.
+    pub fn again(self, options: InputOptions) -> Result<Self> {
+        Self::of(self.whole, options, self.stdin)
+    }
+
+    fn of(sources: Vec<Planned>, mut options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
+        let names: SourceNames = sources.iter().map(|source| source.name.clone()).collect();
+        let partitions = Partitions::take(&sources, &mut options);
+        let places = PlaceColumns::new(&options, partitions, &names)?;
+        let mut columns = InputColumns::new(&options, places);
+        if let Some(schema) = &options.columns {
+            columns.go_on(schema).map_err(Error::usage)?;
+        }
+        let window_bytes = options.window_bytes.min(MOST_BYTES);
+        let options = Arc::new(options);
+        let mut filling = Filling::new(columns, options.window_rows, window_bytes);
+        filling.left = options.limit;
+        filling.keeps_rejected = options.rejected_columns;
+        filling
+            .warnings
+            .extend(plan::repeated_ids(&sources, &options));
+        Ok(Self {
+            names,
+            total_bytes: sources.iter().map(|source| source.bytes).sum(),
+            whole: sources.clone(),
+            sources: plan::parts(sources, &options)?,
+            stdin,
+            opened: None,
+            begun: 0,
+            columnar: false,
+            failed: false,
+            consumed: 0,
+            filling,
+            sampler: options.sample.map(|most| Sampler::new(most, options.seed)),
+            sample: None,
+            parser: Parser::new(&options),
+            options,
+            pace: Pace::new(),
+        })
+    }
+
+    /// Names of the sources as shown in messages; [`crate::record::Origin::source`] counts in it.
+    #[must_use]
+    pub fn names(&self) -> SourceNames {
+        Arc::clone(&self.names)
+    }
+
+    /// Size of all sources together, where all are regular files.
+    #[must_use]
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.total_bytes
+    }
+
+    /// How many records it gives at most, where the options limit them.
+    #[must_use]
+    pub fn most_records(&self) -> Option<u64> {
+        let limits = [self.options.limit, self.options.sample];
+        limits.into_iter().flatten().min()
+    }
+
+    /// The inputs with names, sizes and formats, as needed to divide them among shards.
+    pub fn listed(&self) -> impl Iterator<Item = Listed> {
+        self.sources.iter().map(|source| Listed {
+            bytes: source.bytes,
+            is_table: source.format.is_table(),
+            is_whole: source.is_whole(),
+        })
+    }
+
+    /// Rows of each row group or record batch of the input `number` of [`RecordReader::listed`]: where a table can be
+    /// divided cheaply. `None` if the format cannot be entered.
+    ///
+    /// # Errors
+    /// If its footer cannot be read.
+    pub fn stretches(&self, number: usize) -> Result<Option<Vec<u64>>> {
+        match self.sources.get(number) {
+            Some(source) => source.format.spec().stretches(source),
+            _ => Ok(None),
+        }
+    }
+
+    /// Begins with small windows, each next one up to twice as large, so that the first rows of a streamed output
+    /// arrive early.
+    pub fn begin_small(&mut self) {
+        self.filling.begin_small();
+        self.pace.is_awaited = true;
+    }
+
+    /// The handle by which the writer reports each written window. A source that pauses then ends its window while no
+    /// other work is left (without a streamed output, only once the types of kept fields are decided). Without reports
+    /// only full windows are passed on. `None`: a random sample reads everything first.
+    #[must_use]
+    pub fn settled(&mut self) -> Option<Settled> {
+        self.sampler.is_none().then(|| self.pace.settled())
+    }
+
+    /// Reads the next window; `None` at the end. A window may hold rejects alone.
+    ///
+    /// # Errors
+    /// If a source cannot be read to its end, is of another format, or lacks a field that was named.
+    /// Bad records are no error here but [`Window::rejects`].
+    pub fn next_window(&mut self) -> Result<Option<Window>> {
+        let Some(mut sampler) = self.sampler.take() else {
+            return match &mut self.sample {
+                Some(sample) => Ok(sample.pop_front()),
+                None => self.read_window(),
+            };
+        };
+        self.sample = Some(VecDeque::new());
+        while let Some(window) = self.read_window()? {
+            sampler.take(window)?;
+        }
+        let mut sample = sampler.finish(self.options.window_rows)?;
+        let first = sample.pop_front();
+        self.sample = Some(sample);
+        Ok(first)
+    }
+
+    fn read_window(&mut self) -> Result<Option<Window>> {
+        if self.failed {
+            return Ok(None);
+        }
+        // A decoder that has failed may pretend to be at its end: never ask it again.
+        self.failed = true;
+        self.fill()?;
+        self.failed = false;
+        if self.filling.is_empty() {
+            return Ok(None);
+        }
+        self.parser.check_seen(&self.sources)?;
+        let consumed = self.consumed + self.opened.as_ref().map_or(0, |opened| opened.consumed());
+        let position = self.position();
+        let window = self.filling.close(consumed, position)?;
+        self.pace.handed_on();
+        Ok(Some(window))
+    }
+
+    /// Where the record that is read next stands.
+    fn position(&self) -> Position {
+        let (source, (lines, seek)) = match &self.opened {
+            Some(opened) => (self.sources[self.begun - 1].index, opened.place()),
+            None => {
+                let next = self.sources.get(self.begun).map(|source| source.index);
+                let end = u32::try_from(self.names.len()).expect("sources are counted in 32 bits");
+                (next.unwrap_or(end), (0, Seek::Reread))
+            }
+        };
+        Position {
+            source,
+            lines,
+            seek,
+        }
+    }
+
+    /// Reads until the window is full or the sources are at their end.
+    fn fill(&mut self) -> Result<()> {
+        while !self.filling.is_full() && !self.filling.is_done() {
+            if let Some(opened) = &mut self.opened {
+                match opened.fill(&mut self.parser, &mut self.filling, &mut self.pace)? {
+                    Filled::Window => return Ok(()),
+                    // Of several streams in one source, each ends as the input does.
+                    Filled::End if self.options.streams => return Ok(()),
+                    Filled::End => {
+                        self.consumed += opened.consumed();
+                        self.opened = None;
+                    }
+                }
+                continue;
+            }
+            if !self.begin()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the next source; false where there is none, or its records must not share the window.
+    fn begin(&mut self) -> Result<bool> {
+        let Some(source) = self.sources.get(self.begun) else {
+            return Ok(false);
+        };
+        let columnar = source.format.is_table();
+        let decides = self.parser.decides(&self.filling.columns);
+        // Columns of tables and records of lines don't share a window. A header decides the columns, unless
+        // the records before it have. And a source may wait for its writer: records of others don't wait
+        // with it.
+        if (columnar != self.columnar
+            || source.format.has_header() && !self.filling.columns.is_fixed()
+            || source.may_pause() && self.pace.may_end(decides))
+            && !self.filling.is_empty()
+        {
+            return Ok(false);
+        }
+        self.columnar = columnar;
+        self.begun += 1;
+        let filling = &mut self.filling;
+        let mut from = From {
+            stdin: &mut self.stdin,
+            pace: &mut self.pace,
+        };
+        let format = source.format.spec();
+        self.opened = format.open(source, &self.options, &mut from, filling)?;
+        Ok(self.opened.is_some())
+    }
+
+    /// For record batches that are answered one by one: opens the first stream of the source, or under
+    /// [`InputOptions::streams`] the next one, once [`RecordReader::next_window`] has come to the end of the one
+    /// before. Its schema; `None`: there is no more.
+    ///
+    /// # Errors
+    /// If the following bytes are not a stream, or the stream lacks a column that was named.
+    pub fn next_stream(&mut self) -> Result<Option<SchemaRef>> {
+        if self.failed {
+            return Ok(None);
+        }
+        self.failed = true;
+        let more = match &mut self.opened {
+            Some(opened) => self.options.streams && opened.next_stream(&mut self.filling)?,
+            None => self.begun < self.sources.len() && self.begin()?,
+        };
+        self.failed = false;
+        Ok(if more { self.table_schema() } else { None })
+    }
+
+    /// Every column of the table that is being read (or was read last, with one source), with its type; `None`
+    /// before the first window and for sources without a schema.
+    #[must_use]
+    pub fn table_schema(&self) -> Option<SchemaRef> {
+        self.opened.as_ref().and_then(|opened| opened.schema())
+    }
+
+    /// That schema, where fields are kept and their types don't change any more.
+    #[must_use]
+    pub fn columns(&self) -> Option<SchemaRef> {
+        let columns = &self.filling.columns;
+        (columns.is_fixed() && columns.kept() > 0).then(|| columns.schema())
+    }
+
+    /// The [`RecordReader::columns`] of a reader that begins with the first source; `None` if its records decide.
+    /// Nothing can be read after it.
+    ///
+    /// # Errors
+    /// If it is a table and cannot be opened, or lacks a column that was named.
+    pub fn first_columns(&mut self) -> Result<Option<SchemaRef>> {
+        let first = self.sources.first();
+        if first.is_some_and(|source| source.format.is_table() && source.bytes.is_some()) {
+            self.begin()?;
+        }
+        let columns = &self.filling.columns;
+        let is_known = columns.kept() > 0 && !columns.undecided();
+        Ok(is_known.then(|| columns.schema()))
+    }
+
+    /// Schema of [`Window::columns`]. A kept field without a type is known after the first window that
+    /// holds a text; before it, it is a string.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        self.filling.columns.schema()
+    }
+}

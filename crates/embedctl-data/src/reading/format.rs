@@ -1,0 +1,181 @@
+//! Formats of records: their names, endings and first bytes.
+
+use std::path::Path;
+
+use super::compression::SourceCompression;
+use embedctl_common::named::named;
+
+named! {
+    /// The format of a source.
+    pub enum InputFormat {
+        /// A line is a record.
+        Text = "text",
+        /// A line is a JSON object.
+        Jsonl = "jsonl",
+        /// Fields separated by commas, the first line names them.
+        Csv = "csv",
+        /// The same with tabs.
+        Tsv = "tsv",
+        /// Apache Parquet.
+        Parquet = "parquet",
+        /// Apache Arrow's files and streams (IPC).
+        Arrow = "arrow",
+    }
+}
+
+/// The constants of an input format.
+#[derive(Debug)]
+pub struct InputFacts {
+    /// Endings of its files, in lower case.
+    pub endings: &'static [&'static str],
+    /// One line for people who choose between formats.
+    pub about: &'static str,
+    /// First bytes that only sources of this format have.
+    pub starts: &'static [&'static [u8]],
+    /// Whether its records come as columns with types of their own.
+    pub is_table: bool,
+    /// The byte between fields, if the first line names them.
+    pub separator: Option<u8>,
+}
+
+impl InputFacts {
+    /// The values of a format that sets no others; every format sets its endings and its line.
+    const DEFAULT: Self = Self {
+        endings: &[],
+        about: "",
+        starts: &[],
+        is_table: false,
+        separator: None,
+    };
+}
+
+/// The first and the last bytes of a Parquet file.
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
+/// The first bytes of an Arrow file; a stream follows them.
+pub(crate) const ARROW_MAGIC: &[u8] = b"ARROW1\0\0";
+
+impl InputFormat {
+    /// Its constants.
+    #[must_use]
+    pub fn facts(self) -> InputFacts {
+        match self {
+            Self::Text => InputFacts {
+                endings: &["txt"],
+                about: "A line is a record",
+                ..InputFacts::DEFAULT
+            },
+            Self::Jsonl => InputFacts {
+                endings: &["jsonl", "ndjson"],
+                about: "A line is a JSON object",
+                ..InputFacts::DEFAULT
+            },
+            Self::Csv => InputFacts {
+                endings: &["csv"],
+                about: "Comma-separated values with a header",
+                separator: Some(b','),
+                ..InputFacts::DEFAULT
+            },
+            Self::Tsv => InputFacts {
+                endings: &["tsv"],
+                about: "Tab-separated values with a header",
+                separator: Some(b'\t'),
+                ..InputFacts::DEFAULT
+            },
+            Self::Parquet => InputFacts {
+                endings: &["parquet"],
+                about: "Apache Parquet",
+                starts: &[PARQUET_MAGIC],
+                is_table: true,
+                ..InputFacts::DEFAULT
+            },
+            Self::Arrow => InputFacts {
+                endings: &["arrow", "arrows", "ipc", "feather"],
+                about: "Apache Arrow: a file, or a stream",
+                starts: &[ARROW_MAGIC, &[0xff; 4]],
+                is_table: true,
+                ..InputFacts::DEFAULT
+            },
+        }
+    }
+
+    /// Whether its records come as columns with types of their own.
+    #[must_use]
+    pub fn is_table(self) -> bool {
+        self.facts().is_table
+    }
+
+    /// Whether its first line names the fields.
+    pub(crate) fn has_header(self) -> bool {
+        self.facts().separator.is_some()
+    }
+}
+
+/// Whether more bytes than these are needed to recognise a format.
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+    let mut starts = (InputFormat::ALL.iter()).flat_map(|format| format.facts().starts);
+    starts.any(|start| bytes.len() < start.len() && start.starts_with(bytes))
+}
+
+/// The format that a source's first bytes are the start of, where that is certain.
+pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
+    let mut formats = InputFormat::ALL.into_iter();
+    formats.find(|format| {
+        let mut starts = format.facts().starts.iter();
+        starts.any(|own| start.starts_with(own))
+    })
+}
+
+/// Format and compression as `path`'s endings name them, upper case or lower; `None` where they don't.
+pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<SourceCompression>) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.to_ascii_lowercase();
+    let (stem, encoding) = match name.rsplit_once('.') {
+        Some((stem, "gz")) => (stem, Some(SourceCompression::Gzip)),
+        Some((stem, "zst")) => (stem, Some(SourceCompression::Zstd)),
+        Some((stem, "bz2")) => (stem, Some(SourceCompression::Bzip2)),
+        Some((stem, "xz")) => (stem, Some(SourceCompression::Xz)),
+        _ => (name.as_str(), None),
+    };
+    let format = stem.rsplit_once('.').and_then(|(_, ending)| {
+        let mut formats = InputFormat::ALL.into_iter();
+        formats.find(|format| format.facts().endings.contains(&ending))
+    });
+    (format, encoding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_name_format_and_compression() {
+        let (text, jsonl) = (Some(InputFormat::Text), Some(InputFormat::Jsonl));
+        let (gzip, zstd) = (Some(SourceCompression::Gzip), Some(SourceCompression::Zstd));
+        for (path, expected) in [
+            ("a.txt", (text, None)),
+            ("dir.jsonl/a.TXT", (text, None)),
+            ("a.jsonl", (jsonl, None)),
+            ("a.b.ndjson", (jsonl, None)),
+            ("a.txt.gz", (text, gzip)),
+            ("a.JSONL.Zst", (jsonl, zstd)),
+            ("a.parquet", (Some(InputFormat::Parquet), None)),
+            ("a.Feather", (Some(InputFormat::Arrow), None)),
+            ("a.arrows", (Some(InputFormat::Arrow), None)),
+            ("a.gz", (None, gzip)),
+            ("a.csv.zst", (Some(InputFormat::Csv), zstd)),
+            (
+                "a.tsv.XZ",
+                (Some(InputFormat::Tsv), Some(SourceCompression::Xz)),
+            ),
+            ("a.txt.bz2", (text, Some(SourceCompression::Bzip2))),
+            ("a.txt.bak", (None, None)),
+            ("txt", (None, None)),
+            ("a.json", (None, None)),
+            ("/dev/stdin", (None, None)),
+            ("..", (None, None)),
+            ("Ü.txt", (text, None)),
+        ] {
+            assert_eq!(by_ending(Path::new(path)), expected, "{path}");
+        }
+    }
+}

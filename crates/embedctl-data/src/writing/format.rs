@@ -1,0 +1,268 @@
+//! Output formats: names, endings and abilities.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+
+use super::proof::FILE;
+use super::quantize::Dtype;
+use super::sidecar::{PROVENANCE, ROWS};
+use crate::reading::format::InputFormat;
+
+/// The format of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// Apache Parquet: `id`, kept fields, vectors.
+    Parquet,
+    /// Arrow's IPC file (Feather, version 2); to anything but a regular file, its IPC stream.
+    Arrow,
+    /// Arrow's IPC stream, in files too.
+    Arrows,
+    /// `NumPy`'s array file, with its rows described in a file beside it.
+    Npy,
+    /// One JSON object per line.
+    Jsonl(Compression),
+    /// The input of PostgreSQL's `COPY … WITH (FORMAT binary)`, with vectors in pgvector's types.
+    Pgcopy,
+    /// Rows and width as u32, then float32 values: DiskANN's, cuVS' and usearch's.
+    Fbin,
+    /// The same with int8 values.
+    I8bin,
+    /// The same with uint8 values.
+    U8bin,
+}
+
+/// How a line format is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+/// The form of vectors in a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VectorShape {
+    /// Columns of Arrow's lists.
+    Lists,
+    /// Fields of rows.
+    Fields,
+    /// Rows of one matrix, which has neither names nor nulls.
+    Matrix,
+}
+
+/// Where the texts of an output's rows can be read, if they were kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowTexts {
+    /// In the output, which is of this input format too.
+    In(InputFormat),
+    /// In the file beside it that describes its rows ([`ROWS`](crate::output::ROWS)).
+    Beside,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Name of the hash of a provenance that stands beside its output.
+pub(crate) const SIDECAR_HASH: &str = "provenance";
+
+/// The constants of an output format.
+#[derive(Debug)]
+pub struct OutputFacts {
+    /// Endings of its files, without the first dot; the first is its name.
+    pub endings: &'static [&'static str],
+    /// One line for people who choose between formats.
+    pub about: &'static str,
+    /// The form of its vectors.
+    pub shape: VectorShape,
+    /// Whether people can read it on a screen.
+    pub is_text: bool,
+    /// Types of components that it holds; the first where none is asked for.
+    pub dtypes: &'static [Dtype],
+    /// Endings of the files that stand beside a file of this format.
+    pub sidecars: &'static [&'static str],
+    /// Names of the hashes in its provenance that cover the file and those beside it; that of its vectors first.
+    pub hashes: &'static [&'static str],
+    /// Where the texts of its rows can be read.
+    pub row_texts: RowTexts,
+    /// Whether its vectors are read back with the names of their columns, as the provenance has them.
+    pub names_vectors: bool,
+}
+
+impl OutputFacts {
+    /// The values of a format that sets no others; every format sets its endings, its line and its hashes.
+    const DEFAULT: Self = Self {
+        endings: &[],
+        about: "",
+        shape: VectorShape::Fields,
+        is_text: false,
+        dtypes: &Dtype::ALL,
+        sidecars: &[PROVENANCE],
+        hashes: &[],
+        row_texts: RowTexts::Nowhere,
+        names_vectors: true,
+    };
+
+    /// The values of a matrix, which has its rows described in a file beside it.
+    const MATRIX: Self = Self {
+        shape: VectorShape::Matrix,
+        sidecars: &[ROWS, PROVENANCE],
+        hashes: &["values", "header", "rows", SIDECAR_HASH],
+        row_texts: RowTexts::Beside,
+        names_vectors: false,
+        ..Self::DEFAULT
+    };
+}
+
+impl OutputFormat {
+    /// All of them, in the order in which they are listed to people.
+    const ALL: [Self; 11] = [
+        Self::Parquet,
+        Self::Arrow,
+        Self::Arrows,
+        Self::Npy,
+        Self::Jsonl(Compression::None),
+        Self::Jsonl(Compression::Gzip),
+        Self::Jsonl(Compression::Zstd),
+        Self::Pgcopy,
+        Self::Fbin,
+        Self::I8bin,
+        Self::U8bin,
+    ];
+
+    /// Its constants.
+    #[must_use]
+    pub fn facts(self) -> OutputFacts {
+        match self {
+            Self::Parquet => OutputFacts {
+                endings: &["parquet"],
+                about: "Columns id, kept fields and embedding, compressed with zstd",
+                shape: VectorShape::Lists,
+                sidecars: &[],
+                hashes: &[FILE],
+                row_texts: RowTexts::In(InputFormat::Parquet),
+                ..OutputFacts::DEFAULT
+            },
+            Self::Arrow => OutputFacts {
+                endings: &["arrow", "ipc", "feather"],
+                about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
+                shape: VectorShape::Lists,
+                sidecars: &[],
+                hashes: &[FILE],
+                row_texts: RowTexts::In(InputFormat::Arrow),
+                ..OutputFacts::DEFAULT
+            },
+            Self::Arrows => OutputFacts {
+                endings: &["arrows"],
+                about: "The same columns as an Arrow IPC stream",
+                shape: VectorShape::Lists,
+                hashes: &["stream", SIDECAR_HASH],
+                row_texts: RowTexts::In(InputFormat::Arrow),
+                ..OutputFacts::DEFAULT
+            },
+            Self::Npy => OutputFacts {
+                endings: &["npy"],
+                about: "A matrix, with the row ids in a file beside it",
+                ..OutputFacts::MATRIX
+            },
+            Self::Jsonl(compression) => OutputFacts {
+                endings: match compression {
+                    Compression::None => &["jsonl", "ndjson"],
+                    Compression::Gzip => &["jsonl.gz", "ndjson.gz"],
+                    Compression::Zstd => &["jsonl.zst", "ndjson.zst"],
+                },
+                about: match compression {
+                    Compression::None => "A JSON object for each row",
+                    Compression::Gzip => "The same, compressed with gzip",
+                    Compression::Zstd => "The same, compressed with zstd",
+                },
+                is_text: compression == Compression::None,
+                hashes: &["lines", SIDECAR_HASH],
+                row_texts: RowTexts::In(InputFormat::Jsonl),
+                ..OutputFacts::DEFAULT
+            },
+            Self::Pgcopy => OutputFacts {
+                endings: &["pgcopy"],
+                about: "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
+                dtypes: &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
+                hashes: &["stream", SIDECAR_HASH],
+                names_vectors: false,
+                ..OutputFacts::DEFAULT
+            },
+            Self::Fbin => OutputFacts {
+                endings: &["fbin"],
+                about: "A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows' ids beside it",
+                dtypes: &[Dtype::F32],
+                ..OutputFacts::MATRIX
+            },
+            Self::I8bin => OutputFacts {
+                endings: &["i8bin"],
+                about: "The same with int8",
+                dtypes: &[Dtype::Int8, Dtype::Binary],
+                ..OutputFacts::MATRIX
+            },
+            Self::U8bin => OutputFacts {
+                endings: &["u8bin"],
+                about: "The same with uint8",
+                dtypes: &[Dtype::Uint8, Dtype::Ubinary],
+                ..OutputFacts::MATRIX
+            },
+        }
+    }
+
+    /// All of them, in the order in which they are listed to people.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+
+    /// The format that a path's ending names.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let name = path.file_name().and_then(OsStr::to_str)?;
+        let name = name.to_ascii_lowercase();
+        let ends = |ending: &&str| {
+            let stem = name.strip_suffix(ending);
+            stem.is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
+        };
+        Self::all().find(|format| format.facts().endings.iter().any(ends))
+    }
+
+    /// The format that is called `name`.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::all().find(|format| format.name() == name)
+    }
+
+    /// Its name, which is also the usual ending of its files, without the dot.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.facts().endings[0]
+    }
+
+    /// Endings of the files that stand beside a file of this format.
+    #[must_use]
+    pub fn sidecars(self) -> &'static [&'static str] {
+        self.facts().sidecars
+    }
+
+    /// Whether it is one matrix, which has neither names nor nulls.
+    #[must_use]
+    pub fn is_matrix(self) -> bool {
+        self.facts().shape == VectorShape::Matrix
+    }
+}
+
+impl fmt::Display for OutputFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// The usual ending of every format, for messages.
+pub(crate) fn endings() -> String {
+    let names = OutputFormat::ALL.map(|format| format!(".{format}"));
+    let (last, others) = names.split_last().expect("there are formats");
+    format!("{} or {last}", others.join(", "))
+}
