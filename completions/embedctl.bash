@@ -34,6 +34,9 @@ _embedctl() {
             embedctl,embed)
                 cmd="embedctl__subcmd__embed"
                 ;;
+            embedctl,export)
+                cmd="embedctl__subcmd__export"
+                ;;
             embedctl,help)
                 cmd="embedctl__subcmd__help"
                 ;;
@@ -67,6 +70,9 @@ _embedctl() {
             embedctl__subcmd__help,embed)
                 cmd="embedctl__subcmd__help__subcmd__embed"
                 ;;
+            embedctl__subcmd__help,export)
+                cmd="embedctl__subcmd__help__subcmd__export"
+                ;;
             embedctl__subcmd__help,help)
                 cmd="embedctl__subcmd__help__subcmd__help"
                 ;;
@@ -89,7 +95,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed download info inspect verify-model devices bench config completions man help"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed download info export inspect verify-model devices bench config completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -411,7 +417,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__config)
-            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect verify-model devices bench config completions man"
+            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info export inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -515,7 +521,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__download)
-            opts="-p -q -v -h --model-file --precision --provider --all --list --local-dir --check --lock --locked --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-p -q -v -h --model-file --precision --weights --provider --all --list --local-dir --check --lock --locked --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -527,6 +533,10 @@ _embedctl() {
                     ;;
                 --precision)
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --weights)
+                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
                 --provider)
@@ -616,7 +626,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -801,6 +811,10 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
                     return 0
                     ;;
+                --weights)
+                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
+                    return 0
+                    ;;
                 --pooling)
                     COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
                     return 0
@@ -971,8 +985,68 @@ _embedctl() {
             COMPREPLY=()
             return 0
             ;;
+        embedctl__subcmd__export)
+            opts="-q -v -h --precision --pooled --pooling --max-length --overwrite --force --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --precision)
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16" -- "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         embedctl__subcmd__help)
-            opts="embed download info inspect verify-model devices bench config completions man help"
+            opts="embed download info export inspect verify-model devices bench config completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1069,6 +1143,20 @@ _embedctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        embedctl__subcmd__help__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         embedctl__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1140,7 +1228,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__info)
-            opts="-q -v -h --model-file --precision --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-q -v -h --model-file --precision --weights --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1152,6 +1240,10 @@ _embedctl() {
                     ;;
                 --precision)
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --weights)
+                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
                 --ort-lib)
@@ -1340,7 +1432,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__man)
-            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info inspect verify-model devices bench config completions man"
+            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info export inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1395,7 +1487,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__verify__subcmd__model)
-            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --storage-option --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --storage-option --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1469,6 +1561,10 @@ _embedctl() {
                     ;;
                 --precision)
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --weights)
+                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
                 --pooling)

@@ -43,6 +43,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Prin
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write a model\'s network as an ONNX file'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
@@ -111,6 +112,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -186,6 +189,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -231,6 +236,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
@@ -248,6 +255,33 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose 
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l precision -d 'Numbers that the graph computes in; its output is fp32 in any case' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
+max\t''
+mean\t''
+mean_sqrt_len_tokens\t''
+weightedmean\t''
+lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooled -d 'Write finished vectors (sentence_embedding), not token states (last_hidden_state)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l force -l overwrite -d 'Replace OUT.onnx and its weights if they exist'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'File of rejected records written with FILE, to check its hash' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed N rows of FILE again and compare; exit with 1 if they differ' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'The embedded input, if FILE does not hold the texts' -r -F
@@ -317,6 +351,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -519,14 +555,15 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "config" -d 'Show the settings in effect and the source of each'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "export" -d 'Write a model\'s network as an ONNX file'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "config" -d 'Show the settings in effect and the source of each'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

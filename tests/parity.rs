@@ -55,7 +55,12 @@ impl Case {
         if engine.built {
             // The network's own, without those that choose another file.
             let chooses = |arg: &String| arg == "--model-file" || arg == "--precision";
-            model.join("model.safetensors").exists() && !self.args.iter().any(chooses)
+            let config = std::fs::read(model.join("config.json")).unwrap_or_default();
+            let config: Value = serde_json::from_slice(&config).unwrap_or_default();
+            let is_network = config["model_type"].as_str().is_some_and(|kind| kind != "model2vec");
+            model.join("model.safetensors").exists()
+                && is_network
+                && !self.args.iter().any(chooses)
         } else if engine.provider == "native" {
             let places = ["model.safetensors", "0_StaticEmbedding/model.safetensors"];
             places.iter().any(|place| model.join(place).exists())

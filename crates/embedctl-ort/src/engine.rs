@@ -8,9 +8,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::arithmetic::{Arithmetic, Cosine, FinishRow, Lengths, sample};
+pub use crate::arithmetic::{Arithmetic, Cosine, FinishRow, FloatType, Lengths, sample};
 
-pub use crate::built::FloatType;
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
 pub use embedctl_model::batch::BatchLimits;
 

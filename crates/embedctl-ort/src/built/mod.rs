@@ -36,9 +36,10 @@ use self::writer::GraphWriter;
 use crate::engine::{EngineOptions, Provider};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::named::named;
 use embedctl_common::setting::PRECISION;
 use embedctl_model::{Model, PoolingMode, Step};
+
+pub use crate::arithmetic::FloatType;
 
 pub use self::export::{ExportForm, Exported, export};
 pub(crate) use self::writer::DeclaredWeight;
@@ -54,16 +55,6 @@ const VECTORS: &str = "sentence_embedding";
 
 /// The output of a graph of token states.
 pub(crate) const STATES: &str = "last_hidden_state";
-
-named! {
-    /// The numbers that a graph computes in: IEEE single precision, IEEE half precision, or the upper half of single
-    /// precision.
-    pub enum FloatType {
-        F32 = "fp32",
-        F16 = "fp16",
-        Bf16 = "bf16",
-    }
-}
 
 /// What a graph is to be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use options::{OptionValue, ProviderOption};
 pub use report::ProviderReport;
 
-use crate::built::FloatType;
+use crate::arithmetic::FloatType;
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
 use embedctl_model::{Model, WeightsKind};

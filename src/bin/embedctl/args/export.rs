@@ -28,7 +28,7 @@ pub struct ExportArgs {
         long,
         value_name = "KIND",
         default_value = "fp32",
-        value_parser = NamedValueParser::new(FloatType::ALL.map(FloatType::name), float)
+        value_parser = NamedValueParser::new(FloatType::ALL.map(FloatType::name), str::parse::<FloatType>)
     )]
     pub precision: FloatType,
 
@@ -44,10 +44,6 @@ pub struct ExportArgs {
     /// Replace OUT.onnx and its weights if they exist
     #[arg(long, visible_alias = "overwrite")]
     pub force: bool,
-}
-
-fn float(name: &str) -> Result<FloatType, &'static str> {
-    FloatType::of_name(name).ok_or("the numbers of a graph are fp32, fp16 or bf16")
 }
 
 const EXAMPLES: &str = "\
