@@ -98,7 +98,7 @@ fn options() -> Vec<Row> {
         model: |all| all.model.model = "fixtures/parity/family-mpnet/model".into() => Decides,
         model_file: |all| all.model.model_file = Some("onnx/model.onnx".into()) => Decides,
         precision: |all| all.model.precision = Some(Precision::Int8) => Decides,
-        kind: |all| all.model.kind = Some(crate::model::WeightsKind::Onnx) => Decides,
+        kind: |all| all.model.kind = Some(WeightsKind::Onnx) => Decides,
         weights: |all| all.model.weights = crate::model::WeightsPreference::Onnx => DoesNot(FOLLOWS),
         cache_dir: |all| all.model.cache_dir = Some("elsewhere".into()) => DoesNot(FILES),
         pooling: |all| all.model.pooling = Some(vec![PoolingMode::Max]) => Decides,

@@ -106,7 +106,7 @@ fn provider(fit: &Fit, taken: bool, table: &mut TextTable) {
         Some(reason) => reason.clone(),
         None => fit.weights.clone().unwrap_or_default(),
     };
-    if fit.built {
+    if fit.runs && fit.built {
         text += " (as a built graph)";
     }
     if fit.reason.is_none() && taken {
