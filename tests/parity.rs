@@ -57,10 +57,10 @@ impl Case {
             let chooses = |arg: &String| arg == "--model-file" || arg == "--precision";
             let config = std::fs::read(model.join("config.json")).unwrap_or_default();
             let config: Value = serde_json::from_slice(&config).unwrap_or_default();
-            let is_network = config["model_type"].as_str().is_some_and(|kind| kind != "model2vec");
-            model.join("model.safetensors").exists()
-                && is_network
-                && !self.args.iter().any(chooses)
+            let is_network = config["model_type"]
+                .as_str()
+                .is_some_and(|kind| kind != "model2vec");
+            model.join("model.safetensors").exists() && is_network && !self.args.iter().any(chooses)
         } else if engine.provider == "native" {
             let places = ["model.safetensors", "0_StaticEmbedding/model.safetensors"];
             places.iter().any(|place| model.join(place).exists())
