@@ -34,9 +34,6 @@ _embedctl() {
             embedctl,embed)
                 cmd="embedctl__subcmd__embed"
                 ;;
-            embedctl,export)
-                cmd="embedctl__subcmd__export"
-                ;;
             embedctl,help)
                 cmd="embedctl__subcmd__help"
                 ;;
@@ -48,6 +45,9 @@ _embedctl() {
                 ;;
             embedctl,man)
                 cmd="embedctl__subcmd__man"
+                ;;
+            embedctl,score)
+                cmd="embedctl__subcmd__score"
                 ;;
             embedctl,verify-model)
                 cmd="embedctl__subcmd__verify__subcmd__model"
@@ -70,9 +70,6 @@ _embedctl() {
             embedctl__subcmd__help,embed)
                 cmd="embedctl__subcmd__help__subcmd__embed"
                 ;;
-            embedctl__subcmd__help,export)
-                cmd="embedctl__subcmd__help__subcmd__export"
-                ;;
             embedctl__subcmd__help,help)
                 cmd="embedctl__subcmd__help__subcmd__help"
                 ;;
@@ -85,6 +82,9 @@ _embedctl() {
             embedctl__subcmd__help,man)
                 cmd="embedctl__subcmd__help__subcmd__man"
                 ;;
+            embedctl__subcmd__help,score)
+                cmd="embedctl__subcmd__help__subcmd__score"
+                ;;
             embedctl__subcmd__help,verify-model)
                 cmd="embedctl__subcmd__help__subcmd__verify__subcmd__model"
                 ;;
@@ -95,7 +95,7 @@ _embedctl() {
 
     case "${cmd}" in
         embedctl)
-            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed download info export inspect verify-model devices bench config completions man help"
+            opts="-q -v -h -V --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help --version embed download info inspect verify-model devices bench config completions man score help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -417,7 +417,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__config)
-            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info export inspect verify-model devices bench config completions man"
+            opts="-q -v -h --all --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed score download info inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -521,7 +521,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__download)
-            opts="-p -q -v -h --model-file --precision --weights --provider --all --list --local-dir --check --lock --locked --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-p -q -v -h --model-file --precision --provider --all --list --local-dir --check --lock --locked --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -533,10 +533,6 @@ _embedctl() {
                     ;;
                 --precision)
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
-                    return 0
-                    ;;
-                --weights)
-                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
                 --provider)
@@ -626,7 +622,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -811,10 +807,6 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
                     return 0
                     ;;
-                --weights)
-                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
-                    return 0
-                    ;;
                 --pooling)
                     COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
                     return 0
@@ -985,68 +977,8 @@ _embedctl() {
             COMPREPLY=()
             return 0
             ;;
-        embedctl__subcmd__export)
-            opts="-q -v -h --precision --pooled --pooling --max-length --overwrite --force --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --precision)
-                    COMPREPLY=($(compgen -W "fp32 fp16 bf16" -- "${cur}"))
-                    return 0
-                    ;;
-                --pooling)
-                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
-                    return 0
-                    ;;
-                --max-length)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --progress)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                --cache-dir)
-                    COMPREPLY=()
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o plusdirs
-                    fi
-                    return 0
-                    ;;
-                --config)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         embedctl__subcmd__help)
-            opts="embed download info export inspect verify-model devices bench config completions man help"
+            opts="embed download info inspect verify-model devices bench config completions man score help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1143,20 +1075,6 @@ _embedctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        embedctl__subcmd__help__subcmd__export)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         embedctl__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1213,6 +1131,20 @@ _embedctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        embedctl__subcmd__help__subcmd__score)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         embedctl__subcmd__help__subcmd__verify__subcmd__model)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1228,7 +1160,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__info)
-            opts="-q -v -h --model-file --precision --weights --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-q -v -h --model-file --precision --ort-lib --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1240,10 +1172,6 @@ _embedctl() {
                     ;;
                 --precision)
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
-                    return 0
-                    ;;
-                --weights)
-                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
                     return 0
                     ;;
                 --ort-lib)
@@ -1432,7 +1360,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__man)
-            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed download info export inspect verify-model devices bench config completions man"
+            opts="-q -v -h --dir --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help embed score download info inspect verify-model devices bench config completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1486,8 +1414,376 @@ _embedctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        embedctl__subcmd__score)
+            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --seed --model-file --max-length --prompt --prompt-name --provider --min-cosine --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --query-column --query-field --softmax --top-labels --dtype --calibration --chunk --chunk-tokens --chunk-overlap --chunk-text --pooling --normalize --truncate-dim --dimensions --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --output-format)
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
+                    return 0
+                    ;;
+                -f)
+                    COMPREPLY=($(compgen -W "parquet arrow arrows npy jsonl jsonl.gz jsonl.zst pgcopy fbin i8bin u8bin" -- "${cur}"))
+                    return 0
+                    ;;
+                --part-rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --shard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reuse)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --input-format)
+                    COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -W "text jsonl csv tsv parquet arrow" -- "${cur}"))
+                    return 0
+                    ;;
+                --csv-delimiter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-quote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-escape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv-null)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --text-template)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id-type)
+                    COMPREPLY=($(compgen -W "kept string int" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prompt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prompt-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -W "auto native cpu cuda tensorrt tensorrt-rtx directml coreml openvino webgpu xnnpack migraphx rten" -- "${cur}"))
+                    return 0
+                    ;;
+                --min-cosine)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --provider-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ort-lib)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-record-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-error)
+                    COMPREPLY=($(compgen -W "fail skip null" -- "${cur}"))
+                    return 0
+                    ;;
+                --rejects)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --stats)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --metrics)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --stats-interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --storage-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --top-labels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dtype)
+                    COMPREPLY=($(compgen -W "f32 f16 int8 uint8 binary ubinary" -- "${cur}"))
+                    return 0
+                    ;;
+                --calibration)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --chunk)
+                    COMPREPLY=($(compgen -W "tokens sentences" -- "${cur}"))
+                    return 0
+                    ;;
+                --chunk-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunk-overlap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pooling)
+                    COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
+                    return 0
+                    ;;
+                --normalize)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --dimensions)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --truncate-dim)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                -m)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --embedding-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --embedding-column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --vector-type)
+                    COMPREPLY=($(compgen -W "fixed list" -- "${cur}"))
+                    return 0
+                    ;;
+                --sample)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --cache-dir)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         embedctl__subcmd__verify__subcmd__model)
-            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --storage-option --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --device --provider-option --ort-lib --storage-option --query-column --query-field --scores --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1563,10 +1859,6 @@ _embedctl() {
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
                     return 0
                     ;;
-                --weights)
-                    COMPREPLY=($(compgen -W "safetensors onnx" -- "${cur}"))
-                    return 0
-                    ;;
                 --pooling)
                     COMPREPLY=($(compgen -W "cls max mean mean_sqrt_len_tokens weightedmean lasttoken" -- "${cur}"))
                     return 0
@@ -1620,6 +1912,14 @@ _embedctl() {
                     return 0
                     ;;
                 --storage-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query-column)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

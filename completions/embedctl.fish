@@ -43,7 +43,6 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Prin
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write a model\'s network as an ONNX file'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
@@ -51,6 +50,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measur
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show the settings in effect and the source of each'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s o -l output -d 'Output file or object (s3://, gs://, az://), or folder/ for parts; \'-\': standard output' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-format -l format -d 'Output format [default: by the extension of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
@@ -112,8 +112,6 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
-onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -189,8 +187,6 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
-onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -236,8 +232,6 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
-onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
@@ -255,33 +249,6 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose 
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l precision -d 'Numbers that the graph computes in; its output is fp32 in any case' -r -f -a "fp32\t''
-fp16\t''
-bf16\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
-max\t''
-mean\t''
-mean_sqrt_len_tokens\t''
-weightedmean\t''
-lasttoken\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
-always\t''
-never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
-json\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
-always\t''
-never\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l config -d 'Settings file; no other file is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooled -d 'Write finished vectors (sentence_embedding), not token states (last_hidden_state)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l force -l overwrite -d 'Replace OUT.onnx and its weights if they exist'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s q -l quiet -d 'Show only errors and rejected records'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l offline -d 'Never use the network: models must be in the cache'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l no-config -d 'Read no settings files'
-complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'File of rejected records written with FILE, to check its hash' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed N rows of FILE again and compare; exit with 1 if they differ' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'The embedded input, if FILE does not hold the texts' -r -F
@@ -351,8 +318,6 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
-onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -383,6 +348,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l devic
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l query-field -l query-column -d 'Field that holds the query of a pair: the reference holds scores of pairs' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -393,6 +359,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l scores -d 'The reference holds scores of single texts'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l json -d 'Print one JSON object instead of lines'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
@@ -555,15 +522,143 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s v -l verbose -
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "export" -d 'Write a model\'s network as an ONNX file'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "config" -d 'Show the settings in effect and the source of each'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info export inspect verify-model devices bench config completions man" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s o -l output -d 'Output file or object (s3://, gs://, az://), or folder/ for parts; \'-\': standard output' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s f -l output-format -l format -d 'Output format [default: by the extension of OUT; jsonl for \'-\']' -r -f -a "parquet\t'Columns id, kept fields and embedding, compressed with zstd'
+arrow\t'The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file'
+arrows\t'The same columns as an Arrow IPC stream'
+npy\t'A matrix, with the row ids in a file beside it'
+jsonl\t'A JSON object for each row'
+jsonl.gz\t'The same, compressed with gzip'
+jsonl.zst\t'The same, compressed with zstd'
+pgcopy\t'Rows for PostgreSQL\'s COPY ... WITH (FORMAT binary), vectors in pgvector\'s types'
+fbin\t'A matrix: rows and width as u32, then float32 (DiskANN, cuVS, usearch), with its rows\' ids beside it'
+i8bin\t'The same with int8'
+u8bin\t'The same with uint8'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l part-rows -d 'Records per part, if OUT is a folder [default: as many as fit in 128 MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l shard -d 'Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+jsonl\t'A line is a JSON object'
+csv\t'Comma-separated values with a header'
+tsv\t'Tab-separated values with a header'
+parquet\t'Apache Parquet'
+arrow\t'Apache Arrow: a file, or a stream'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l id-field -d 'Field or column that holds the id; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l id-type -d 'Type of the id column' -r -f -a "kept\t'As in the input: the type of a table\'s column; in text, CSV and JSONL strings'
+string\t'Strings; integers as their digits'
+int\t'64-bit integers'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l keep -d 'Input fields to copy to the output: NAME or NAME:TYPE, separated by commas; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l limit -d 'Read only the first N records; 0: all [default: all; 1,000 with --dry-run]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l seed -d 'Seed of --sample' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l batch-tokens -d 'Most tokens per batch, with padding [default: depends on the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l batch-size -d 'Most records per batch [default: depends on the engine]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l window -d 'Records read ahead and sorted by length, up to 16 MiB of text [default: 8192]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l threads -d 'Threads that run the model [default: one per usable core, two per device]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are rejected [default: 4MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l on-error -d 'How to handle a record that cannot be embedded' -r -f -a "fail\t'Stop the run'
+skip\t'Leave the record out, count it, and continue'
+null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l metrics -d 'File in Prometheus\' text format, as node_exporter\'s textfile collector reads it (FILE.prom)' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats-interval -d 'Seconds between two updates of --stats and --metrics' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l query-field -l query-column -d 'Field or column that holds the query of a pair; nested as a.b [default: texts are scored alone]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l top-labels -d 'Add the columns top_labels and top_scores: the N highest scores, highest first' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dtype -d 'Type of the vector components [default: f32; int8 for i8bin, uint8 for u8bin]' -r -f -a "f32\t''
+f16\t''
+int8\t''
+uint8\t''
+binary\t''
+ubinary\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l calibration -d 'File with the range of each component, for quantization to int8 and uint8' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk -d 'Split texts that are too long for the model into chunks, one row each' -r -f -a "tokens\t'Split between words: as many tokens per chunk as fit'
+sentences\t'Split between sentences: as many whole sentences per chunk as fit'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-tokens -d 'Most tokens per chunk [default: the model\'s limit]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-overlap -d 'Tokens that a chunk repeats from the end of the previous one [default: 0]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
+max\t''
+mean\t''
+mean_sqrt_len_tokens\t''
+weightedmean\t''
+lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
+false\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l embedding-field -l embedding-column -d 'Name of the column of scores [default: score, or scores]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l vector-type -d 'List type of several scores in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]' -r -f -a "fixed\t'Fixed-size lists'
+list\t'Variable-size lists, for readers without fixed-size lists (Spark)'"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l sample -d 'Score a random sample of N records, in input order' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''
+int16\t''
+int8\t''
+uint8\t''
+q4\t''
+q4f16\t''
+bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l force -l overwrite -d 'Replace OUT if it exists'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l resume -d 'Resume an earlier run of the same command'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dry-run -d 'Read the first 1,000 records (or --limit), describe the run, and write nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "config" -d 'Show the settings in effect and the source of each'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

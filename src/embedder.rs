@@ -5,20 +5,21 @@
 
 #[cfg(test)]
 mod damaged_tests;
+mod loaded;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::batch::{self, BatchLimits, TokenRows};
+pub(crate) use self::loaded::LoadedModel;
+use crate::batch::TokenRows;
 use crate::engine::row_bounds::RowBounds;
-use crate::engine::row_worker::{Finished, RowWorker, not_finite_empty};
-use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions};
+use crate::engine::row_worker::{Finished, RowWorker};
+use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow};
 use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
-use crate::pool::{Pooler, is_finite};
+use crate::pool::Pooler;
 use crate::record::Texts;
 use crate::stage::Clock;
-use crate::threads::{panic_message, spawn_scoped, usable_cores};
+use crate::threads::{panic_message, spawn_scoped};
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 
 /// Texts that [`Embedder::stream`] takes at a time.
@@ -49,15 +50,8 @@ const STREAM_WINDOW: usize = 4096;
 /// # }
 /// ```
 pub struct Embedder {
-    model: Arc<Model>,
-    tokenizer: TextTokenizer,
-    pooler: Arc<Pooler>,
-    limits: BatchLimits,
-    ragged: bool,
-    bounds: RowBounds,
+    loaded: LoadedModel,
     workers: Vec<RowWorker>,
-    info: EngineInfo,
-    memory: Option<u64>,
 }
 
 impl Embedder {
@@ -67,74 +61,51 @@ impl Embedder {
     /// If the model's files or the engine cannot be had, or reduced precision is farther from fp32 than
     /// [`EngineOptions::min_cosine`] allows.
     pub fn open(model: &ModelOptions, engine: &EngineOptions) -> Result<Self> {
-        let (model, mut options) = engine::settle(model, engine)?;
-        let model = Arc::new(Model::open(&model)?);
-        if options.workers == 0 {
-            options.workers = usable_cores();
-        }
-        let tokenizer = TextTokenizer::new(&model, options.workers)?;
-        let engine = engine::padding::open(&model, &options)?;
-        let pooler = Arc::new(Pooler::new(&model.config, tokenizer.prompt_tokens()));
-        let mut info = engine.info().clone();
-        let bounds = RowBounds::of(engine.as_ref(), &model);
-        let parts = (&tokenizer, &*pooler, &bounds);
-        info.cosine = cosine_of_samples(engine.as_ref(), parts, &options)?;
-        let limit = Arc::default();
-        let workers = (0..engine.workers().unwrap_or(options.workers))
-            .map(|_| RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &Arc::default()))
-            .collect::<Result<_>>()?;
+        let loaded = LoadedModel::open(model, engine)?;
+        let workers = (0..loaded.threads()).map(|_| loaded.worker());
         Ok(Self {
-            limits: engine.limits(),
-            ragged: engine.is_ragged(),
-            bounds,
-            memory: engine.memory(),
-            model,
-            tokenizer,
-            pooler,
-            workers,
-            info,
+            workers: workers.collect::<Result<_>>()?,
+            loaded,
         })
     }
 
     /// Width of a vector; where several widths were asked for, they follow one another in it.
     #[must_use]
     pub fn dimensions(&self) -> usize {
-        self.pooler.width()
+        self.loaded.pooler.width()
     }
 
     /// The engine that runs the model.
     #[must_use]
     pub fn engine(&self) -> &EngineInfo {
-        &self.info
+        &self.loaded.info
     }
 
     /// The model.
     #[must_use]
     pub fn model(&self) -> &Model {
-        &self.model
+        &self.loaded.model
     }
 
     /// Bytes of memory that the model takes, about, where its engine knows.
     pub(crate) fn memory(&self) -> Option<u64> {
-        self.memory
+        self.loaded.memory()
     }
 
     /// The tokenizer.
     pub(crate) fn tokenizer(&self) -> &TextTokenizer {
-        &self.tokenizer
+        &self.loaded.tokenizer
     }
 
     /// The tokens of `texts`, as they would be embedded; texts that cannot be are refused rows.
     pub(crate) fn tokenize(&self, texts: &Texts) -> TokenRows {
-        let mut tokens = self.tokenizer.tokenize(texts);
-        self.bounds.refuse(&mut tokens);
-        tokens
+        self.loaded.tokenize(texts)
     }
 
     /// The chunks of `texts`, with their tokens as they would be embedded.
     pub(crate) fn chunk(&self, texts: &Texts, how: Chunked) -> Chunks {
-        let mut chunks = self.tokenizer.chunk(texts, how, &Clock::default());
-        self.bounds.refuse(&mut chunks.tokens);
+        let mut chunks = self.loaded.tokenizer.chunk(texts, how, &Clock::default());
+        self.loaded.bounds.refuse(&mut chunks.tokens);
         chunks
     }
 
@@ -149,7 +120,7 @@ impl Embedder {
             let place = Place::file(format!("text {row}"));
             return Err(Error::record(place, cause.clone()));
         }
-        let plans = batch::plan(&tokens, self.limits, self.ragged);
+        let plans = self.loaded.plan(&tokens);
         let next = AtomicUsize::new(0);
         let finished: Vec<Finished> = std::thread::scope(|scope| {
             let threads: Vec<_> = self
@@ -192,12 +163,10 @@ impl Embedder {
         }
         let empty = vectors.iter_mut().enumerate();
         for (text, vector) in empty.filter(|(_, vector)| vector.is_empty()) {
-            self.pooler
-                .finish_empty(self.model.config.hidden_width, vector);
-            if !is_finite(vector) {
+            *vector = self.loaded.vector_of_nothing().map_err(|cause| {
                 let place = Place::file(format!("text {text}"));
-                return Err(Error::record(place, not_finite_empty()));
-            }
+                Error::record(place, cause)
+            })?;
         }
         Ok(vectors)
     }
@@ -255,11 +224,16 @@ pub(crate) fn cosine(
     before: Option<Cosine>,
     options: &EngineOptions,
 ) -> Result<Option<Cosine>> {
-    let measured = engine.measure(rows, &|states, width| {
+    let finish = |states: &[f32], width| {
         let mut vector = Vec::with_capacity(pooler.width());
-        pooler.pool_states(states, width, &(0..states.len() / width), &mut vector);
+        pooler.compared(states, width, &mut vector);
         vector
-    })?;
+    };
+    let finish = FinishRow {
+        finish: &finish,
+        digest: &pooler.digest(),
+    };
+    let measured = engine.measure(rows, finish)?;
     let Some(measured) = measured else {
         return Ok(before);
     };

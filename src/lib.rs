@@ -22,6 +22,9 @@ pub mod pipeline;
 pub mod profile;
 pub mod progress;
 pub mod reuse;
+mod scorer;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod survey;
 mod work;
 
@@ -41,6 +44,7 @@ pub use embedctl_storage as storage;
 pub use embedder::Embedder;
 pub use identity::provenance;
 pub use inspect::reference;
+pub use scorer::Scorer;
 
 use embedctl_common::{atomic, hash, named, remedies, threads, word_list};
 use embedctl_native::safetensors;

@@ -10,6 +10,8 @@ import pyarrow.types as types
 
 #: Schema of a sent batch: only texts. All other columns stay here and are joined with the answer.
 SENT = pa.schema([pa.field("text", pa.large_string())])
+#: Schema of a sent batch of pairs.
+SENT_PAIRS = pa.schema([pa.field("query", pa.large_string()), pa.field("text", pa.large_string())])
 #: Columns of an answer.
 VECTORS, REASONS = "embedding", "embedding_error"
 
@@ -33,6 +35,20 @@ def texts_of(texts: Any, rows: int) -> tuple[Iterator[tuple[pa.RecordBatch, pa.A
         raise TypeError(f"text {number} is null: give str")
     batches = (pa.record_batch([chunk], ["text"]) for chunk in array.chunks)
     return slices(batches, 0, rows), len(array)
+
+
+def pairs_of(pairs: Sequence[Any], rows: int) -> Iterator[pa.RecordBatch]:
+    """Pairs of texts as batches of at most ``rows``.
+
+    Raises ``TypeError`` before the first batch if one is not a pair of ``str``.
+    """
+    for number, pair in enumerate(pairs):
+        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            raise TypeError(f"pair {number} is not two texts: give (query, text)")
+    starts = range(0, len(pairs), rows)
+    parts = (pairs[start : start + rows] for start in starts)
+    columns = ([pa.array([pair[place] for pair in part], pa.large_string()) for place in (0, 1)] for part in parts)
+    return (pa.record_batch(both, schema=SENT_PAIRS) for both in columns)
 
 
 def _exported(texts: Any) -> pa.ChunkedArray | None:

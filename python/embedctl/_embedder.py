@@ -80,7 +80,7 @@ class Embedder:
         self.truncate_dim = _width(truncate_dim)
         self.options = checked(own)
         self._program = find_embedctl_bin()
-        self._processes: dict[_Key, Process] = {}
+        self._processes: dict[Any, Process] = {}
         self._types: dict[_Key, pa.FixedSizeListType] = {}
         self._turn = _Turn()
         self._closed = False
@@ -198,6 +198,63 @@ class Embedder:
     ) -> Any:
         """As ``encode``, with the model's prompt for documents unless another one is given."""
         return self.encode(inputs, _default(prompt_name, prompt, "document"), prompt, *more, **named)
+
+    def score(
+        self,
+        inputs: Sequence[Any],
+        *,
+        softmax: bool = False,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+    ) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Return the scores of pairs of texts by a reranker, or of single texts by a classifier.
+
+        ``inputs`` are pairs ``(query, text)``, as ``CrossEncoder.predict`` takes them, or texts. The scores are float32 of
+        shape ``[inputs]`` for a model with one label, else ``[inputs, labels]``; with ``softmax`` those of a row are
+        probabilities. The model must be one that scores; its process is another one than that of ``encode``.
+
+        Raises ``TypeError`` for a value that is neither, ``TextError`` for the first one that cannot be scored.
+        """
+        given = list(inputs)
+        pairs = bool(given) and not isinstance(given[0], str)
+        if pairs:
+            batches, sent = _arrow.pairs_of(given, _ROWS), _arrow.SENT_PAIRS
+        else:
+            batches, sent = (batch for batch, _ in _arrow.texts_of(given, _ROWS)[0]), _arrow.SENT
+        command = ["score", f"--embedding-field={_arrow.VECTORS}"]
+        command += ["--query-field=query"] if pairs else []
+        command += ["--softmax"] if softmax else []
+        prompt_name, prompt, _ = self._key(prompt_name, prompt)
+        key = (*command, prompt_name, prompt)
+        rows = 0
+        scores: list[np.ndarray[Any, np.dtype[np.float32]]] = []
+        failed: TextError | None = None
+        with self._turn, closing(self._scoring(key, command, sent).answers(batches)) as answers:
+            for answer in answers:
+                reasons, column = answer.column(_arrow.REASONS), answer.column(_arrow.VECTORS)
+                if failed is None and reasons.null_count < len(reasons):
+                    first = int(np.argmax(reasons.is_valid().to_numpy(zero_copy_only=False)))
+                    failed = TextError(rows + first, reasons[first].as_py())
+                rows += len(reasons)
+                if failed is None and pa.types.is_floating(column.type):
+                    scores.append(column.to_numpy(zero_copy_only=False))
+                elif failed is None:
+                    scores.append(column.flatten().to_numpy().reshape(len(column), -1))
+        if failed is not None:
+            raise failed
+        return np.concatenate(scores) if scores else np.empty(0, dtype=np.float32)
+
+    def _scoring(self, key: Any, command: list[str], sent: pa.Schema) -> Process:
+        """The process that scores; starts one if none is running."""
+        if self._closed:
+            raise EmbedctlError("the embedder is closed")
+        process = self._processes.get(key)
+        if process is None or not process.running():
+            prompt_name, prompt = key[-2:]
+            options = checked({**self.options, "prompt_name": prompt_name, "prompt": prompt})
+            process = Process([self._program, *arguments(self.model, options, command)], sent)
+            self._processes[key] = process
+        return process
 
     def similarity(self, first: Any, second: Any) -> Matrix:
         """Return the similarity of each vector of ``first`` to each of ``second``, of shape ``[first, second]``.
@@ -400,7 +457,7 @@ class _Turn:
         self._lock.release()
 
 
-def _close(processes: dict[_Key, Process]) -> None:
+def _close(processes: dict[Any, Process]) -> None:
     for process in processes.values():
         process.close()
     processes.clear()

@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     max_record_bytes: int | str
     cache_dir: str | os.PathLike[str]
     offline: bool
+    no_cache: bool
     no_profile: bool
 
 
@@ -51,7 +52,7 @@ class EmbedderOptions(Options, total=False):
 
 
 #: Options that stand alone; all others take a value.
-_FLAGS = {"offline", "no_profile"}
+_FLAGS = {"no_cache", "offline", "no_profile"}
 #: Options with another name on the command line.
 _NAMES = {"provider_options": "provider-option"}
 
@@ -145,9 +146,9 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def arguments(model: str, options: Mapping[str, Any]) -> list[str]:
-    """The command line of an operator: an Arrow stream of texts in, an Arrow stream of vectors out."""
-    line = ["embed", "--input-format=arrow", "--output-format=arrow", "--output=-", "--on-error=null"]
+def arguments(model: str, options: Mapping[str, Any], command: Sequence[str] = ("embed",)) -> list[str]:
+    """The command line of an operator: an Arrow stream of texts in, an Arrow stream of vectors or scores out."""
+    line = [*command, "--input-format=arrow", "--output-format=arrow", "--output=-", "--on-error=null"]
     line += ["--no-config", "--text-field=text", "--quiet", "--progress=never", "--color=never", f"--model={model}"]
     for name, value in options.items():
         option = "--" + _NAMES.get(name, name.replace("_", "-"))

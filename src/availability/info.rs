@@ -68,7 +68,11 @@ pub fn info(
         },
         ..EngineOptions::default()
     };
-    let (options, engine) = engine::settle(options, &engine)?;
+    let options = ModelOptions {
+        task: Model::usual_task(options)?,
+        ..options.clone()
+    };
+    let (options, engine) = engine::settle(&options, &engine)?;
     let model = Model::open(&options)?;
     let card = model.card()?;
     let report = availability::report(command, ort_library, cancel)?;

@@ -258,19 +258,22 @@ mod tests {
 
     #[test]
     fn an_exact_engine_tells_models_that_padding_changes() {
-        for (case, changes) in [
-            ("padding-neighbours", true),
-            ("padding-convolutions", true),
-            ("padding-graph-without-mask", true),
-            ("bert-cls", false),
-            ("roberta-mean", false),
+        // By how much, if by anything.
+        let (some, little) = (MOST..f32::MAX, MOST..MOST_ROUGH);
+        for (case, expected) in [
+            ("padding-neighbours", some.clone()),
+            ("padding-neighbours-slightly", little),
+            ("padding-convolutions", some.clone()),
+            ("padding-graph-without-mask", some),
+            ("bert-cls", 0.0..MOST),
+            ("roberta-mean", 0.0..MOST),
         ] {
             let model = Model::open(&ModelOptions {
                 model: format!("fixtures/parity/{case}/model"),
                 ..ModelOptions::default()
             });
             let apart = exactly(&model.unwrap(), &EngineOptions::default()).unwrap();
-            assert_eq!(apart > MOST, changes, "{case}: {apart}");
+            assert!(expected.contains(&apart), "{case}: {apart}");
         }
     }
 }

@@ -180,7 +180,7 @@ pub(crate) fn finish_row(
     match output {
         Output::Pooled { .. } => pooler.finish_pooled(own, out),
         Output::Tokens { .. } | Output::Padded { .. } => {
-            let tokens = 0..batch.row(row).len();
+            let tokens = 0..pooler.end(batch.row(row));
             pooler.pool_states(own, output.width(), &tokens, out);
         }
     }

@@ -21,7 +21,9 @@ pub use self::compare::{Difference, Fields, Weight, differences, flatten, listed
 use crate::engine::{EngineInfo, FloatType, Provider};
 use crate::error::Result;
 use crate::model::WeightsKind;
-use crate::model::{Dimensions, Model, ModelConfig, ModelOptions, ModelProvenance, OutputChoice};
+use crate::model::{
+    Dimensions, Model, ModelConfig, ModelOptions, ModelProvenance, ModelTask, OutputChoice,
+};
 use crate::output::{Dtype, OutputOptions};
 
 /// All that decides a vector. As JSON it is the first part of a job's fingerprint.
@@ -78,6 +80,19 @@ pub struct VectorSettings {
     /// Width of a vector; a list where a row has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<Dimensions>,
+    /// Of scores, how they are made; absent for vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scores: Option<ScoreSettings>,
+}
+
+/// How scores are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScoreSettings {
+    /// Whether a row's text is a pair of texts.
+    pub pairs: bool,
+    /// Whether several scores are probabilities, whose sum is 1.
+    pub softmax: bool,
 }
 
 /// The numbers that an engine computes in. Engines differ by rounding where this is equal.
@@ -112,6 +127,7 @@ impl VectorIdentity {
             embedding_field: _,
             nullable: _,
             streams: _,
+            numbers: _, // as the model's settings say
         } = output;
         let calibration = calibration.as_ref();
         Ok(Self {
@@ -250,6 +266,7 @@ impl VectorSettings {
         // An option that is added to a model is placed here: it becomes a setting, or it acts on something that is part
         // of the identity already.
         let ModelOptions {
+            task,
             model: _, // these five choose files, whose hashes are compared
             model_file: _,
             kind: _,
@@ -265,10 +282,13 @@ impl VectorSettings {
         } = &model.options;
         let config = &model.config;
         let ModelConfig {
+            kind: _,       // see `task`; all else is read from files
             max_length: _, // see `limit`
             output,
             pooling,
             include_prompt,
+            token_steps: _,
+            not_last: _,
             steps: _, // read from files; see `normalized`
             normalize_last: _,
             dimensions: cut,
@@ -299,6 +319,13 @@ impl VectorSettings {
             prompt: Some(prompt.clone()),
             max_length: config.limit(),
             dimensions: Some(config.vectors()),
+            scores: match task {
+                ModelTask::Embed => None,
+                ModelTask::Score(asked) => Some(ScoreSettings {
+                    pairs: asked.pairs,
+                    softmax: asked.softmax,
+                }),
+            },
         }
     }
 }

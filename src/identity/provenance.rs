@@ -30,6 +30,9 @@ pub struct Provenance<'a> {
     /// The field that texts came from, or the template that put them together; absent where it is `text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The field that the queries of pairs came from; absent where texts were no pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
     /// How texts were cut into chunks; absent where they were not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunking: Option<Chunked>,
@@ -114,6 +117,7 @@ impl<'a> Provenance<'a> {
             model: files,
             settings: VectorSettings::new(model, Some(engine.provider.weights())),
             text: None,
+            query: None,
             chunking,
             engine,
             profile,

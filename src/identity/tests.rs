@@ -9,8 +9,8 @@ use super::*;
 use crate::cancel::CancelToken;
 use crate::engine::{self, Arithmetic, EngineOptions, FloatType};
 use crate::job::{Fingerprint, JobFile};
-use crate::model::{PoolingMode, Precision};
-use crate::output::{Calibration, Destination, OutputFormat, VectorType};
+use crate::model::{PoolingMode, Precision, ScoreTask};
+use crate::output::{Calibration, Destination, OutputFormat, RowNumbers, VectorType};
 use crate::progress::Counts;
 use crate::storage::Readable;
 
@@ -96,6 +96,10 @@ const PLACE: &str = "it says where and how values stand, not which they are";
 fn options() -> Vec<Row> {
     let model = rows!(ModelOptions {
         model: |all| all.model.model = "fixtures/parity/family-mpnet/model".into() => Decides,
+        task: |all| {
+            all.model.model = SCORES.into();
+            all.model.task = scores(true, false);
+        } => Decides,
         model_file: |all| all.model.model_file = Some("onnx/model.onnx".into()) => Decides,
         precision: |all| all.model.precision = Some(Precision::Int8) => Decides,
         kind: |all| all.model.kind = Some(WeightsKind::Onnx) => Decides,
@@ -119,6 +123,7 @@ fn options() -> Vec<Row> {
         arithmetic: |all| all.engine.arithmetic = Arithmetic::Int16 => DoesNot(FOLLOWS),
         float: |all| all.engine.float = Some(FloatType::F16) => DoesNot(FOLLOWS),
         min_cosine: |all| all.engine.min_cosine = Some(0.5) => DoesNot("it refuses vectors and changes none"),
+        weights_cache: |all| all.engine.weights_cache = Some("elsewhere".into()) => DoesNot("it holds what would be computed"),
         runtime: |all| all.engine.runtime.library = Some("elsewhere".into()) => DoesNot(ROUNDING),
         workers: |all| all.engine.workers = 2 => DoesNot(ROUNDING),
         cancel: |all| all.engine.cancel = CancelToken::new() => DoesNot("it stops a run"),
@@ -133,6 +138,7 @@ fn options() -> Vec<Row> {
         embedding_field: |all| all.output.embedding_field = Some("v".into()) => DoesNot(PLACE),
         nullable: |all| all.output.nullable = true => DoesNot("a row without a vector has no identity"),
         streams: |all| all.output.streams = true => DoesNot(PLACE),
+        numbers: |all| all.output.numbers = RowNumbers::Scores => DoesNot(FOLLOWS),
     });
     model.into_iter().chain(engine).chain(output).collect()
 }
@@ -146,6 +152,40 @@ fn every_option_gives_another_identity_or_a_reason_why_not() {
             Decides => assert!(found.iter().any(|one| one.decides), "{option}: {found:?}"),
             DoesNot(why) => assert_eq!(found, [], "{option}: {why}"),
         }
+    }
+}
+
+/// A reranker.
+const SCORES: &str = "fixtures/scores/bert-three-labels/model";
+
+fn scores(pairs: bool, softmax: bool) -> ModelTask {
+    ModelTask::Score(ScoreTask { pairs, softmax })
+}
+
+#[test]
+fn how_scores_are_made_is_part_of_their_identity() {
+    let of = |pairs, softmax| {
+        let options = Options::changed(|all| {
+            all.model.model = SCORES.into();
+            all.model.task = scores(pairs, softmax);
+        });
+        let (identity, made) = options.run();
+        assert_eq!(
+            VectorIdentity::of_provenance(&made).settings,
+            identity.settings
+        );
+        identity
+    };
+    let usual = of(true, false);
+    for (other, key) in [
+        (of(false, false), "scores.pairs"),
+        (of(true, true), "scores.softmax"),
+    ] {
+        let found = usual.differences(&other);
+        assert!(
+            found.iter().any(|one| one.key == key && one.decides),
+            "{found:?}"
+        );
     }
 }
 

@@ -5,6 +5,7 @@
 mod belongs;
 mod differences;
 mod health;
+mod recorded;
 pub mod reference;
 mod verify;
 
@@ -17,7 +18,9 @@ use serde_json::Value;
 pub use belongs::Belongs;
 pub use differences::differences;
 pub use health::{Health, Repeated};
-pub use verify::{Texts, Verified, verify};
+#[cfg(feature = "serve")]
+pub(crate) use recorded::RecordedModel;
+pub use verify::{Texts, Verified, kept_texts, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result, with_causes};
@@ -31,7 +34,7 @@ use health::ColumnWatch;
 /// The findings about a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// The file, or its address without what may be secret.
+    /// The file, or its address without secrets.
     pub path: PathBuf,
     /// It, to be read again.
     #[serde(skip)]
@@ -185,7 +188,12 @@ fn format(path: &Path) -> Result<OutputFormat> {
     })
 }
 
-fn file(file: &Readable, rejects: Option<&Readable>, cancel: &CancelToken) -> Result<Inspection> {
+/// Looks at one file.
+pub(crate) fn file(
+    file: &Readable,
+    rejects: Option<&Readable>,
+    cancel: &CancelToken,
+) -> Result<Inspection> {
     let path = file.path();
     let format = format(path)?;
     let mut watches: BTreeMap<String, ColumnWatch> = BTreeMap::new();

@@ -4,18 +4,19 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Inspection;
+use super::recorded::RecordedModel;
 use crate::Embedder;
 use crate::cancel::CancelToken;
-use crate::engine::{self, Cosine, EngineInfo, EngineOptions};
+use crate::engine::{Cosine, EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
-use crate::identity::{VectorIdentity, VectorSettings};
-use crate::input::{InputOptions, RecordReader, Source};
-use crate::model::{Model, ModelOptions, PoolingMode, WeightsKind};
-use crate::output::{self, Dtype};
+use crate::identity::VectorIdentity;
+use crate::input::{InputOptions, RecordReader, Source, Template};
+use crate::model::ModelOptions;
+use crate::output::{self, Dtype, OutputFormat};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 
-/// Least cosine of a row that counts as equal; less for what was computed in 8 bits.
+/// Least cosine of a row that counts as equal; less for vectors that were computed in 8 bits.
 const LEAST: f64 = 0.999;
 const LEAST_INT8: f64 = 0.99;
 
@@ -37,7 +38,10 @@ pub struct Verified {
     pub least_cosine: f64,
     /// Their mean.
     pub mean_cosine: f64,
-    /// The row of the least cosine, from 0.
+    /// Of scores, the greatest difference between two, which decides in place of cosines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<f32>,
+    /// The row of the least cosine, or of the greatest difference, from 0.
     pub worst_row: u64,
     /// Whether that is as near as it should be.
     pub same: bool,
@@ -82,7 +86,7 @@ pub fn verify(
     let vectors = vectors(&file.file, &column.column, &wanted)?;
     let found = self::texts(texts, made, &wanted, column.vectors, cancel)?;
 
-    let options = model_options(made, &identity, model, options, engine)?;
+    let options = RecordedModel::of(made, model, options)?.open(engine)?;
     let mut embedder = Embedder::open(&options, engine)?;
     same_model(&embedder, &identity)?;
     let again = embedder.embed(&found)?;
@@ -98,6 +102,24 @@ pub fn verify(
     let cosine = Cosine::of(cosines.iter().copied());
     let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
     let worst = cosines.iter().position(|one| *one <= least || one.is_nan());
+    if identity.settings.scores.is_some() {
+        let apart = vectors.iter().zip(&again).map(|(old, new)| {
+            let differences = old.iter().zip(new).map(|(a, b)| (a - b).abs());
+            let finite = differences.map(|it| if it.is_nan() { f32::INFINITY } else { it });
+            finite.fold(0.0, f32::max)
+        });
+        let worst = apart.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+        let (worst, apart) = worst.unwrap_or((0, 0.0));
+        return Ok(Verified {
+            rows: cosines.len(),
+            least_cosine: least,
+            mean_cosine: mean,
+            apart: Some(apart),
+            worst_row: wanted.get(worst).copied().unwrap_or(0),
+            same: apart <= most_apart(identity.precision()),
+            engine: embedder.engine().clone(),
+        });
+    }
     let enough = match identity.precision() {
         Some("int8") => LEAST_INT8,
         _ => LEAST,
@@ -106,10 +128,31 @@ pub fn verify(
         rows: cosines.len(),
         least_cosine: least,
         mean_cosine: mean,
+        apart: None,
         worst_row: worst.map_or(0, |worst| wanted[worst]),
         same: least >= enough,
         engine: embedder.engine().clone(),
     })
+}
+
+/// How far a score may be from what it was.
+fn most_apart(precision: Option<&str>) -> f32 {
+    match precision {
+        Some("int8") => 0.1,
+        Some("int16") => 0.01,
+        _ => 1e-3,
+    }
+}
+
+/// The file that holds the texts of an output's rows, if they were kept: itself, or of a matrix the one beside it.
+///
+/// # Errors
+/// If there is none, or a store refuses.
+pub fn kept_texts(file: &Readable) -> Result<Option<Readable>> {
+    match OutputFormat::from_path(file.path()).is_some_and(OutputFormat::is_matrix) {
+        true => file.bytes.beside(output::ROWS),
+        false => Ok(Some(file.clone())),
+    }
 }
 
 /// Numbers of `count` rows, spread over all.
@@ -138,7 +181,13 @@ fn vectors(file: &Readable, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>
 /// Reads texts that are made of what they were made of then, unless a field is named, or there are no fields.
 fn reader(texts: &Texts, made: &Value) -> Result<RecordReader> {
     let mut input = texts.input.clone();
-    if let Some(text) = made["text"].as_str().filter(|_| input.text().is_none()) {
+    let named = made["text"].as_str().filter(|_| input.text().is_none());
+    if let Some(query) = made["query"].as_str() {
+        let template = named.and_then(|text| text.parse().ok());
+        let field = named.unwrap_or(&input.text_field);
+        let pair = Template::of_pair(query, field, template.as_ref());
+        input.text_template = Some(pair);
+    } else if let Some(text) = made["text"].as_str().filter(|_| input.text().is_none()) {
         match text.parse() {
             Ok(template) => input.text_template = Some(template),
             Err(_) => text.clone_into(&mut input.text_field),
@@ -148,7 +197,7 @@ fn reader(texts: &Texts, made: &Value) -> Result<RecordReader> {
         .or_else(|_| RecordReader::open(&texts.sources, texts.input.clone()))
 }
 
-/// The wanted rows' texts. There must be as many as there are vectors: what is left out cannot be told.
+/// The wanted rows' texts. There must be as many as there are vectors, since a missing text cannot be found.
 fn texts(
     texts: &Texts,
     made: &Value,
@@ -189,52 +238,6 @@ fn texts(
     .with_remedy(format!(
         "name the run's input with {INPUT}, and the field of its texts with {TEXT_FIELD}"
     )))
-}
-
-/// The model that made a file, with what overrode its own files.
-fn model_options(
-    made: &Value,
-    identity: &VectorIdentity,
-    model: Option<&str>,
-    options: &ModelOptions,
-    engine: &EngineOptions,
-) -> Result<ModelOptions> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let id = text(&made["model"]["id"]).unwrap_or_default();
-    let name = match (model, text(&made["model"]["revision"])) {
-        (Some(model), _) => model.to_owned(),
-        (None, Some(revision)) => format!("{id}@{revision}"),
-        (None, None) => id,
-    };
-    let VectorSettings {
-        model_file,
-        pooling,
-        prompt,
-        max_length,
-        include_prompt: _, // the model's files say so
-        normalized: _,     // these change lengths, which a cosine does not show
-        normalized_before_cut: _,
-        dimensions: _, // as many components are compared as there are
-    } = identity.settings.clone();
-    let native = identity.weights() == WeightsKind::Checkpoint;
-    let parse = |name: &String| name.parse::<PoolingMode>().map_err(Error::usage);
-    let pooling: Vec<PoolingMode> = (pooling.iter().flatten().map(parse)).collect::<Result<_>>()?;
-    let precision = identity.precision().filter(|_| native);
-    let precision = precision.map(|it| it.parse().map_err(Error::usage));
-    let mut options = ModelOptions {
-        model: name,
-        prompt,
-        max_length,
-        model_file: model_file.filter(|_| !native),
-        precision: precision.transpose()?,
-        ..options.clone()
-    };
-    // Named again, the model's own modes would be another thing than its own.
-    let (settled, _) = engine::settle(&options, engine)?;
-    if !pooling.is_empty() && Model::open(&settled)?.config.pooling != pooling {
-        options.pooling = Some(pooling);
-    }
-    Ok(options)
 }
 
 /// Refuses a model whose files differ from those in the provenance.

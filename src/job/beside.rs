@@ -17,7 +17,7 @@ use embedctl_common::small_file;
 pub(super) struct Beside {
     /// The part's name, without its ending.
     part: String,
-    /// What follows that in the names of files that are put aside, but for their endings.
+    /// The tags after it in the names of files that are put aside; an ending follows.
     tags: String,
     /// Names, and content.
     files: Vec<(String, Vec<u8>)>,

@@ -42,7 +42,7 @@ pub struct FileState {
     pub name: String,
     /// Bytes.
     pub bytes: u64,
-    /// What changes with its content ([`Entry::version`]).
+    /// A value that changes with its content ([`Entry::version`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -56,7 +56,7 @@ impl FileState {
         }
     }
 
-    /// Those of the part `file`, of a listing in which it is: what stands beside it follows, as its name does.
+    /// The files of the part `file` in a sorted listing: files beside a part follow it, since their names begin with its name.
     pub(super) fn all_of(listed: &[Entry], file: &str) -> Vec<Self> {
         let of_part = listed.iter().skip_while(|entry| entry.name != file);
         let of_part = of_part.take_while(|entry| entry.name.starts_with(file));

@@ -1,11 +1,13 @@
 //! Damaged files of a job: a run that goes on makes the right output of them, or refuses to.
 
 use std::collections::HashSet;
+use std::fmt::Debug;
 use std::fs;
 use std::sync::Arc;
 
 use super::memory_tests::Memory;
 use super::scene_tests::{JSONL, JobScene, whole};
+use super::seal::{opened, sealed};
 use super::storage_tests::TestStorage;
 use super::*;
 use crate::mutation::{each, each_content};
@@ -13,6 +15,8 @@ use crate::output::{Finish, VectorWriter};
 use crate::record::{Origin, RowRef, Rows};
 use arrow::datatypes::Schema;
 use embedctl_testing::assert_no_bug;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Each of the files that say where a run goes on, damaged when half of it is done, when all is but the completion
 /// marker, and where nothing but the parts say what they hold.
@@ -118,6 +122,39 @@ fn damaged_lists_and_manifests_are_read_or_refused() {
             }
         });
     }
+}
+
+/// A commit, a manifest and a shard's end by themselves: as they were written or not at all, and anything where somebody
+/// has given a damaged one a sum that fits.
+#[test]
+fn damaged_records_are_read_or_refused() {
+    fn each_record<T: DeserializeOwned + PartialEq + Debug>(scene: &JobScene, name: &str) {
+        let content = fs::read(scene.out().join(name)).unwrap();
+        let parsed = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
+        let good: T = opened(parsed(&content).unwrap()).unwrap();
+        let mut others = 0;
+        each_content(&format!("record/{name}"), &content, 600, |damaged| {
+            let Some(mut value) = parsed(damaged) else {
+                return;
+            };
+            if let Some(read) = opened::<T>(value.clone()) {
+                assert_eq!(read, good, "{name}");
+            }
+            if let Some(object) = value.as_object_mut() {
+                object.shift_remove("sum");
+            }
+            let read = opened::<T>(sealed(&value).unwrap());
+            others += usize::from(read.is_some_and(|read| read != good));
+        });
+        assert!(others > 0, "{name}: nothing behind the sum was reached");
+    }
+    let scene = JobScene::new(16, JSONL, 6);
+    let storage: Arc<dyn SharedFolder> = Arc::new(LocalFolder::new(scene.out()));
+    scene.run(false, storage, usize::MAX).unwrap();
+    each_record::<commit::Commit>(&scene, &names::commit(1, 0));
+    each_record::<Manifest>(&scene, names::MANIFEST);
+    each_record::<ShardEnd>(&scene, &names::shard(1));
+    each_record::<JobFile>(&scene, names::JOB);
 }
 
 /// A kill between a part and its commit, in every format: what the part holds is found again where only its own bytes

@@ -82,7 +82,7 @@ impl Job {
         let is_so = manifest.is_some() && named.by_ref().eq(state.parts.values().filter(own));
         let is_told = state.success && state.uncommitted.is_empty() && is_so;
         match storage.lock(&names::lock(index))? {
-            // What a run that was killed besides has left.
+            // Left by another run that was killed.
             Some(lock) if is_told => self.clear_orphans(&lock, &state.committed()),
             Some(lock) => self.complete_ended(&lock, &self.state()?),
             None => Ok(()),
@@ -197,7 +197,7 @@ impl Job {
             },
         );
         let mut orphans: Vec<String> = found.into_iter().map(|(.., name)| name).collect();
-        // On a store, the run that puts the next part of that number replaces what stands beside it.
+        // On a store, the run that writes the next part of that number replaces the files beside it.
         let sidecars = self.format().map_or(&[][..], OutputFormat::sidecars);
         let is_beside = |rest: &str| {
             let sidecar = rest.strip_prefix(&ending);

@@ -4,10 +4,10 @@
 //! ```text
 //!  OUT/part-00001-00000.parquet        shard 1, its first part: a stretch of the input, published whole
 //!  OUT/_embedctl/job.json              the fingerprint, created exclusively
-//!  OUT/_embedctl/rejects, texts        what belongs to a part, written before it; where no lock keeps others out (a
-//!                                      store), in names that carry its tag
-//!  OUT/_embedctl/beside                on a store, what will stand beside a part, until it does
-//!  OUT/_embedctl/commits               what each part holds; can be made again from the parts
+//!  OUT/_embedctl/rejects, texts        lists that belong to a part, written before it; without an exclusive lock (on
+//!                                      a store), their names carry the part's tag
+//!  OUT/_embedctl/beside                on a store, files that are put beside a part once it is published
+//!  OUT/_embedctl/commits               contents of each part; can be made again from the parts
 //!  OUT/_embedctl/shards                written when a shard is at its end
 //!  OUT/_embedctl/manifest.json         everything, once all shards are
 //!  OUT/_SUCCESS                        last

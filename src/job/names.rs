@@ -35,7 +35,7 @@ pub fn commit(shard: u32, number: u32) -> String {
     format!("{COMMITS}/{}.json", part(shard, number))
 }
 
-/// Shard, number and what follows of a part's name.
+/// Shard and number in a part's name, and the rest of it.
 pub fn parse(name: &str) -> Option<(u32, u32, &str)> {
     let (shard, rest) = name.strip_prefix("part-")?.split_once('-')?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -45,7 +45,7 @@ pub fn parse(name: &str) -> Option<(u32, u32, &str)> {
     Some((shard.parse().ok()?, number.parse().ok()?, ending))
 }
 
-/// The ending of what stands in one of the folders of [`OF_PARTS`].
+/// The ending of the files in one of the folders of [`OF_PARTS`].
 fn ending(folder: &str) -> &'static str {
     match folder {
         COMMITS => ".json",
@@ -65,8 +65,8 @@ pub fn list(folder: &str, part: &str, tag: Option<&str>) -> String {
     )
 }
 
-/// Tag, hash of the part and ending of a file in [`BESIDE`], by what follows the part's name; the ending is the part's
-/// and its own.
+/// Tag, hash of the part and ending of a file in [`BESIDE`], from the rest of its name behind the part's; the ending is the
+/// part's and its own.
 pub fn aside(rest: &str) -> Option<(&str, &str, &str)> {
     let (tag, rest) = rest.strip_prefix('.')?.split_at_checked(DIGITS)?;
     let (hash, ending) = rest.strip_prefix('.')?.split_at_checked(DIGITS)?;
@@ -74,12 +74,13 @@ pub fn aside(rest: &str) -> Option<(&str, &str, &str)> {
     (is_name(tag) && is_name(hash) && ending.starts_with('.')).then_some((tag, hash, ending))
 }
 
-/// A part's name, without what follows it.
+/// A part's name without its endings.
 pub fn stem(name: &str) -> &str {
     name.split_once('.').map_or(name, |(stem, _)| stem)
 }
 
-/// The tag that such a list carries, if it does, by what follows the part's name; `None` where no job calls a list so.
+/// The tag in the name of such a list, if it has one, from the rest of the name behind the part's; `None` if the name is
+/// not that of a list.
 pub fn tag_of<'n>(folder: &str, rest: &'n str) -> Option<Option<&'n str>> {
     if folder == BESIDE {
         return aside(rest).map(|(tag, ..)| Some(tag));
@@ -93,7 +94,7 @@ pub fn tag_of<'n>(folder: &str, rest: &'n str) -> Option<Option<&'n str>> {
     is_tag.then_some(Some(tag))
 }
 
-/// Whether a job calls a file at the top of its folder so: a part of any format, what stands beside one, or the marker.
+/// Whether a job's folder holds files of this name at its top: a part of any format, a file beside one, or the marker.
 pub fn is_of_job(name: &str) -> bool {
     let is_ending = |rest: &str| {
         let Some(ending) = rest.strip_prefix('.') else {

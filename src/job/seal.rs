@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::hash;
 
-/// The key of the sum, beside what it is over.
+/// The key of the sum, in the same object.
 const SUM: &str = "sum";
 
 /// `value` as an object, with the SHA-256 of all of it in it.

@@ -59,7 +59,7 @@ pub enum Unit {
 pub struct Stretch {
     /// Index into the list of inputs.
     pub source: u32,
-    /// What `start`, `end` and `of` count.
+    /// The unit of `start`, `end` and `of`.
     pub unit: Unit,
     /// Where it starts.
     pub start: u64,
@@ -245,7 +245,7 @@ mod tests {
             *bytes
         }
 
-        /// What there is of it that shards can divide: bytes of lines, rows of tables.
+        /// Its size in units that shards divide: bytes of lines, rows of tables.
         fn units(&self) -> u64 {
             match self {
                 Self::Table(_, rows) => rows.iter().sum(),

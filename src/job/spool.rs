@@ -32,7 +32,7 @@ const PROVENANCE: &str = "embedctl";
 /// Columns behind those of the rows.
 const OWN: usize = 7;
 
-/// The file behind a buffer, and the hash of what goes to it.
+/// The file behind a buffer, and the hash of its content.
 type SpoolSink = BufWriter<SelfHashed<File>>;
 
 /// Writes rows as they are.

@@ -404,7 +404,7 @@ pub(super) const SCHEMA: u32 = 1;
 /// Shards that a message names at most.
 const MOST_NAMED: usize = 10;
 
-/// Looks at the job in a folder of this machine: its parts, what was settled, and by [`State::faults`] whether
+/// Looks at the job in a folder of this machine: its parts, its settings, and by [`State::faults`] whether
 /// it is complete. `None` where no job was ever begun.
 ///
 /// # Errors

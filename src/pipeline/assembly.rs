@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::labels::LabelColumns;
 use crate::error::{Error, Result};
 use crate::record::{Origin, RowRef, Rows, Texts};
 use crate::setting::KEEP;
@@ -20,7 +21,7 @@ use arrow::error::ArrowError;
 const SLICE_BYTES: usize = 16 << 20;
 
 /// Columns of rows besides those of their records and their vectors.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Extra {
     /// Whether records are cut into chunks.
     pub(crate) chunks: bool,
@@ -28,10 +29,12 @@ pub(crate) struct Extra {
     pub(crate) chunk_text: bool,
     /// Whether rejected rows stay, with their errors.
     pub(crate) errors: bool,
+    /// The labels of a row's scores, where it has several.
+    pub(crate) labels: Option<LabelColumns>,
 }
 
 impl Extra {
-    fn fields(self) -> Vec<FieldRef> {
+    fn fields(&self) -> Vec<FieldRef> {
         let number = |name| Arc::new(Field::new(name, DataType::Int64, self.errors));
         let text = |name, nullable| Arc::new(Field::new(name, DataType::Utf8, nullable));
         let mut fields = Vec::new();
@@ -40,6 +43,9 @@ impl Extra {
         }
         if self.chunk_text {
             fields.push(text("chunk_text", self.errors));
+        }
+        if let Some(labels) = &self.labels {
+            fields.extend(labels.fields());
         }
         if self.errors {
             fields.push(text("embedding_error", true));
@@ -51,7 +57,7 @@ impl Extra {
     ///
     /// # Errors
     /// If one of them has the name of a column that is added.
-    pub(crate) fn schema(self, records: &Schema) -> Result<SchemaRef> {
+    pub(crate) fn schema(&self, records: &Schema) -> Result<SchemaRef> {
         let added = self.fields();
         if let Some(field) = added
             .iter()
@@ -159,6 +165,10 @@ impl Assembly<'_> {
                 .iter()
                 .map(|row| Some(self.texts.get(row.text? as usize)));
             arrays.push(Arc::new(texts.collect::<StringArray>()));
+        }
+        if let Some(labels) = &self.extra.labels {
+            let scores = |row: &OutputRow| self.vectors[row.text? as usize];
+            arrays.extend(labels.arrays(planned.iter().map(scores)));
         }
         if self.extra.errors {
             let errors = planned.iter().map(|row| row.error.as_deref());

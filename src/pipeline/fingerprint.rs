@@ -121,6 +121,7 @@ pub(super) fn fingerprint(
         embedding_field,
         nullable,
         streams: _,
+        numbers: _, // follows from the model's task, which the identity has
     } = &output;
     all.set("format", output.resolved_format()?.name());
     all.set("vector_type", format!("{vector_type:?}"));
@@ -135,6 +136,9 @@ pub(super) fn fingerprint(
          }| json!([by, tokens, overlap, text]),
     );
     all.set("chunking", chunking);
+    if let Some(top) = options.top_labels {
+        all.set("top_labels", top);
+    }
     all.set("part_rows", options.job.part_rows);
     all.set("shards", options.job.shard.count);
     Ok(all)

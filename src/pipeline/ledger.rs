@@ -81,7 +81,7 @@ impl Ledger<'_> {
             None => &in_flight.window.columns,
         };
         let assembly = Assembly {
-            extra: self.extra,
+            extra: self.extra.clone(),
             columns,
             texts: &in_flight.window.texts,
             spans: in_flight.spans.as_deref(),

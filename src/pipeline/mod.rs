@@ -22,6 +22,7 @@ mod fake_tests;
 mod fingerprint;
 mod finished;
 mod job;
+mod labels;
 mod ledger;
 mod opening;
 mod plan;
@@ -45,6 +46,7 @@ use std::time::Duration;
 pub(crate) use self::assembly::{Assembly, Extra, OutputRow};
 pub(crate) use self::distinct::Distinct;
 pub use self::finished::Complete;
+use self::labels::LabelColumns;
 pub(crate) use self::ledger::record_place;
 use self::opening::Opening;
 pub use self::plan::{RunPlan, check_places, job};
@@ -54,9 +56,9 @@ use crate::engine::{Engine, EngineInfo, EngineOptions};
 use crate::error::Result;
 use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance};
+use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask};
 use crate::named::named;
-use crate::output::{OutputOptions, RunFiles};
+use crate::output::{OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::provenance::ProfileUsed;
 use crate::stage::StageTimes;
@@ -98,6 +100,8 @@ pub struct EmbedOptions {
     pub on_error: OnError,
     /// An earlier output, whose vectors are reused for equal texts.
     pub reuse: Option<PathBuf>,
+    /// How many of a row's highest scores are written with their labels, where a row has several scores.
+    pub top_labels: Option<usize>,
     /// File of rejected records (JSONL).
     pub rejects: Option<PathBuf>,
     /// Files that the caller writes, with their options. None may be the output or an input.
@@ -119,6 +123,10 @@ impl EmbedOptions {
             format: folder_format(&self.output).or(self.output.format),
             nullable: self.on_error == OnError::Null,
             streams: self.input.window_per_batch,
+            numbers: match self.model.task {
+                ModelTask::Embed => RowNumbers::Vectors,
+                ModelTask::Score(_) => RowNumbers::Scores,
+            },
             ..self.output.clone()
         }
     }
@@ -129,6 +137,15 @@ impl EmbedOptions {
             chunks: self.chunking.is_some(),
             chunk_text: self.chunking.is_some_and(|chunking| chunking.text),
             errors: self.on_error == OnError::Null,
+            labels: None,
+        }
+    }
+
+    /// The same with those that are known by the model.
+    pub(crate) fn extra_of(&self, model: &Model) -> Extra {
+        Extra {
+            labels: LabelColumns::of(&model.config.kind, self.top_labels),
+            ..self.extra()
         }
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct ProvenanceBuilder<'c> {
     pub(super) chunked: Option<Chunked>,
     /// See [`Provenance::text`].
     pub(super) text: Option<String>,
+    /// See [`Provenance::query`].
+    pub(super) query: Option<String>,
     pub(super) profile: Option<ProfileUsed>,
     /// The model's files are hashed meanwhile.
     pub(super) hashes: Receiver<Result<ModelProvenance>>,
@@ -73,6 +75,7 @@ impl ProvenanceBuilder<'_> {
         let profile = self.profile.as_ref();
         let provenance = Provenance {
             text: self.text.clone(),
+            query: self.query.clone(),
             ..Provenance::new(&self.model, files, &info, self.chunked, counts, profile)
         };
         serde_json::to_value(&provenance)

@@ -130,7 +130,8 @@ impl Run {
             bytes: self.source.input().total_bytes(),
             records: self.source.most_records(),
         };
-        let schema = self.options.extra().schema(&self.source.input().schema())?;
+        let extra = self.options.extra_of(&self.model);
+        let schema = extra.schema(&self.source.input().schema())?;
         let written = self.source.written();
         let windows = spawn_reader(self.source, &clocks)?;
         let (batching, when_open) = bounded(1);
@@ -182,6 +183,7 @@ impl Run {
             cosine,
             chunked: self.chunked,
             text: self.options.input.text(),
+            query: self.options.input.query(),
             profile: self.options.profile.clone(),
             hashes,
             files: OnceCell::new(),
@@ -199,7 +201,7 @@ impl Run {
             made: &made,
             input: &self.options.input,
             on_error: self.options.on_error,
-            extra: self.options.extra(),
+            extra: extra.clone(),
             counts: Counts::default(),
             reasons: Vec::new(),
             without_tokens: 0,
@@ -229,7 +231,7 @@ impl Run {
                     }
                 }
                 SourceEvent::Stream(schema) => {
-                    let schema = self.options.extra().schema(&schema)?;
+                    let schema = extra.schema(&schema)?;
                     let streams = ledger.sink.streams()?;
                     (clocks.write).time(|| streams.begin_stream(&schema))?;
                 }
@@ -397,7 +399,7 @@ fn columns(
     names: &SourceNames,
     records: &Schema,
 ) -> Result<SchemaRef> {
-    let schema = options.extra().schema(records)?;
+    let schema = options.extra_of(model).schema(records)?;
     let dimensions = model.config.vectors().0;
     output::check_names(&options.output, &dimensions, &schema, names.len())?;
     Ok(schema)

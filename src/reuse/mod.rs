@@ -20,7 +20,7 @@ use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
-    self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, RowTexts,
+    self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, RowNumbers, RowTexts,
 };
 use crate::pool::is_finite;
 use crate::record::TextHash;
@@ -71,7 +71,7 @@ enum Holds {
 struct OldPart {
     /// Its name in the folder.
     file: String,
-    /// What it is in a folder, with the hashes of its rows' texts.
+    /// Its record in the job, with the hashes of its rows' texts; `None` for a single file.
     part: Option<Part>,
     /// Its rows; of a single file known once its texts were read.
     rows: Option<u64>,
@@ -202,6 +202,10 @@ impl Old {
         index.sort();
         let output = OutputOptions {
             embedding_field: self.embedding_field.clone(),
+            numbers: match self.identity.settings.scores {
+                Some(_) => RowNumbers::Scores,
+                None => RowNumbers::Vectors,
+            },
             ..OutputOptions::new(output::Destination::Stdout)
         };
         let columns = output

@@ -117,7 +117,7 @@ impl Counting {
         }
         if self.kept.is_none() && !texts.is_empty() {
             let spans = self.chunked.map(|_| spans.as_slice());
-            self.kept = Some(first_rows(self.extra, &window, &texts, spans)?);
+            self.kept = Some(first_rows(self.extra.clone(), &window, &texts, spans)?);
         }
         Ok(())
     }

@@ -157,7 +157,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let earlier = plan.earlier()?;
     let reuse = earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine()));
     let reuse = reuse.transpose()?;
-    let mut counting = Counting::new(chunked, options.extra(), reuse);
+    let mut counting = Counting::new(chunked, options.extra_of(embedder.model()), reuse);
     while limit.is_none_or(|limit| counting.sample.records < limit) {
         if cancel.is_cancelled() {
             return Err(Error::interrupted());

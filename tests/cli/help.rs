@@ -35,6 +35,11 @@ fn download_long_help() {
 }
 
 #[test]
+fn serve_long_help() {
+    assert_snapshot!(Sandbox::new().run("serve --help"));
+}
+
+#[test]
 fn devices_help() {
     assert_snapshot!(Sandbox::new().run("devices --help"));
 }
@@ -67,6 +72,7 @@ fn usage_lines_tell_required_arguments_apart() {
         ("download", "embedctl download [OPTIONS] <MODEL>..."),
         ("completions", "embedctl completions [OPTIONS] <SHELL>"),
         ("man", "embedctl man [OPTIONS] [COMMAND]"),
+        ("serve", "embedctl serve [OPTIONS]"),
         ("info", "embedctl info [OPTIONS] [MODEL]"),
         ("export", "embedctl export [OPTIONS] <MODEL> <OUT.onnx>"),
         ("inspect", "embedctl inspect [OPTIONS] <FILE>..."),

@@ -27,6 +27,7 @@ mod jobs_live;
 mod jobs_proven;
 mod jobs_reuse;
 mod jobs_shards;
+mod kept_weights;
 #[cfg(unix)]
 mod libraries;
 #[cfg(unix)]
@@ -44,6 +45,7 @@ mod refused;
 mod rejects;
 mod rooms;
 mod sandbox;
+mod score;
 mod streams;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]

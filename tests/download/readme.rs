@@ -28,6 +28,7 @@ const DOCS: &[&str] = &[
     "docs/operator.md",
     "docs/providers.md",
     "docs/python.md",
+    "docs/serve.md",
     "docs/speed.md",
 ];
 

@@ -128,6 +128,24 @@ pub fn lancedb(test: &str) -> Option<PathBuf> {
     found.or_else(|| skip(test, "lancedb", "a Python with lancedb"))
 }
 
+/// A Python that has the clients of `.ci/clients.txt`, for the test named `test`; `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_CLIENTS` names it.
+///
+/// # Panics
+/// If there is none and `EMBEDCTL_TEST_REQUIRE` contains `clients`.
+pub fn clients(test: &str) -> Option<PathBuf> {
+    let python = variable("EMBEDCTL_TEST_CLIENTS").map(PathBuf::from);
+    let found = python.filter(|python| python.is_file());
+    found.or_else(|| {
+        skip(
+            test,
+            "clients",
+            "a Python with the packages of .ci/clients.txt",
+        )
+    })
+}
+
 /// The folder whose `node_modules` holds PostgreSQL with pgvector (`tests/pgvector/package.json`), for the
 /// test named `test`; `None` where the test is to be skipped.
 ///

@@ -6,7 +6,8 @@
 //!  small_file, folder, hash ── files that are read whole, and SHA-256
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
-//!  texts ── many texts in one allocation            stage ── where a run spends its time
+//!  texts, pair ── many texts in one allocation      stage ── where a run spends its time
+//!  trust ── whose files may be run or believed      user_cache ── the user's folder for files that can be made again
 //! ```
 //!
 //! Nothing may be concluded from an error's words; its [`ErrorKind`] and [`Place`] are data:
@@ -30,6 +31,7 @@ pub mod folder;
 pub mod hash;
 pub mod machine;
 pub mod named;
+pub mod pair;
 pub mod remedies;
 pub mod safe_text;
 pub mod secrets;
@@ -39,7 +41,11 @@ pub mod small_file;
 pub mod stage;
 pub mod texts;
 pub mod threads;
+pub mod trust;
+mod user_cache;
 pub mod word_list;
 
 pub use error::{Cause, Error, ErrorKind, Place, Result};
+pub use pair::TextPair;
 pub use texts::Texts;
+pub use user_cache::user_cache;

@@ -69,6 +69,8 @@ impl From<Setting> for SetBy {
     }
 }
 
+/// `api-key-file`.
+pub const API_KEY_FILE: Setting = Setting("api-key-file");
 /// `baseline`.
 pub const BASELINE: Setting = Setting("baseline");
 /// `batch-size`.
@@ -119,8 +121,12 @@ pub const ID_TYPE: Setting = Setting("id-type");
 pub const INPUT: Setting = Setting("input");
 /// `keep`.
 pub const KEEP: Setting = Setting("keep");
+/// `like`.
+pub const LIKE: Setting = Setting("like");
 /// `limit`.
 pub const LIMIT: Setting = Setting("limit");
+/// `listen`.
+pub const LISTEN: Setting = Setting("listen");
 /// `local-dir`.
 pub const LOCAL_DIR: Setting = Setting("local-dir");
 /// `lock`.
@@ -175,6 +181,8 @@ pub const SOURCE_COLUMNS: Setting = Setting("source-columns");
 pub const STORAGE_OPTION: Setting = Setting("storage-option");
 /// `text-field`.
 pub const TEXT_FIELD: Setting = Setting("text-field");
+/// The field of the first text of a pair.
+pub const QUERY_FIELD: Setting = Setting("query-field");
 /// `text-template`.
 pub const TEXT_TEMPLATE: Setting = Setting("text-template");
 /// `texts`.

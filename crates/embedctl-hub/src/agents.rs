@@ -74,7 +74,7 @@ impl Agents {
         if let Some((_, agent)) = agents.iter().find(|(of, _)| *of == key) {
             return Ok((agent.clone(), variable));
         }
-        // Under the lock: what `stop` does not find here must not begin after it.
+        // Under the lock: a request that `stop` does not find here must not begin after it.
         if self.cancel.is_cancelled() {
             return Err(Error::interrupted());
         }
@@ -150,7 +150,7 @@ fn located(from: &Uri, headers: &HeaderMap) -> Result<Uri, String> {
         .and_then(|location| location.to_str().ok())
         .and_then(|location| follow(from, location))
         .ok_or_else(|| format!("{} redirects to an invalid address", host(from)))?;
-    // What names the content must not come from a connection that anybody can change.
+    // Hashes must not come from a connection that anybody can change.
     if from.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
         return Err(format!(
             "{} redirects to the unencrypted address http://{}, which is not followed",

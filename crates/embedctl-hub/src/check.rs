@@ -23,7 +23,7 @@ use embedctl_common::setting::LOCAL_DIR;
 use embedctl_common::small_file;
 use embedctl_onnx::graph::Graph;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckedModel {
     /// Repository, or the folder that was named.
@@ -43,18 +43,18 @@ pub struct CheckedModel {
 pub struct CheckedFile {
     /// Path inside the repository.
     pub path: String,
-    /// What it is like.
+    /// Its state.
     #[serde(flatten)]
     pub state: FileVerdict,
 }
 
-/// What a file is like.
+/// The state of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum FileVerdict {
-    /// What it should be.
+    /// Correct.
     Ok,
-    /// Here, but not what it should be.
+    /// Here, with other content than expected.
     Damaged {
         /// How it differs.
         reason: String,
@@ -211,7 +211,7 @@ fn state(place: &Path, remote: &HubFile, cancel: &CancelToken) -> Result<FileVer
     })
 }
 
-/// What is meant where nothing was said: the default, unless files of another kind are here in its place.
+/// The choice of files without a request: the default, unless only files of another kind are here.
 fn choice_among(listing: &Listing, present: &[String], choice: &FileChoice) -> FileChoice {
     let here: Vec<&str> = present.iter().map(String::as_str).collect();
     let all: Vec<&str> = listing.paths().collect();

@@ -1,8 +1,8 @@
 //! Requests: the hosts that get the token, retries, and errors for refusals.
 //!
 //! Redirects are followed here and not by the HTTP library, since the token goes to the Hub's own origin
-//! (scheme, host and port) alone, and since what the Hub says about a file stands in the answer that
-//! redirects to its storage.
+//! (scheme, host and port) alone, and since the Hub describes a file in the answer that redirects to its
+//! storage.
 
 use std::io::Read;
 use std::thread;
@@ -122,7 +122,7 @@ pub(super) fn with_client<T>(
     if cancel.is_cancelled() {
         return Err(Error::interrupted());
     }
-    // A server may send back what it was sent, in any of its words.
+    // A server may repeat the request, secrets included, anywhere in its answer.
     result.map_err(|error| error.reworded(&|text| settings.secrets.redact(text).into_owned()))
 }
 
@@ -198,7 +198,7 @@ impl<'a> Client<'a> {
                 let target;
                 (target, limit) = (self.agents.redirected(&uri, &parts.headers, limit))
                     .map_err(|reason| Error::model(model, reason))?;
-                // A repository that was renamed: what the Hub says stands at its new place.
+                // A renamed repository: the Hub answers at the new address.
                 if UrlOrigin::of(&target).as_ref() == Some(&self.origin) {
                     hub = None;
                 } else if method == Method::HEAD && says_hash(said) {

@@ -35,7 +35,7 @@ pub(super) struct FetchedContent<'a> {
 /// Fetches content into `incomplete`, verifies it, and renames it to `place`.
 ///
 /// # Errors
-/// If it does not come, is not what the Hub says it is, or cannot be written. What has arrived stays in
+/// If it does not arrive, differs from the Hub's description, or cannot be written. The received part stays in
 /// `incomplete` unless it is known to be wrong.
 pub(super) fn fetch(
     client: &Client,
@@ -92,7 +92,7 @@ pub(super) fn fetch(
     }
 }
 
-/// How content differs from what it must be; `None` where it doesn't.
+/// The difference between the content and the expected one; `None` if there is none.
 pub(super) fn difference(remote: &HubFile, found: &FileSums) -> Option<String> {
     if let Some(size) = remote.size.filter(|&size| size != found.size) {
         return Some(format!("{} bytes instead of {size}", found.size));
@@ -229,7 +229,7 @@ pub(super) fn publish(incomplete: &Path, place: &Path) -> Result<()> {
         .map_err(|error| Error::io("write", place, error))
 }
 
-/// A failed write. A full disk is what people must do something about.
+/// A failed write. A full disk has a message of its own, since people can clear it.
 fn written(content: &FetchedContent, incomplete: &Path, error: io::Error) -> RequestFault {
     let folder = incomplete.parent().unwrap_or(incomplete).display();
     let needs = content

@@ -24,7 +24,7 @@ pub(super) fn open_to_write(path: &Path) -> io::Result<File> {
     small_file::regular(path, File::options().create(true).append(true), false)
 }
 
-/// Takes the lock of an open file or folder; `what` its holder is doing, for messages.
+/// Takes the lock of an open file or folder. `what` names the holder's work, for messages.
 pub(super) fn wait_for(
     file: File,
     what: &str,

@@ -163,7 +163,7 @@ pub struct DownloadedFile {
 pub enum FileOutcome {
     /// It came over the network.
     Fetched,
-    /// It was here already, and is what it should be.
+    /// It was here already, and is correct.
     Verified,
     /// It did not come.
     Failed,
@@ -181,7 +181,7 @@ pub trait Transfer: Send + Sync {
     /// Bytes of it have arrived.
     fn advanced(&self, file: &str, bytes: u64) {}
 
-    /// What was here of it is of no use: it begins again.
+    /// The part that was here is of no use: the download starts over.
     fn restarted(&self, file: &str, reason: &str) {}
 
     /// Its turn is over.

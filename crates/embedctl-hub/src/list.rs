@@ -35,7 +35,7 @@ pub enum ListedKind {
 /// A file with weights.
 #[derive(Debug, Clone, Serialize)]
 pub struct ListedFile {
-    /// What it is.
+    /// Its kind.
     pub kind: ListedKind,
     /// Path inside the repository, as `--model-file` takes it.
     pub path: String,

@@ -23,7 +23,7 @@ const NAMED: usize = 5;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Listing(pub(super) BTreeMap<String, HubFile>);
 
-/// What the Hub says about a file.
+/// The Hub's description of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct HubFile {
     /// Bytes, where known.

@@ -30,7 +30,7 @@ pub struct Lock {
 pub struct LockedModel {
     /// Repository.
     pub model: String,
-    /// What was asked for: a branch, a tag, a commit.
+    /// The requested revision: a branch, a tag or a commit.
     pub requested: String,
     /// The full commit that it stood for.
     pub revision: String,
@@ -105,7 +105,7 @@ impl Lock {
 }
 
 impl LockedModel {
-    /// What a download has brought.
+    /// The result of a download.
     #[must_use]
     pub fn from_download(model: &ModelId, downloaded: &Downloaded) -> Self {
         // A bare name may have meant another repository.
@@ -154,7 +154,7 @@ impl LockedModel {
     }
 
     fn check(&self) -> Result<(), String> {
-        // Both become paths: where the model's files lie, and what the branch is written down as.
+        // Both become paths: the folder of the model's files, and the file that records the branch.
         ModelId::new(&self.model, &self.revision)?;
         ModelId::new(&self.model, &self.requested)?;
         if !is_commit(&self.revision) {

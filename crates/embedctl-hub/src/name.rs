@@ -1,4 +1,4 @@
-//! What `--model` means: a folder, or a model of the Hub.
+//! The meaning of `--model`: a folder, or a model of the Hub.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use embedctl_common::error::Cause;
 use embedctl_common::secrets::shown_address;
 use embedctl_common::setting::{MODEL, MODEL_FILE};
 
-/// What `--model` means.
+/// The meaning of `--model`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelName {
     /// A folder that exists.
@@ -42,7 +42,7 @@ impl ModelName {
         }
     }
 
-    /// What to tell about a name that could mean a folder as well as a model of the Hub: which one was taken, and how
+    /// A note about a name that could be a folder as well as a model of the Hub: which one was taken, and how
     /// to name the other.
     #[must_use]
     pub fn ambiguity(given: &str) -> Option<String> {
@@ -59,7 +59,7 @@ impl ModelName {
     }
 }
 
-/// What else people name models by, and what to write instead.
+/// Other ways in which people name models, and the form to use instead.
 fn something_else(given: &str) -> Option<Cause> {
     let hosts = ["huggingface.co/", "hf.co/", "www.huggingface.co/"];
     // No part of a password may become part of an id.

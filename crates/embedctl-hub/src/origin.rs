@@ -27,7 +27,7 @@ pub(super) fn default_port(scheme: &str) -> u16 {
     if scheme == "http" { 80 } else { 443 }
 }
 
-/// Host and port of an address. Never more: what follows may be signed, what stands before may be a
+/// Host and port of an address. Never more: the rest may be signed, and the part before may be a
 /// password.
 pub fn host(uri: &Uri) -> String {
     let name = uri.host().unwrap_or("no host");

@@ -20,8 +20,8 @@ named! {
 }
 
 impl Precision {
-    /// File names in use on the Hub for this kind, in order of preference: what was made for this
-    /// processor, what suits any, what was made for another (it runs here too, more slowly).
+    /// File names in use on the Hub for this kind, in order of preference: files for this processor, files for
+    /// any, files for another (they run here too, more slowly).
     pub(super) fn file_names(self) -> Vec<&'static str> {
         match self {
             // O1 to O3: the same weights, with operators fused for ONNX Runtime.
@@ -52,7 +52,7 @@ impl Precision {
     }
 }
 
-/// Quantized files by what they were made for, the fastest first.
+/// Quantized files by their target processor, the fastest first.
 const INT8_BY_PROCESSOR: [(&str, Processor); 4] = [
     ("model_qint8_avx512_vnni.onnx", Processor::Avx512Vnni),
     ("model_qint8_avx512.onnx", Processor::Avx512),

@@ -13,7 +13,7 @@ use embedctl_common::error::{Error, ErrorKind};
 /// An answer that refuses.
 pub(super) struct RefusedAnswer<'a> {
     pub(super) model: &'a str,
-    /// What was asked for, if it was a file.
+    /// The requested file, if it was a file.
     pub(super) file: &'a str,
     pub(super) status: StatusCode,
     /// Host and status.
@@ -190,7 +190,7 @@ pub fn unreachable(
             format!("no encrypted connection to {host} ({cause})"),
             &connection,
         ),
-        // What came was no HTTP, or ended in the middle of it.
+        // The answer was not HTTP, or ended in the middle.
         ureq::Error::Protocol(cause) => {
             transient(format!("{host}{through} sent an invalid answer ({cause})"))
         }

@@ -48,7 +48,7 @@ impl Revision {
         listing::describe(client, model, transfer)
     }
 
-    /// What the cache knows by itself.
+    /// The revision as the cache knows it, without the network.
     pub(super) fn cached(store: &CachedRepository, revision: &str) -> Option<Self> {
         let commit = store.commit(revision)?;
         if !store.snapshot(&commit).is_dir() {

@@ -185,7 +185,7 @@ pub(super) fn config_path(layout: &ModuleFolders) -> String {
     }
 }
 
-/// What a `config.json` says; nothing, where it cannot be read.
+/// The settings in a `config.json`; empty if it cannot be read.
 pub(super) fn config(path: &Path) -> Value {
     let text = std::fs::read(path).ok();
     text.and_then(|text| serde_json::from_slice(&text).ok())

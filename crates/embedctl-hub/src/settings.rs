@@ -21,7 +21,7 @@ const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 /// Bytes of a stored token at most.
 const LARGEST_TOKEN: u64 = 64 << 10;
 
-/// What a caller says; the environment says the rest.
+/// The caller's settings; the others come from the environment.
 #[derive(Debug, Clone, Default)]
 pub struct HubOptions {
     /// `--cache-dir`: folder of the cache.
@@ -30,16 +30,16 @@ pub struct HubOptions {
     pub offline: bool,
 }
 
-/// The whole of it, resolved.
+/// All settings, resolved.
 #[derive(Debug, Clone)]
 pub struct HubSettings {
     /// Scheme and host of the Hub, without a slash at the end.
     pub endpoint: String,
     /// Folder of the cache.
     pub cache: PathBuf,
-    /// Who asks.
+    /// The token of the user, if there is one.
     pub token: Option<Token>,
-    /// What forbids the network, if anything does.
+    /// The setting that forbids the network, if one does.
     pub offline: Option<SetBy>,
     /// Proxies and hosts that need none.
     pub proxies: Proxies,
@@ -49,9 +49,9 @@ pub struct HubSettings {
     pub pause: Duration,
     /// How long a connection may be silent before it counts as cut.
     pub idle_timeout: Duration,
-    /// What a server may take of us.
+    /// Limits on the size and duration of responses.
     pub limits: ResponseLimits,
-    /// What no message may show.
+    /// Texts that no message may show.
     pub secrets: Secrets,
 }
 
@@ -81,7 +81,7 @@ impl HubSettings {
     /// Reads the process's environment.
     ///
     /// # Errors
-    /// If `HF_ENDPOINT` is no address, or a token holds what no header can.
+    /// If `HF_ENDPOINT` is not an address, or a token has characters that a header cannot hold.
     pub fn from_environment(options: &HubOptions) -> Result<Self> {
         Self::read(options, &|name| std::env::var_os(name))
     }

@@ -6,7 +6,7 @@
 //!   blobs/<hash>.incomplete      its partial download
 //!   snapshots/<commit>/<path>    links to blobs (copies where the system has no links)
 //!   refs/<branch or tag>         the commit that it stood for
-//!   .no_exist/<commit>/<path>    what huggingface_hub has found not to exist
+//!   .no_exist/<commit>/<path>    files that huggingface_hub found not to exist
 //!   trees/<commit>.json          huggingface_hub's list of a commit's files
 //!   .embedctl/<commit>.json      ours, in the same form
 //! .locks/models--org--name/<hash>.lock
@@ -62,7 +62,7 @@ impl CachedRepository {
             .pointer_path(commit)
     }
 
-    /// The commit that a revision stands for here: itself, or what was stored for a branch or tag.
+    /// The commit of a revision in this cache: the revision itself, or the commit stored for a branch or tag.
     #[must_use]
     pub fn commit(&self, revision: &str) -> Option<String> {
         if is_commit(revision) {
@@ -70,7 +70,7 @@ impl CachedRepository {
         }
         let stored = small_file::read_text(&self.inside("refs", revision).ok()?, 4096).ok()?;
         let commit = stored.trim();
-        // Also what older tools stored: any name of a folder that is there.
+        // Older tools stored other names than commits: any file name is accepted.
         is_file_name(commit).then(|| commit.to_owned())
     }
 

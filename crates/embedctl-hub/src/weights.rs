@@ -49,7 +49,7 @@ impl WeightsPreference {
         }
     }
 
-    /// What judges a checkpoint, where one would do.
+    /// The check of a checkpoint, if this request accepts one.
     #[must_use]
     pub fn knows(self) -> Option<Knows> {
         match self {

@@ -5,6 +5,7 @@
 //! left with a long batch at the end of a window.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::Frame;
 use embedctl_common::error::Cause;
@@ -25,6 +26,8 @@ pub struct BatchLimits {
 #[derive(Debug, Clone, Default)]
 pub struct TokenRows {
     ids: Vec<u32>,
+    /// Token types, as many as ids, of rows that differ in where their second text begins; else empty.
+    types: Vec<u32>,
     ends: Vec<usize>,
     truncated: Vec<bool>,
     refused: BTreeMap<usize, Cause>,
@@ -36,6 +39,24 @@ impl TokenRows {
         self.ids.extend(ids);
         self.ends.push(self.ids.len());
         self.truncated.push(truncated);
+    }
+
+    /// Appends one row with the type of each of its tokens. Either all rows have types, or none.
+    pub fn push_typed(&mut self, tokens: impl IntoIterator<Item = (u32, u32)>, truncated: bool) {
+        for (id, kind) in tokens {
+            self.ids.push(id);
+            self.types.push(kind);
+        }
+        self.push([], truncated);
+    }
+
+    /// The types of row `index`, where rows have some of their own.
+    ///
+    /// # Panics
+    /// If `index` is not below [`TokenRows::len`].
+    #[must_use]
+    pub fn types(&self, index: usize) -> Option<&[u32]> {
+        (!self.types.is_empty()).then(|| &self.types[self.span(index)])
     }
 
     /// Appends a row that cannot be run.
@@ -51,8 +72,24 @@ impl TokenRows {
     pub fn push_row(&mut self, other: &Self, index: usize) {
         match other.refusal(index) {
             Some(cause) => self.push_refused(cause.clone()),
-            None => self.push(other.get(index).iter().copied(), other.is_truncated(index)),
+            None => self.push_part(other, index, 0..other.get(index).len()),
         }
+    }
+
+    /// Appends the tokens of row `index` of `other` in that range, as a row that is cut as the other is.
+    fn push_part(&mut self, other: &Self, index: usize, part: Range<usize>) {
+        if let Some(types) = other.types(index) {
+            self.types.extend_from_slice(&types[part.clone()]);
+        }
+        let ids = other.get(index)[part].iter().copied();
+        self.push(ids, other.is_truncated(index));
+    }
+
+    /// Makes one row of the last two.
+    fn join_last(&mut self) {
+        let last = self.ends.len() - 2;
+        self.ends.remove(last);
+        self.truncated.pop();
     }
 
     /// Refuses the rows for which `cause` gives a cause.
@@ -91,6 +128,7 @@ impl TokenRows {
         self.refused
             .extend(refused.map(|(row, cause)| (rows + row, cause.clone())));
         self.ids.extend_from_slice(&other.ids);
+        self.types.extend_from_slice(&other.types);
         self.ends.extend(other.ends.iter().map(|end| start + end));
         self.truncated.extend_from_slice(&other.truncated);
     }
@@ -101,8 +139,12 @@ impl TokenRows {
     /// If `index` is not below [`TokenRows::len`].
     #[must_use]
     pub fn get(&self, index: usize) -> &[u32] {
+        &self.ids[self.span(index)]
+    }
+
+    fn span(&self, index: usize) -> Range<usize> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.ids[start..self.ends[index]]
+        start..self.ends[index]
     }
 
     /// Tokens of the longest row; 0 if there is none.
@@ -154,9 +196,9 @@ pub fn sample(tokens: &TokenRows, rows: usize, most: usize) -> TokenRows {
     let mut sample = TokenRows::default();
     let step = tokens.len().div_ceil(rows.max(1)).max(1);
     for row in (0..tokens.len()).step_by(step) {
-        let ids = tokens.get(row);
-        if sample.tokens() + ids.len() <= most {
-            sample.push(ids.iter().copied(), false);
+        let length = tokens.get(row).len();
+        if sample.tokens() + length <= most {
+            sample.push_part(tokens, row, 0..length);
         }
     }
     sample
@@ -170,13 +212,16 @@ pub fn longest(tokens: &TokenRows, than: usize, most: usize) -> TokenRows {
     let mut order: Vec<usize> = (0..tokens.len()).filter(|row| length(row) > than).collect();
     order.sort_by_key(|row| std::cmp::Reverse(length(row)));
     let mut longest = TokenRows::default();
-    for ids in order.into_iter().map(|row| tokens.get(row)) {
-        if longest.tokens() + ids.len() <= most {
-            longest.push(ids.iter().copied(), false);
+    for row in order {
+        let length = length(&row);
+        if longest.tokens() + length <= most {
+            longest.push_part(tokens, row, 0..length);
         } else if longest.is_empty() && most > than {
             let (begin, end) = (most.div_ceil(2), most / 2);
-            let ids = ids[..begin].iter().chain(&ids[ids.len() - end..]);
-            longest.push(ids.copied(), false);
+            longest.push_part(tokens, row, 0..begin);
+            // One row of both parts.
+            longest.push_part(tokens, row, length - end..length);
+            longest.join_last();
         }
     }
     longest
@@ -253,11 +298,20 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Fills this batch with the rows of `plan`, reusing its memory; token types are those of `frame`.
+    /// Fills this batch with the rows of `plan`, reusing its memory; token types are the rows' own, or else those of
+    /// `frame`.
     pub fn fill(&mut self, plan: &BatchPlan, tokens: &TokenRows, frame: &Frame) {
         self.clear();
-        for &row in &plan.rows {
-            self.push(tokens.get(row as usize).iter().copied(), frame);
+        for row in plan.rows.iter().map(|&row| row as usize) {
+            let ids = tokens.get(row).iter().copied();
+            match tokens.types(row) {
+                Some(types) => {
+                    self.types.extend_from_slice(types);
+                    self.ids.extend(ids);
+                    self.ends.push(self.ids.len());
+                }
+                None => self.push(ids, frame),
+            }
         }
     }
 
@@ -289,7 +343,7 @@ impl Batch {
     /// # Panics
     /// If `index` is not below [`Batch::rows`].
     #[must_use]
-    pub fn span(&self, index: usize) -> std::ops::Range<usize> {
+    pub fn span(&self, index: usize) -> Range<usize> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         start..self.ends[index]
     }

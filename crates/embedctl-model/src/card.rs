@@ -31,7 +31,10 @@ pub struct Card {
     pub model_type: Option<String>,
     /// Numbers in its safetensors, positions and the like left out; `None` where it has no such files.
     pub parameters: Option<u64>,
-    /// Width of a vector.
+    /// The names of a row's scores, of a model that scores; absent where it gives vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<String>>,
+    /// Width of a vector, or number of a row's scores.
     pub dimensions: usize,
     /// Width of a token's hidden state.
     pub hidden_width: usize,
@@ -103,6 +106,7 @@ impl Model {
             architecture: config.architectures.into_iter().flatten().next(),
             model_type: config.model_type,
             parameters,
+            labels: decided.kind.scores().map(|scores| scores.labels.clone()),
             dimensions: decided.width,
             hidden_width: decided.hidden_width,
             max_length: decided.limit(),
@@ -134,6 +138,7 @@ fn step(step: &Step) -> String {
         Step::Dense(dense) => format!("dense {} → {}", dense.input, dense.output),
         Step::LayerNorm(_) => "layer norm".into(),
         Step::Normalize => "normalize".into(),
+        Step::Activation(activation) => activation.name().to_lowercase(),
     }
 }
 

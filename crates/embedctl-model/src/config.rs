@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::layers::{Dense, LayerNorm};
+use super::layers::{Dense, DenseActivation, LayerNorm};
+use super::score::ScoreKind;
 use embedctl_common::named::named;
 
 /// The side on which a long text is cut.
@@ -54,6 +55,49 @@ pub struct Frame {
     pub types: Option<(Vec<u32>, u32, Vec<u32>)>,
     /// Whether the reference gives the model any `token_type_ids`.
     pub gives_types: bool,
+    /// What is put around two texts, for a model that takes pairs.
+    pub pair: Option<PairFrame>,
+}
+
+/// The tokens that are put around the texts of a pair, each with its `token_type_id`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PairFrame {
+    /// Before the first text.
+    pub before: Vec<(u32, u32)>,
+    /// Between the texts.
+    pub between: Vec<(u32, u32)>,
+    /// Behind the second.
+    pub after: Vec<(u32, u32)>,
+    /// The types of the first and of the second text's tokens.
+    pub types: (u32, u32),
+}
+
+impl PairFrame {
+    /// How many tokens are put around two texts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.before.len() + self.between.len() + self.after.len()
+    }
+
+    /// Whether nothing is put around them.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The row of two texts of these tokens: each with its type.
+    pub fn row<'a>(
+        &'a self,
+        first: &'a [u32],
+        second: &'a [u32],
+    ) -> impl Iterator<Item = (u32, u32)> + 'a {
+        let of = |ids: &'a [u32], kind: u32| ids.iter().map(move |&id| (id, kind));
+        (self.before.iter().copied())
+            .chain(of(first, self.types.0))
+            .chain(self.between.iter().copied())
+            .chain(of(second, self.types.1))
+            .chain(self.after.iter().copied())
+    }
 }
 
 impl Frame {
@@ -119,6 +163,8 @@ pub enum Step {
     LayerNorm(LayerNorm),
     /// Division by the Euclidean norm (at least 1e-12).
     Normalize,
+    /// A function of every component, or of all of them.
+    Activation(DenseActivation),
 }
 
 /// The output of the graph that is read, and its content.
@@ -149,9 +195,38 @@ pub struct Prompts {
     pub default: Option<String>,
 }
 
+/// What the numbers of a row are.
+#[derive(Debug, Clone, Default)]
+pub enum OutputKind {
+    /// A text's vector, or several of other widths.
+    #[default]
+    Vectors,
+    /// Scores of a text, or of a pair of texts.
+    Scores(ScoreKind),
+}
+
+impl OutputKind {
+    /// What is known of scores, if the model gives scores.
+    #[must_use]
+    pub fn scores(&self) -> Option<&ScoreKind> {
+        match self {
+            Self::Scores(scores) => Some(scores),
+            Self::Vectors => None,
+        }
+    }
+
+    /// Whether a row's text is a pair of texts.
+    #[must_use]
+    pub fn takes_pairs(&self) -> bool {
+        self.scores().is_some_and(|scores| scores.pairs)
+    }
+}
+
 /// A model's configuration as far as embedding needs it, the user's overrides applied.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
+    /// What the numbers of a row are.
+    pub kind: OutputKind,
     /// Tokens of a row at most, special tokens included.
     pub max_length: usize,
     /// Positions that the model has, where a row beyond them cannot be run and `max_length` reaches them.
@@ -174,6 +249,10 @@ pub struct ModelConfig {
     pub pooling: Vec<PoolingMode>,
     /// Whether prompt tokens take part in pooling.
     pub include_prompt: bool,
+    /// Modules that every token's state passes before pooling.
+    pub token_steps: Vec<Step>,
+    /// A token that does not count at the end of a row: the last token that is pooled is the last that is not this one.
+    pub not_last: Option<u32>,
     /// Modules after pooling.
     pub steps: Vec<Step>,
     /// Components kept after the last module (Matryoshka); several make a vector each, empty keeps all.

@@ -1,7 +1,7 @@
 //! A model's files, opened, named and hashed. Nothing here touches the network.
 
 use std::fs;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -12,14 +12,23 @@ use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate;
 use super::{CheckpointFiles, Onnx};
-use super::{Model, ModelOptions, ModelProvenance, WeightsKind, modules, resolve, statics};
+use super::{
+    Model, ModelOptions, ModelProvenance, ModelTask, ScoreTask, WeightsKind, metadata, modules,
+    resolve, statics,
+};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state::{self, FileState, Noted};
 use embedctl_common::folder::name_in;
-use embedctl_common::hash::Hash;
+use embedctl_common::hash;
 use embedctl_common::setting::PROVIDER;
 use embedctl_common::small_file;
 use embedctl_common::word_list::words;
+
+/// What a reranker is asked for.
+const SCORE_PAIRS: ModelTask = ModelTask::Score(ScoreTask {
+    pairs: true,
+    softmax: false,
+});
 
 /// A file of the model with its hash.
 #[derive(Debug, Clone, Serialize)]
@@ -49,6 +58,12 @@ impl Model {
         let located = locate::folder(options)?;
         let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
+            if options.task != ModelTask::Embed {
+                return Err(Error::model(
+                    folder.display(),
+                    "is a static model, which gives vectors and no scores",
+                ));
+            }
             return Ok(Self {
                 id: located.id,
                 revision: located.revision,
@@ -73,7 +88,7 @@ impl Model {
                 files: Vec::new(),
             });
         }
-        let modules = modules::read(&folder)?;
+        let modules = modules::read(&folder, options.task)?;
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
@@ -85,7 +100,13 @@ impl Model {
             Ok(checkpoint) => &checkpoint.folder,
             Err(_) => &transformer,
         };
-        let resolved = resolve::resolve(&folder, network, modules, graph, options)?;
+        let resolved = resolve::resolve(
+            &folder,
+            network,
+            modules,
+            (graph, checkpoint.as_ref().ok()),
+            options,
+        )?;
         let mut notes = resolved.notes;
         notes.extend(ModelName::ambiguity(&options.model));
         Ok(Self {
@@ -104,6 +125,32 @@ impl Model {
         })
     }
 
+    /// What a model is made for, by its own files: scores, if it was saved as a `CrossEncoder` or its network's class is one
+    /// that classifies; else vectors.
+    ///
+    /// # Errors
+    /// If the model is not here, or one of these files cannot be read.
+    pub fn usual_task(options: &ModelOptions) -> Result<ModelTask> {
+        let located = locate::folder(options)?;
+        let scores = match modules::read(&located.folder, SCORE_PAIRS) {
+            Ok(None) if !located.folder.join("modules.json").exists() => {
+                let config: Option<serde_json::Value> =
+                    metadata::read(&located.folder.join("config.json"))?;
+                let config = config.unwrap_or_default();
+                let class = config["architectures"][0].as_str().unwrap_or_default();
+                class.ends_with("ForSequenceClassification")
+            }
+            // Those of another task; what is wrong with them is said when they are opened.
+            Ok(None) | Err(_) => false,
+            Ok(Some(_)) => true,
+        };
+        Ok(if scores {
+            SCORE_PAIRS
+        } else {
+            ModelTask::Embed
+        })
+    }
+
     /// The tokenizer of a model and the configuration by its metadata, as far as it is known without the network: its
     /// output and its widths are stand-ins. Made for comparing tokens with the reference's.
     ///
@@ -112,7 +159,7 @@ impl Model {
     pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
         let located = locate::folder(options)?;
         let folder = &located.folder;
-        let modules = modules::read(folder)?;
+        let modules = modules::read(folder, options.task)?;
         let transformer = modules
             .as_ref()
             .map_or("", |modules| modules.transformer.as_str());
@@ -129,7 +176,7 @@ impl Model {
             outputs: vec![states],
             ..Graph::default()
         };
-        let resolved = resolve::resolve(folder, &network, modules, Some(&graph), options)?;
+        let resolved = resolve::resolve(folder, &network, modules, (Some(&graph), None), options)?;
         Ok((resolved.tokenizer, resolved.config))
     }
 
@@ -143,7 +190,8 @@ impl Model {
         if let Some(model) = statics::open(&located.folder, options)? {
             return Ok(model.weights);
         }
-        let transformer = modules::read(&located.folder)?.map(|modules| modules.transformer);
+        let transformer =
+            modules::read(&located.folder, options.task)?.map(|modules| modules.transformer);
         let transformer = transformer.unwrap_or_default();
         locate::main_file(&located, &transformer, options)
     }
@@ -244,7 +292,7 @@ impl Model {
             if files.iter().any(|file: &ModelFile| file.path == name) {
                 continue;
             }
-            if let Some((size, sha256)) = hash(file)? {
+            if let Some((size, sha256)) = hash_of(file)? {
                 files.push(ModelFile {
                     path: name,
                     size,
@@ -286,6 +334,7 @@ impl Model {
             "tokenizer.json",
             "tokenizer_config.json",
             "special_tokens_map.json",
+            "chat_template.jinja",
         ]
         .map(|name| self.transformer.join(name))
         .into_iter()
@@ -354,7 +403,7 @@ fn is_module_folder(path: &Path) -> bool {
 }
 
 /// Size and SHA-256 of a file; `None` where there is none, as when the model was opened.
-fn hash(file: &DecidingFile) -> Result<Option<(u64, String)>> {
+fn hash_of(file: &DecidingFile) -> Result<Option<(u64, String)>> {
     let DecidingFile { path, state, .. } = file;
     let changed = || file_state::changed(path);
     let Some(state) = state else {
@@ -372,13 +421,9 @@ fn hash(file: &DecidingFile) -> Result<Option<(u64, String)>> {
     if !state.has_content_of(&FileState::of(&open).map_err(read)?) {
         return Err(changed());
     }
-    // 8 KiB at a time, as a file alone is copied, would be a call to the system for each of them.
-    let mut buffered = BufReader::with_capacity(1 << 18, open);
-    let mut hash = Hash::default();
-    let size = io::copy(&mut buffered, &mut hash).map_err(read)?;
-    let after = FileState::of(buffered.get_ref()).map_err(read)?;
-    if size != state.length || !state.has_content_of(&after) {
+    let hash = hash::of_file(path, &open).map_err(read)?;
+    if !state.has_content_of(&FileState::of(&open).map_err(read)?) {
         return Err(changed());
     }
-    Ok(Some((size, hash.hex())))
+    Ok(Some((state.length, hash)))
 }

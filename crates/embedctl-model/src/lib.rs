@@ -42,6 +42,7 @@ mod options;
 pub mod pool;
 mod positions;
 mod resolve;
+pub mod score;
 pub mod sentence_config;
 mod statics;
 pub mod tokenize;
@@ -58,7 +59,8 @@ use serde::Serialize;
 
 pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
-    Dimensions, Frame, ModelConfig, OutputChoice, PoolingMode, PositionIds, Prompts, Side, Step,
+    Dimensions, Frame, ModelConfig, OutputChoice, OutputKind, PairFrame, PoolingMode, PositionIds,
+    Prompts, Side, Step,
 };
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,
@@ -71,7 +73,7 @@ pub use layers::{Dense, DenseActivation, LayerNorm, Residual};
 pub use metadata::TOKENIZER_TIME;
 #[cfg(test)]
 pub(crate) use metadata::tokenizer as tokenizer_file;
-pub use options::ModelOptions;
+pub use options::{ModelOptions, ModelTask, ScoreTask};
 
 use embedctl_common::error::Cause;
 use embedctl_hub::{onnx_file, precision, weights};

@@ -7,7 +7,7 @@ use super::ModelName;
 use super::graph::Graph;
 use super::weights::{self, WeightsPreference};
 use super::{Adapter, CheckpointFiles, Onnx, adapter};
-use super::{ModelOptions, metadata, onnx_file, resolve};
+use super::{ModelOptions, ModelTask, metadata, onnx_file, resolve};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use embedctl_hub::{self as hub, CachedRepository};
@@ -109,9 +109,7 @@ pub(super) fn weights(
         )),
     };
     Ok(match (onnx, checkpoint) {
-        (Ok(onnx), Ok(checkpoint)) => {
-            one_kind_of_output(onnx, checkpoint, options.weights, has_modules)
-        }
+        (Ok(onnx), Ok(checkpoint)) => one_kind_of_output(onnx, checkpoint, options, has_modules),
         (Ok(onnx), none) => (Ok(onnx), none),
         (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
         (Err(error), Ok(checkpoint)) => (Err(error.into_cause()), Ok(checkpoint)),
@@ -218,13 +216,16 @@ fn find_checkpoint(
 fn one_kind_of_output(
     onnx: Onnx,
     checkpoint: CheckpointFiles,
-    weights: WeightsPreference,
+    options: &ModelOptions,
     has_modules: bool,
 ) -> (Result<Onnx, Cause>, Result<CheckpointFiles, Cause>) {
-    if !resolve::gives_finished_vectors(&onnx.graph, has_modules) {
+    // A graph of a model that scores has its head inside.
+    let finished = matches!(options.task, ModelTask::Score(_))
+        || resolve::gives_finished_vectors(&onnx.graph, has_modules);
+    if !finished {
         return (Ok(onnx), Ok(checkpoint));
     }
-    match weights {
+    match options.weights {
         WeightsPreference::OnnxFirst(_) => (
             Ok(onnx),
             Err("the ONNX file is preferred here, and pools by itself".into()),

@@ -144,6 +144,7 @@ pub(super) struct TransformerConfig {
     pub hidden_size: Option<usize>,
     pub d_model: Option<usize>,
     pub dim: Option<usize>,
+    pub n_embd: Option<usize>,
     pub tokenizer_class: Option<String>,
     pub dtype: Option<Value>,
     pub torch_dtype: Option<Value>,
@@ -158,7 +159,10 @@ impl TransformerConfig {
 
     /// Width of a hidden state, under the names that architectures give it.
     pub(crate) fn width(&self) -> Option<usize> {
-        self.hidden_size.or(self.d_model).or(self.dim)
+        self.hidden_size
+            .or(self.d_model)
+            .or(self.dim)
+            .or(self.n_embd)
     }
 
     /// The padding token's id, where it is a plain non-negative number.
@@ -174,6 +178,8 @@ pub(super) struct SentenceTransformersConfig {
     #[serde(default)]
     pub prompts: BTreeMap<String, Option<String>>,
     pub default_prompt_name: Option<String>,
+    /// The function over scores.
+    pub activation_fn: Option<String>,
     pub truncate_dim: Option<usize>,
 }
 

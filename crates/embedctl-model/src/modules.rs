@@ -5,7 +5,11 @@ use std::path::{Component, Path};
 use super::PoolingMode;
 use super::config::Step;
 use super::layers::{Dense, DenseActivation, LayerNorm, Residual};
-use super::metadata::{self, DenseConfig, ModuleEntry, PoolingConfig, SentenceModuleConfig};
+use super::metadata::{
+    self, DenseConfig, ModuleEntry, PoolingConfig, SentenceModuleConfig, SentenceTransformersConfig,
+};
+use super::options::ModelTask;
+use super::score::LogitScore;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::safetensors::{Checkpoint, missing};
 
@@ -18,6 +22,8 @@ pub(super) struct Modules {
     pub pooling: Option<Pooling>,
     /// Modules after pooling.
     pub steps: Vec<Step>,
+    /// The module that makes a score of logits.
+    pub logit_score: Option<LogitScore>,
 }
 
 /// A Pooling module.
@@ -32,16 +38,26 @@ pub(super) struct Pooling {
 enum FollowingModule {
     Pooling(Pooling),
     Step(Step),
+    LogitScore(LogitScore),
     /// Does nothing outside training.
     Dropout,
 }
 
-/// Reads `modules.json` and the modules' own files; `None` where the repository has none.
-pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
+/// Reads `modules.json` and the modules' own files; `None` where the repository has none, or has those of a model for
+/// another task, which the reference does not read for scores.
+pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
     let list = folder.join("modules.json");
     let Some(entries) = metadata::read::<Vec<ModuleEntry>>(&list)? else {
         return Ok(None);
     };
+    let scores = matches!(task, ModelTask::Score(_));
+    if scores {
+        let whole = folder.join("config_sentence_transformers.json");
+        let whole = metadata::read::<SentenceTransformersConfig>(&whole)?.unwrap_or_default();
+        if whole.model_type.as_deref() != Some("CrossEncoder") {
+            return Ok(None);
+        }
+    }
     let refuse = |reason: String| Error::model(list.display(), reason);
     let mut transformer = None;
     let mut named: Vec<(&str, Option<FollowingModule>)> = Vec::new();
@@ -72,7 +88,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
                 None
             }
             "Pooling" if index > 0 => Some(FollowingModule::Pooling(pooling(&own)?)),
-            "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(&own)?))),
+            "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(&own, scores)?))),
             "LayerNorm" if index > 0 => {
                 Some(FollowingModule::Step(Step::LayerNorm(layer_norm(&own)?)))
             }
@@ -83,6 +99,9 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
                 Some(FollowingModule::Step(Step::Normalize))
             }
             "Dropout" if index > 0 => Some(FollowingModule::Dropout),
+            "LogitScore" if index > 0 && scores => {
+                Some(FollowingModule::LogitScore(logit_score(&own)?))
+            }
             other => {
                 return Err(refuse(format!(
                     "has the module {other} in place {index}, which embedctl does not run; it runs a Transformer \
@@ -120,6 +139,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<Modules>> {
                 modules.steps.clear();
             }
             Some(FollowingModule::Step(step)) => modules.steps.push(step),
+            Some(FollowingModule::LogitScore(score)) => modules.logit_score = Some(score),
             Some(FollowingModule::Dropout) | None => {}
         }
     }
@@ -211,12 +231,15 @@ fn pooling(folder: &Path) -> Result<Pooling> {
     })
 }
 
-fn dense(folder: &Path) -> Result<Dense> {
+/// `scores`: whether its output may be scores.
+fn dense(folder: &Path, scores: bool) -> Result<Dense> {
     let file = folder.join("config.json");
     let config = metadata::read_known::<DenseConfig>(&file, DENSE_KEYS)?.ok_or_else(|| {
         Error::model(file.display(), "is missing: modules.json lists this module")
     })?;
-    only_sentences(&file, config.module_input_name, config.module_output_name)?;
+    let output = config.module_output_name;
+    let output = output.filter(|name| !(scores && name == "scores"));
+    only_sentences(&file, config.module_input_name, output)?;
     let activation = match &config.activation_function {
         None => DenseActivation::Tanh,
         Some(named) => named.as_str().and_then(DenseActivation::parse).ok_or_else(|| {
@@ -248,6 +271,15 @@ fn dense(folder: &Path) -> Result<Dense> {
         activation,
         residual,
     })
+}
+
+/// Keys of a `LogitScore` module's config.json.
+const LOGIT_SCORE_KEYS: &str = "true_token_id false_token_id module_input_name";
+
+fn logit_score(folder: &Path) -> Result<LogitScore> {
+    let file = folder.join("config.json");
+    metadata::read_known(&file, LOGIT_SCORE_KEYS)?
+        .ok_or_else(|| Error::model(file.display(), "is missing: modules.json lists this module"))
 }
 
 fn layer_norm(folder: &Path) -> Result<LayerNorm> {

@@ -7,11 +7,32 @@ use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
 use super::weights::{FileChoice, WeightsKind, WeightsPreference};
 
+/// What a model is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ModelTask {
+    /// Vectors of texts.
+    #[default]
+    Embed,
+    /// Scores, by the model's classification head or the logits of some of its tokens.
+    Score(ScoreTask),
+}
+
+/// How scores are asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScoreTask {
+    /// Whether a row's text is a pair of texts ([`TextPair`](embedctl_common::TextPair)).
+    pub pairs: bool,
+    /// Whether several scores of a row become probabilities, whose sum is 1.
+    pub softmax: bool,
+}
+
 /// The user's options about the model.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOptions {
     /// Hub id `org/name`, `org/name@revision`, or a folder.
     pub model: String,
+    /// What the model is asked for.
+    pub task: ModelTask,
     /// Path of the ONNX file inside the repository.
     pub model_file: Option<String>,
     /// The native engine's arithmetic, or the kind of ONNX file.

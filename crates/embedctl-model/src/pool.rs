@@ -3,12 +3,15 @@
 //! The arithmetic is that of sentence-transformers' modules, in f32, row by row, so that a row's vector
 //! depends on nothing but its own states. Sums over the tokens of long rows are f64's (PyTorch adds pairwise).
 
+#[cfg(test)]
+mod digest_tests;
 mod modules;
 
 use crate::ModelConfig;
 use crate::OutputChoice;
 use crate::PoolingMode;
 use crate::Step;
+use embedctl_common::hash::Hash;
 use modules::normalize;
 
 pub use modules::is_finite;
@@ -19,6 +22,10 @@ pub struct Pooler {
     modes: Vec<PoolingMode>,
     pools: bool,
     excluded: usize,
+    token_steps: Vec<Step>,
+    not_last: Option<u32>,
+    /// Whether its rows are scores.
+    scores: bool,
     steps: Vec<Step>,
     /// Widths of the vectors that are cut out of one.
     kept: Vec<usize>,
@@ -38,10 +45,37 @@ impl Pooler {
             } else {
                 prompt_tokens
             },
+            token_steps: config.token_steps.clone(),
+            not_last: config.not_last,
+            scores: config.kind.scores().is_some(),
             steps: config.steps.clone(),
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
         }
+    }
+
+    /// A SHA-256 of all that decides the vector of given states.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let Self {
+            modes,
+            pools,
+            excluded,
+            token_steps,
+            not_last,
+            scores,
+            steps,
+            kept,
+            normalize_last,
+        } = self;
+        let mut hash = Hash::default();
+        hash.add(format!(
+            "{modes:?} {pools} {excluded} {not_last:?} {scores} {kept:?} {normalize_last} {}\n",
+            token_steps.len()
+        ));
+        let steps = token_steps.iter().chain(steps);
+        steps.for_each(|step| step.add_to(&mut hash));
+        hash.hex()
     }
 
     /// Width of a row's finished vectors, all together.
@@ -62,12 +96,24 @@ impl Pooler {
         match self
             .steps
             .iter()
-            .find(|step| !matches!(step, Step::Normalize))
+            .find(|step| !matches!(step, Step::Normalize | Step::Activation(_)))
         {
             Some(Step::Dense(dense)) => dense.input == pooled,
             Some(Step::LayerNorm(norm)) => norm.weight.len() == pooled,
             _ => self.kept.iter().all(|&kept| kept <= pooled),
         }
+    }
+
+    /// Where the tokens of the row `ids` end that are pooled.
+    #[must_use]
+    pub fn end(&self, ids: &[u32]) -> usize {
+        let counts = |id: &u32| Some(*id) != self.not_last;
+        match self.not_last {
+            // Of a row without any other token the first one is taken.
+            Some(_) => ids.iter().rposition(counts).unwrap_or(0) + 1,
+            None => ids.len(),
+        }
+        .min(ids.len())
     }
 
     /// Pools a row's states `[tokens, width]`, those of real tokens at `real`, and finishes it; appends
@@ -80,10 +126,36 @@ impl Pooler {
         out: &mut Vec<f32>,
     ) {
         let mut pooled = Vec::with_capacity(width * self.modes.len());
+        let stepped = self.stepped(states, width);
+        let states = stepped.as_deref().unwrap_or(states);
         for &mode in &self.modes {
             pool_one(mode, states, width, real, self.excluded, &mut pooled);
         }
         self.finish(pooled, out);
+    }
+
+    /// Each token's state behind the modules before pooling, which keep its width; `None` where there are none.
+    fn stepped(&self, states: &[f32], width: usize) -> Option<Vec<f32>> {
+        if self.token_steps.is_empty() {
+            return None;
+        }
+        let token = |state: &[f32]| {
+            let stepped = modules::after(&self.token_steps, state.to_vec());
+            // NaN is found at the end.
+            stepped.unwrap_or_else(|| vec![f32::NAN; width])
+        };
+        Some(states.chunks_exact(width).flat_map(token).collect())
+    }
+
+    /// What tells how near a row's states are to others: its finished vector, or the vector that scores are made of.
+    pub fn compared(&self, states: &[f32], width: usize, out: &mut Vec<f32>) {
+        let tokens = 0..states.len() / width;
+        if !self.scores {
+            return self.pool_states(states, width, &tokens, out);
+        }
+        for &mode in &self.modes {
+            pool_one(mode, states, width, &tokens, self.excluded, out);
+        }
     }
 
     /// Finishes a row that the graph or the device has pooled, with all of the modes.
@@ -115,13 +187,20 @@ impl Pooler {
     /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32, or the vector is
     /// shorter than one.
     fn cut(&self, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
+        self.kept
+            .iter()
+            .try_for_each(|&kept| self.cut_to(kept, vector, out))
+    }
+
+    /// Appends the first `kept` components of a whole vector, as they would be if only these were kept.
+    ///
+    /// Returns `None` where their length is beyond f32, or the vector is shorter.
+    pub fn cut_to(&self, kept: usize, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
         let is_normalized = self.steps.last() == Some(&Step::Normalize);
-        for &kept in &self.kept {
-            let start = out.len();
-            out.extend_from_slice(vector.get(..kept)?);
-            if self.normalize_last && !(is_normalized && kept == vector.len()) {
-                normalize(&mut out[start..])?;
-            }
+        let start = out.len();
+        out.extend_from_slice(vector.get(..kept)?);
+        if self.normalize_last && !(is_normalized && kept == vector.len()) {
+            normalize(&mut out[start..])?;
         }
         Some(())
     }
@@ -350,6 +429,9 @@ mod tests {
             modes: vec![PoolingMode::Mean],
             pools: true,
             excluded: 0,
+            token_steps: Vec::new(),
+            not_last: None,
+            scores: false,
             steps,
             kept: vec![2],
             normalize_last: false,
@@ -373,6 +455,9 @@ mod tests {
                     modes: vec![PoolingMode::Mean],
                     pools: true,
                     excluded: 0,
+                    token_steps: Vec::new(),
+                    not_last: None,
+                    scores: false,
                     steps: steps.clone(),
                     kept,
                     normalize_last,

@@ -6,23 +6,25 @@ mod pooling;
 
 use std::path::Path;
 
-use super::config::{ModelConfig, PositionIds, Prompts, Step};
+use super::CheckpointFiles;
+use super::config::{ModelConfig, OutputChoice, OutputKind, PositionIds, Prompts, Step};
 use super::graph::Graph;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::Modules;
-use super::options::ModelOptions;
+use super::options::{ModelOptions, ModelTask};
 use super::positions;
+use super::score::{self, ScoreFiles};
 use super::sentence_config::{self, SentenceConfig};
 use super::tokenizer::{self, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
 use embedctl_common::word_list::{lists, words};
 use limits::{LengthLimits, limits};
-use output::choose_output;
+use output::{TOKEN_OUTPUTS, choose_logits, choose_output};
 use pooling::{check_widths, hidden_width, pooling};
 
 pub(crate) use output::gives_finished_vectors;
-pub(crate) use pooling::{dimensions, width_after};
+pub(crate) use pooling::{Pooled, dimensions, width_after};
 
 /// A repository's metadata, read and combined.
 pub(super) struct Resolved {
@@ -39,10 +41,14 @@ pub(super) fn resolve(
     root: &Path,
     network: &Path,
     modules: Option<Modules>,
-    graph: Option<&Graph>,
+    (graph, checkpoint): (Option<&Graph>, Option<&CheckpointFiles>),
     options: &ModelOptions,
 ) -> Result<Resolved> {
     let mut notes = Vec::new();
+    let scores = match options.task {
+        ModelTask::Embed => None,
+        ModelTask::Score(task) => Some(task),
+    };
     let folder = match &modules {
         Some(modules) => root.join(&modules.transformer),
         None => root.to_path_buf(),
@@ -64,12 +70,19 @@ pub(super) fn resolve(
     if let Some(kind) = whole
         .model_type
         .as_deref()
-        .filter(|kind| *kind != "SentenceTransformer")
+        .filter(|kind| scores.is_none() && *kind != "SentenceTransformer")
     {
-        return Err(Error::model(
+        let error = Error::model(
             whole_file.display(),
-            format!("describes a {kind}; embedctl runs models of type SentenceTransformer"),
-        ));
+            format!("describes a {kind}; embedctl embeds with models of type SentenceTransformer"),
+        );
+        return Err(match kind {
+            "CrossEncoder" => error.with_remedy("it scores pairs of texts: ask it for scores"),
+            _ => error,
+        });
+    }
+    if scores.is_none() {
+        sentence.check_gives_states()?;
     }
     no_processor(&folder, &transformer)?;
     let tokenizer = tokenizer::read(
@@ -81,9 +94,10 @@ pub(super) fn resolve(
             no_special_tokens: sentence.texts.no_special_tokens,
             token_types: sentence.texts.token_types,
             split_special_tokens: sentence.texts.split_special_tokens,
+            pairs: scores.is_some_and(|task| task.pairs),
         },
     )?;
-    if let (None, Some(file)) = (&modules, &tokenizer.chat_template) {
+    if let (None, None, Some(file)) = (scores, &modules, &tokenizer.chat_template) {
         return Err(Error::model(
             file,
             "holds a chat template and the repository has no modules.json, so the reference would wrap every text in \
@@ -92,13 +106,19 @@ pub(super) fn resolve(
         .with_remedy("use a repository made for embedding"));
     }
 
-    let output = choose_output(graph, modules.is_some(), &sentence, &mut notes, root)?;
+    let output = match (scores, graph) {
+        (Some(_), Some(graph)) if checkpoint.is_none() => choose_logits(graph, root)?,
+        (Some(_), _) => OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()),
+        (None, _) => choose_output(graph, modules.is_some(), &sentence, &mut notes, root)?,
+    };
+    let graph = graph.filter(|_| scores.is_none() || checkpoint.is_none());
     let range = positions::of(&transformer, tokenizer.padding);
     let LengthLimits {
         max_length,
         positions_limit,
     } = limits(range, &sentence, &tokenizer, options, &mut notes)?;
-    let truncate_dim = whole.truncate_dim;
+    let truncate_dim = whole.truncate_dim.filter(|_| scores.is_none());
+    let activation = whole.activation_fn.clone();
     let prompts = prompts(whole);
     let prompt = choose_prompt(&prompts, options, &whole_file)?;
     if let Some(name) = options.prompt_name.as_deref().filter(|_| prompt.is_empty()) {
@@ -107,13 +127,36 @@ pub(super) fn resolve(
              gives a text of your own)"
         ));
     }
-    let mut pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
-    let hidden = hidden_width(graph, &output, &transformer, pooled.width).ok_or_else(|| {
+    let unknown_width = || {
         Error::model(
             root.display(),
             "neither the graph nor config.json (hidden_size) says how wide a hidden state is",
         )
-    })?;
+    };
+    let (mut pooled, kind) = match scores {
+        None => {
+            let pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
+            (pooled, OutputKind::Vectors)
+        }
+        Some(task) => {
+            let files = ScoreFiles {
+                task,
+                root,
+                folder: &folder,
+                config_file: &transformer_file,
+                modules,
+                checkpoint,
+                sentence: &sentence,
+                activation: activation.as_deref(),
+                tokenizer: &tokenizer,
+                width: transformer.width(),
+            };
+            let (head, kind) = score::resolve(files, options, &mut notes)?;
+            (head, OutputKind::Scores(kind))
+        }
+    };
+    let hidden =
+        hidden_width(graph, &output, &transformer, pooled.width).ok_or_else(unknown_width)?;
     let full = check_widths(hidden, &output, &pooled, root)?;
     if options.normalize == Some(false) {
         while pooled.steps.last() == Some(&Step::Normalize) {
@@ -136,9 +179,12 @@ pub(super) fn resolve(
             padding_id: tokenizer.padding,
             special_ids: tokenizer.special_ids,
             positions,
+            kind,
             output,
             pooling: pooled.modes,
             include_prompt: pooled.include_prompt,
+            token_steps: pooled.token_steps,
+            not_last: pooled.not_last,
             steps: pooled.steps,
             dimensions,
             normalize_last: options.normalize == Some(true) && !ends_normalized,

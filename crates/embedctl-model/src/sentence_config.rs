@@ -30,6 +30,10 @@ pub(super) struct SentenceConfig {
     /// The network's output that is read, and whether it is a finished vector, where the file names
     /// another one than `last_hidden_state`.
     pub output: Option<(String, bool)>,
+    /// `transformer_task`, where it is another than `feature-extraction`.
+    pub task: Option<String>,
+    /// Whether texts are put into a chat, and how its messages are written, where the file says that.
+    pub chat: Option<(bool, Option<String>)>,
     /// The number type in which the reference computes, if the file names one.
     pub dtype: Option<String>,
     pub notes: Vec<String>,
@@ -43,6 +47,8 @@ pub(super) struct TextArguments {
     pub no_special_tokens: bool,
     pub token_types: Option<bool>,
     pub split_special_tokens: Option<bool>,
+    /// Arguments of the chat template.
+    pub chat: Map<String, Value>,
 }
 
 /// Arguments about the files' origin, which is decided elsewhere.
@@ -94,6 +100,24 @@ struct SentenceConfigReader<'a> {
     file: &'a Path,
 }
 
+impl SentenceConfig {
+    /// Refuses a module that does not give its tokens' states.
+    ///
+    /// # Errors
+    /// If the file asks for another task of the network.
+    pub fn check_gives_states(&self) -> Result<()> {
+        let (Some(task), Some(file)) = (&self.task, &self.file) else {
+            return Ok(());
+        };
+        Err(Error::model(
+            file.display(),
+            format!(
+                "asks for the transformer_task \"{task}\"; embedctl embeds with 'feature-extraction'"
+            ),
+        ))
+    }
+}
+
 impl SentenceConfigReader<'_> {
     fn refusal(&self, reason: impl Into<String>) -> Error {
         Error::model(self.file.display(), reason.into())
@@ -140,9 +164,8 @@ impl SentenceConfigReader<'_> {
                 "module_output_name" => module_output = value.as_str().map(str::to_string),
                 "transformer_task" if value == "feature-extraction" => {}
                 "transformer_task" => {
-                    return Err(self.refusal(format!(
-                        "asks for the transformer_task {value}; embedctl runs 'feature-extraction'"
-                    )));
+                    let task = value.as_str().map(str::to_owned);
+                    config.task = Some(task.unwrap_or_else(|| value.to_string()));
                 }
                 "tokenizer_name_or_path" if value.is_null() => {}
                 "tokenizer_name_or_path" => {
@@ -164,7 +187,12 @@ impl SentenceConfigReader<'_> {
                 .arguments
                 .insert("model_max_length".into(), limit.into());
         }
-        if let Some(modalities) = modalities {
+        if let Some(modalities) = &modalities {
+            let message = modalities.get("message");
+            let format = message.and_then(|message| message["format"].as_str());
+            config.chat = Some((message.is_some(), format.map(str::to_owned)));
+        }
+        if let Some(modalities) = modalities.filter(|_| config.task.is_none()) {
             config.output = self.output(&modalities, module_output.as_deref())?;
         }
         Ok(config)
@@ -215,13 +243,17 @@ impl SentenceConfigReader<'_> {
                 call.extend(self.object(&format!("processing_kwargs.{part}"), value)?);
             }
         }
-        for part in ["audio", "image", "video", "chat_template"] {
+        let chat = all.shift_remove("chat_template");
+        for part in ["audio", "image", "video"] {
             all.shift_remove(part);
         }
         if let Some(other) = all.keys().next() {
             return self.unknown(&format!("processing_kwargs.{other}"));
         }
         let mut texts = TextArguments::default();
+        if let Some(chat) = chat {
+            texts.chat = self.object("processing_kwargs.chat_template", chat)?;
+        }
         for (name, value) in call {
             let key = format!("processing_kwargs.{name}");
             let refuse = || {

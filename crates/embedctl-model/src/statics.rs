@@ -12,10 +12,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::{Tokenizer, TruncationDirection};
 
+use super::config::OutputKind;
 use super::config::{Frame, ModelConfig, OutputChoice, PositionIds, Side, Step};
 use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
+use super::options::ModelTask;
 use super::resolve;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, POOLING};
@@ -79,7 +81,7 @@ pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticM
 }
 
 fn sentence_transformers(root: &Path, options: &ModelOptions) -> Result<StaticModel> {
-    let modules = modules::read(root)?.unwrap_or_default();
+    let modules = modules::read(root, ModelTask::Embed)?.unwrap_or_default();
     if modules.pooling.is_some() {
         return Err(Error::model(
             root.join("modules.json").display(),
@@ -193,6 +195,7 @@ fn finish(
     let (dimensions, width) = resolve::dimensions(full, options, truncate)?;
     let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
     let mut config = ModelConfig {
+        kind: OutputKind::Vectors,
         max_length: ModelConfig::UNLIMITED,
         positions_limit: None,
         frame: Frame::default(),
@@ -203,6 +206,8 @@ fn finish(
         output: OutputChoice::Sentence("sentence_embedding".into()),
         pooling: Vec::new(),
         include_prompt: true,
+        token_steps: Vec::new(),
+        not_last: None,
         steps,
         dimensions,
         normalize_last: options.normalize == Some(true) && !ends_normalized,

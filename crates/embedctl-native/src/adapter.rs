@@ -140,6 +140,11 @@ impl CheckedAdapter {
         })
     }
 
+    /// Its settings.
+    pub(crate) fn settings(&self) -> &AdapterSettings {
+        &self.settings
+    }
+
     /// The file that holds the weights, as a checkpoint of its own.
     pub(crate) fn checkpoint(&self) -> &Arc<Checkpoint> {
         &self.checkpoint

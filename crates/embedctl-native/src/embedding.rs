@@ -36,9 +36,8 @@ impl Executor<'_> {
         let embeddings = &self.architecture.embeddings;
         let (hidden, width) = (self.architecture.hidden, embeddings.width);
         let tokens = rows.ids.len();
-        let longest = rows.longest();
         let projected = outer.projection.is_some();
-        scratch.reserve(self.architecture, tokens, longest)?;
+        self.make_ready(outer, rows, scratch)?;
         let Scratch {
             states,
             branch,
@@ -123,6 +122,21 @@ impl Executor<'_> {
                 ProductFinish::Store,
             );
         }
+        Ok(())
+    }
+
+    /// Makes room for these rows, and the positions that all layers share.
+    ///
+    /// # Errors
+    /// If the system refuses the memory.
+    pub(crate) fn make_ready(
+        &self,
+        outer: &OuterWeights,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let longest = rows.longest();
+        scratch.reserve(self.architecture, rows.ids.len(), longest)?;
         let sets = self.architecture.rotary.iter().zip(&outer.angles);
         for (turns, (frequencies, stored)) in scratch.turns.iter_mut().zip(sets) {
             match stored {

@@ -3,16 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use embedctl_common::small_file;
 use embedctl_common::threads::exhausted;
 use embedctl_common::{Error, Result};
 
 use crate::adapter::CheckedAdapter;
 use crate::adapter_settings::Adapter;
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, LARGEST_CONFIG};
 use crate::kernels::{Isa, ProductPrecision};
 use crate::loader::{Loader, NetworkWeights};
 use crate::need::{self, Need};
 use crate::network::Network;
+use crate::prepared::PreparedCache;
 use crate::safetensors::Checkpoint;
 use crate::scratch::{Rows, Scratch};
 
@@ -31,9 +33,10 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Opens the `config.json` and the safetensors checkpoint in `folder`, changed by `adapter` where there is one. Products are computed in `arithmetic`,
-    /// or in 16 bits where 8 are asked for and the processor has no instructions for them (they would be slower
-    /// and less exact).
+    /// Opens the `config.json` and the safetensors checkpoint in `folder`, changed by `adapter` where there is one.
+    /// Products are computed in `arithmetic`, or in 16 bits where 8 are asked for and the processor has no instructions
+    /// for them (they would be slower and less exact). Weights packed in 8 or 16 bits are kept in `cache` and taken from
+    /// there, where one is given.
     ///
     /// At most `threads` threads pack weights at a time, and so many workers are expected.
     ///
@@ -45,6 +48,7 @@ impl Encoder {
         adapter: Option<&Adapter>,
         arithmetic: ProductPrecision,
         threads: usize,
+        cache: Option<&PreparedCache>,
     ) -> Result<Self> {
         let failed = |reason: String| Error::engine(NAME, reason);
         let isa = Isa::here().map_err(Error::usage)?;
@@ -56,7 +60,7 @@ impl Encoder {
                 folder.display()
             ))
         })?;
-        let weights = NetworkWeights {
+        let mut weights = NetworkWeights {
             adapter: adapter
                 .map(|adapter| CheckedAdapter::open(adapter, &architecture))
                 .transpose()?,
@@ -74,6 +78,13 @@ impl Encoder {
         let needs = |arithmetic| Need::of(&architecture, tables, changes, arithmetic, threads);
         need::check(needs, arithmetic)?;
         let need = needs(arithmetic).bytes();
+        if let Some(cache) = cache.filter(|_| arithmetic != ProductPrecision::F32) {
+            let path = folder.join("config.json");
+            let read = |error| Error::io("read", &path, error);
+            let config = small_file::read(&path, LARGEST_CONFIG).map_err(read)?;
+            let hashes = weights.hashes(&config)?;
+            weights.prepared = Some(cache.weights(isa, arithmetic, &hashes));
+        }
         let network = with_threads(threads, || {
             Network::open(architecture, &weights, isa, arithmetic)
         })?;
@@ -127,6 +138,31 @@ impl Encoder {
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.need
+    }
+
+    /// Whether the packed weights were taken from the cache.
+    #[must_use]
+    pub fn is_from_cache(&self) -> bool {
+        self.network.is_from_cache()
+    }
+
+    /// Whether the encoder was opened with a cache, and so keeps notes.
+    #[must_use]
+    pub fn keeps_notes(&self) -> bool {
+        self.weights.prepared.is_some()
+    }
+
+    /// The note that an encoder of the same weights, arithmetic and instructions has kept under `name`.
+    #[must_use]
+    pub fn note(&self, name: &str) -> Option<String> {
+        self.weights.prepared.as_ref()?.note(name)
+    }
+
+    /// Keeps a note of at most 64 KiB under `name` in the cache that the encoder was opened with, if it has one.
+    pub fn keep_note(&self, name: &str, note: &str) {
+        if let Some(prepared) = &self.weights.prepared {
+            prepared.keep_note(name, note);
+        }
     }
 
     /// Memory for one thread that runs this transformer.

@@ -215,37 +215,58 @@ impl Executor<'_> {
     }
 }
 
+impl ExpertsDescription {
+    /// The layouts of an expert's two products, in a network that is `hidden` wide.
+    pub(super) fn layouts(&self, hidden: usize) -> [PackedLayout; 2] {
+        let up = PackedLayout {
+            outputs: self.width,
+            inputs: hidden,
+            gated: self.gated,
+        };
+        let down = PackedLayout {
+            outputs: hidden,
+            inputs: self.width,
+            gated: false,
+        };
+        [up, down]
+    }
+}
+
 impl Loader<'_> {
     /// Appends the experts' products of the layer that the checkpoint calls `layer` to `products`.
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub(super) fn experts(
+    pub(super) fn expert_products(
         &self,
         layer: &str,
         described: &ExpertsDescription,
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
         products: &mut Vec<Matrix>,
+    ) -> Result<()> {
+        let layouts = described.layouts(self.architecture.hidden);
+        for expert in 0..described.count {
+            let rows = self.expert_rows(layer, described, expert)?;
+            let both = [Product::Up, Product::Down].into_iter().zip(layouts);
+            for ((product, layout), rows) in both.zip(rows) {
+                let ranges = ranges.map(|ranges| ranges[product as usize].as_slice());
+                products.push(self.pack(arithmetic, layout, (rows, Vec::new()), ranges)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the experts of that layer have beside their products.
+    ///
+    /// # Errors
+    /// As [`Loader::expert_products`].
+    pub(super) fn expert_weights(
+        &self,
+        layer: &str,
+        described: &ExpertsDescription,
     ) -> Result<ExpertWeights> {
         let hidden = self.architecture.hidden;
-        let range = |product: Product| ranges.map(|ranges| ranges[product as usize].as_slice());
-        for expert in 0..described.count {
-            let [up, down] = self.expert_rows(layer, described, expert)?;
-            let layout = PackedLayout {
-                outputs: described.width,
-                inputs: hidden,
-                gated: described.gated,
-            };
-            let up = self.pack(arithmetic, layout, (up, Vec::new()), range(Product::Up))?;
-            let layout = PackedLayout {
-                outputs: hidden,
-                inputs: described.width,
-                gated: false,
-            };
-            let down = self.pack(arithmetic, layout, (down, Vec::new()), range(Product::Down))?;
-            products.extend([up, down]);
-        }
         let layout = PackedLayout {
             outputs: described.count,
             inputs: hidden,

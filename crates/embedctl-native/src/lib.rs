@@ -17,7 +17,7 @@
 //! use embedctl_native::{Encoder, Rows, kernels::ProductPrecision};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
-//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, ProductPrecision::F32, 1)?;
+//! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, ProductPrecision::F32, 1, None)?;
 //! let mut worker = encoder.worker(); // one for each thread
 //! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7] };
 //! let states = worker.run(rows)?; // [7, width]
@@ -39,6 +39,7 @@ mod encoder;
 mod executor;
 mod experts;
 pub mod kernels;
+mod layer_products;
 mod loader;
 mod names;
 mod need;
@@ -46,6 +47,7 @@ mod network;
 mod packed;
 mod plain;
 mod prefix;
+mod prepared;
 mod product_loader;
 mod relative_bias;
 mod rotary;
@@ -60,6 +62,8 @@ mod adapter_tests;
 #[cfg(test)]
 mod damaged_tests;
 #[cfg(test)]
+mod prepared_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
@@ -72,6 +76,7 @@ pub use self::adapter_settings::{Adapter, AdapterSettings};
 pub use self::encoder::{Encoder, EncoderWorker};
 pub use self::packed::{BesideProducts, Norms, Product};
 pub use self::plain::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable, RelativeTables};
+pub use self::prepared::PreparedCache;
 pub use self::rotary::RotaryTable;
 pub use self::scratch::Rows;
 pub use self::settings::Unsupported;

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::adapter::CheckedAdapter;
 use super::architecture::{
-    Architecture, ExpertsDescription, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
+    Architecture, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
 };
-use super::kernels::{self, Isa, PackedLayout, ProductPrecision};
+use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
 use super::names::{self, Alternatives, NormNames, TASK_TYPE};
-use super::packed::{BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights, Product};
+use super::packed::{BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights};
 use super::prefix::{self, Prefix};
+use super::prepared::PreparedWeights;
 use super::product_loader::StoredProduct;
 use super::rotary::{Rotary, RotaryTable};
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::hash;
 
 /// A network's weights on the disk.
 #[derive(Debug)]
@@ -24,9 +24,25 @@ pub(crate) struct NetworkWeights {
     pub checkpoint: Arc<Checkpoint>,
     /// The adapter that changes it.
     pub adapter: Option<CheckedAdapter>,
+    /// Where its packed products are kept.
+    pub prepared: Option<PreparedWeights>,
 }
 
 impl NetworkWeights {
+    /// The SHA-256 of each file that decides the products, and of `config`, the text of config.json.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(crate) fn hashes(&self, config: &[u8]) -> Result<Vec<String>> {
+        let mut hashes = vec![hash::of(config)];
+        hashes.extend(self.checkpoint.hashes()?);
+        if let Some(adapter) = &self.adapter {
+            hashes.push(format!("adapter {:?}", adapter.settings()));
+            hashes.extend(adapter.checkpoint().hashes()?);
+        }
+        Ok(hashes)
+    }
+
     /// Checks that everything read so far came from the files as they were when they were opened.
     ///
     /// # Errors
@@ -43,6 +59,7 @@ impl From<Checkpoint> for NetworkWeights {
         Self {
             checkpoint: Arc::new(checkpoint),
             adapter: None,
+            prepared: None,
         }
     }
 }
@@ -235,23 +252,19 @@ impl<'a> Loader<'a> {
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
     ) -> Result<LayerWeights> {
+        self.layer_around(set, self.products(set, arithmetic, ranges)?)
+    }
+
+    /// A set of weights whose products are there.
+    ///
+    /// # Errors
+    /// As [`Loader::outer_weights`].
+    pub(crate) fn layer_around(&self, set: usize, products: Vec<Matrix>) -> Result<LayerWeights> {
         let names_of_layer = self.layer_names(set)?;
         let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
-        let product = |which: Product| {
-            let StoredProduct { layout, rows, bias } = self.product(layer, which)?;
-            let ranges = ranges.map(|ranges| ranges[which as usize].as_slice());
-            let order = |row| self.row_order(which, row);
-            self.pack_by(arithmetic, layout, (rows, bias), ranges, order)
-        };
         let experts = self.experts_of(set);
-        // In parallel: packing takes most of the time of an exact result of a few rows.
-        let taken = if experts.is_some() { 2 } else { 4 };
-        let taken = Product::ALL[..taken].par_iter().copied();
-        let packed: Vec<_> = taken.map(product).collect();
-        // The first error in their order, the same each time.
-        let mut products = packed.into_iter().collect::<Result<Vec<_>>>()?;
         let experts = experts
-            .map(|experts| self.experts(layer[0], &experts, arithmetic, ranges, &mut products))
+            .map(|experts| self.expert_weights(layer[0], &experts))
             .transpose()?;
         Ok(LayerWeights {
             products,
@@ -262,15 +275,9 @@ impl<'a> Loader<'a> {
     }
 
     /// The layers that take a set of weights.
-    fn own_layers(&self, set: usize) -> impl Iterator<Item = &'a Layer> + use<'a> {
+    pub(super) fn own_layers(&self, set: usize) -> impl Iterator<Item = &'a Layer> + use<'a> {
         let layers = self.architecture.layers.iter();
         layers.filter(move |layer| layer.weights == set)
-    }
-
-    /// The experts of a set's layers. All layers of a set agree on whether they have some, as on the first norm.
-    pub(super) fn experts_of(&self, set: usize) -> Option<ExpertsDescription> {
-        let experts = self.architecture.feed_forward.experts;
-        experts.filter(|_| self.own_layers(set).any(|layer| layer.experts))
     }
 
     /// A set's weights beside products, experts and relative positions.
@@ -341,7 +348,7 @@ impl<'a> Loader<'a> {
     }
 
     /// How the checkpoint spells the layer of a set.
-    fn layer_name(&self, set: usize) -> Result<String> {
+    pub(super) fn layer_name(&self, set: usize) -> Result<String> {
         let spellings = &self.architecture.weight_sets[set];
         let is_there = |spelling: &&String| {
             let parts = self.architecture.names.query_key_value.iter();

@@ -3,13 +3,14 @@
 
 use rayon::prelude::*;
 
+use super::BATCH_TOKENS;
 use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
-use super::kernels::{Isa, Matrix, ProductPrecision};
+use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
 use super::loader::{Loader, NetworkWeights};
 use super::packed::{InputRanges, LayerWeights, OuterWeights};
 use super::scratch::{Rows, Scratch};
-use embedctl_common::error::Result;
+use embedctl_common::error::{Error, Result};
 
 /// Rows of random ids by which 8-bit products are balanced, and their length.
 const CALIBRATION: (usize, usize) = (64, 24);
@@ -20,6 +21,7 @@ pub(super) struct Network {
     isa: Isa,
     outer: OuterWeights,
     sets: Vec<LayerWeights>,
+    is_from_cache: bool,
 }
 
 impl Network {
@@ -28,39 +30,48 @@ impl Network {
         self.outer.word.rows()
     }
 
+    /// Whether the products were taken from the cache.
+    pub(crate) fn is_from_cache(&self) -> bool {
+        self.is_from_cache
+    }
+
     pub(super) fn open(
         architecture: Architecture,
         weights: &NetworkWeights,
         isa: Isa,
         arithmetic: ProductPrecision,
     ) -> Result<Self> {
-        let (outer, sets) = {
+        let is_kept;
+        let (outer, sets): (_, Vec<LayerWeights>) = {
             let loader = Loader::new(&architecture, weights, isa)?;
             let outer = loader.outer_weights()?;
-            let ranges = if arithmetic == ProductPrecision::I8 {
-                Some(calibrate(&loader, &outer)?)
-            } else {
-                None
+            let prepared = weights.prepared.as_ref();
+            let kept = prepared.and_then(|prepared| {
+                let sets = 0..architecture.weight_sets.len();
+                let layouts: Vec<_> = sets.map(|set| loader.layouts(set)).collect();
+                prepared.read(isa, arithmetic, &layouts)
+            });
+            is_kept = kept.is_some();
+            let sets = match kept {
+                Some(sets) => {
+                    let sets = sets.into_par_iter().enumerate();
+                    sets.map(|(set, products)| loader.layer_around(set, products))
+                        .collect::<Result<_>>()?
+                }
+                None => pack(&loader, &outer, arithmetic)?,
             };
-            // A set that no layer takes has none.
-            let ranges = |set: usize| {
-                ranges
-                    .as_ref()
-                    .map(|ranges| &ranges[set])
-                    .filter(|ranges| !ranges[0].is_empty())
-            };
-            let sets: Vec<LayerWeights> = (0..architecture.weight_sets.len())
-                .into_par_iter()
-                .map(|set| loader.layer(set, arithmetic, ranges(set)))
-                .collect::<Result<_>>()?;
             (outer, sets)
         };
         weights.check_unchanged()?;
+        if let Some(prepared) = weights.prepared.as_ref().filter(|_| !is_kept) {
+            prepared.write(sets.iter().map(|set| &set.products[..]));
+        }
         Ok(Self {
             architecture,
             isa,
             outer,
             sets,
+            is_from_cache: is_kept,
         })
     }
 
@@ -76,19 +87,21 @@ impl Network {
         run_exactly(&loader, &self.outer, &mut shares, |_, _| {})?;
         // If the files had changed, the packed weights would be compared with other weights.
         weights.check_unchanged()?;
+        let width = self.architecture.hidden;
         let results: Vec<Vec<T>> = shares
             .into_par_iter()
             .map(|mut share| {
-                let (rows, executor) = (share.texts.rows(), self.executor());
-                let exact = executor.finish(&self.outer, rows.ids.len(), &mut share.scratch);
+                let executor = self.executor();
                 let mut own = Scratch::default();
-                let ours = self.run(rows, &mut own)?;
-                let width = self.architecture.hidden;
-                Ok(rows
-                    .spans()
-                    .map(|span| span.start * width..span.end * width)
-                    .map(|values| compare(&ours[values.clone()], &exact[values]))
-                    .collect())
+                let mut results = Vec::new();
+                share.each(&executor, &self.outer, |rows, scratch, _| {
+                    let exact = executor.finish(&self.outer, rows.ids.len(), scratch);
+                    let ours = self.run(rows, &mut own)?;
+                    let values = rows.spans().map(|it| it.start * width..it.end * width);
+                    results.extend(values.map(|it| compare(&ours[it.clone()], &exact[it])));
+                    Ok(())
+                })?;
+                Ok(results)
             })
             .collect::<Result<_>>()?;
         Ok(results.into_iter().flatten().collect())
@@ -138,9 +151,36 @@ impl Network {
 /// One thread's rows, run through a network whose layers are loaded one at a time.
 #[derive(Default)]
 struct LayerwiseRows {
-    texts: TextRows,
+    batches: Vec<LayerwiseBatch>,
     scratch: Scratch,
     ranges: InputRanges,
+}
+
+/// Rows that run together, and their states between two layers.
+#[derive(Default)]
+struct LayerwiseBatch {
+    texts: TextRows,
+    states: CacheLines,
+}
+
+impl LayerwiseRows {
+    /// Runs `work` on each batch's rows, with its states in the scratch.
+    fn each(
+        &mut self,
+        executor: &Executor<'_>,
+        outer: &OuterWeights,
+        mut work: impl FnMut(Rows<'_>, &mut Scratch, &mut InputRanges) -> Result<()>,
+    ) -> Result<()> {
+        for LayerwiseBatch { texts, states } in &mut self.batches {
+            let rows = texts.rows();
+            executor.make_ready(outer, rows, &mut self.scratch)?;
+            std::mem::swap(&mut self.scratch.states, states);
+            let done = work(rows, &mut self.scratch, &mut self.ranges);
+            std::mem::swap(&mut self.scratch.states, states);
+            done?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -171,9 +211,16 @@ fn run_exactly(
         architecture: loader.architecture,
         isa: loader.isa,
     };
-    shares
-        .par_iter_mut()
-        .try_for_each(|share| executor.embed(outer, share.texts.rows(), &mut share.scratch))?;
+    shares.par_iter_mut().try_for_each(|share| {
+        let LayerwiseRows {
+            batches, scratch, ..
+        } = share;
+        batches.iter_mut().try_for_each(|batch| {
+            executor.embed(outer, batch.texts.rows(), scratch)?;
+            batch.states = std::mem::take(&mut scratch.states);
+            Ok::<_, Error>(())
+        })
+    })?;
     let mut held: Option<(usize, LayerWeights)> = None;
     for layer in &loader.architecture.layers {
         // Freed before the next one is loaded: memory may not hold two.
@@ -185,11 +232,12 @@ fn run_exactly(
                 loader.layer(layer.weights, ProductPrecision::F32, None)?,
             ),
         };
-        shares.par_iter_mut().for_each(|share| {
-            let rows = share.texts.rows();
-            let ranges = Some(&mut share.ranges);
-            executor.layer(layer, &weights, rows, &mut share.scratch, ranges);
-        });
+        shares.par_iter_mut().try_for_each(|share| {
+            share.each(&executor, outer, |rows, scratch, ranges| {
+                executor.layer(layer, &weights, rows, scratch, Some(ranges));
+                Ok(())
+            })
+        })?;
         after(set, shares);
         held = Some((set, weights));
     }
@@ -201,11 +249,39 @@ fn share_out<'a>(rows: impl Iterator<Item = &'a [u32]>) -> Vec<LayerwiseRows> {
     let count = rayon::current_num_threads();
     let mut shares: Vec<LayerwiseRows> = (0..count).map(|_| LayerwiseRows::default()).collect();
     for (index, row) in rows.enumerate() {
-        let texts = &mut shares[index % count].texts;
+        let batches = &mut shares[index % count].batches;
+        let is_full = |batch: &LayerwiseBatch| batch.texts.ids.len() >= BATCH_TOKENS;
+        if batches.last().is_none_or(is_full) {
+            batches.push(LayerwiseBatch::default());
+        }
+        let Some(LayerwiseBatch { texts, .. }) = batches.last_mut() else {
+            continue;
+        };
         texts.ids.extend_from_slice(row);
         texts.ends.push(texts.ids.len());
     }
     shares
+}
+
+/// All sets of weights, packed from the checkpoint.
+fn pack(
+    loader: &Loader<'_>,
+    outer: &OuterWeights,
+    arithmetic: ProductPrecision,
+) -> Result<Vec<LayerWeights>> {
+    let ranges = match arithmetic {
+        ProductPrecision::I8 => Some(calibrate(loader, outer)?),
+        ProductPrecision::F32 | ProductPrecision::I16 => None,
+    };
+    // A set that no layer takes has none.
+    let ranges = |set: usize| {
+        let own = ranges.as_ref().map(|ranges| &ranges[set]);
+        own.filter(|ranges| !ranges[0].is_empty())
+    };
+    (0..loader.architecture.weight_sets.len())
+        .into_par_iter()
+        .map(|set| loader.layer(set, arithmetic, ranges(set)))
+        .collect()
 }
 
 /// The greatest magnitudes of each product's inputs over rows of random ids. Real texts gave no better ones.

@@ -21,68 +21,6 @@ pub(super) struct StoredProduct<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// A product of the layer that the checkpoint and transformers' class call `layer`.
-    ///
-    /// # Errors
-    /// If a tensor is missing or has a wrong shape, type or content.
-    pub(super) fn product(&self, layer: [&str; 2], which: Product) -> Result<StoredProduct<'a>> {
-        let Architecture {
-            hidden,
-            attention,
-            feed_forward,
-            names,
-            ..
-        } = self.architecture;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
-        let inner = feed_forward.width;
-        let halves: &[usize] = if feed_forward.gated {
-            &[inner, inner]
-        } else {
-            &[inner]
-        };
-        type Parts<'a> = (Sources, &'a [usize], usize, bool);
-        let (sources, outputs, inputs, biased): Parts<'_> = match which {
-            Product::Input => (
-                names.query_key_value,
-                &[query, key, key],
-                *hidden,
-                attention.input_bias,
-            ),
-            Product::Output => (
-                names.attention_output,
-                &[*hidden],
-                query,
-                attention.output_bias,
-            ),
-            Product::Up => (names.up, halves, *hidden, feed_forward.up_bias),
-            Product::Down => (names.down, &[*hidden], inner, feed_forward.down_bias),
-        };
-        let (mut rows, mut bias) = self.rows(layer, sources, outputs, inputs, biased)?;
-        match which {
-            Product::Input => {
-                let all = 0..bias.len();
-                bias = all.map(|row| bias[self.stored_row(row)]).collect();
-            }
-            Product::Output | Product::Down => {
-                let scale = self.architecture.branch_scale;
-                bias.iter_mut().for_each(|value| *value *= scale);
-                rows.scale(scale);
-            }
-            Product::Up => {}
-        }
-        let layout = PackedLayout {
-            outputs: if which == Product::Up {
-                inner
-            } else {
-                outputs.iter().sum()
-            },
-            inputs,
-            gated: which == Product::Up && feed_forward.gated,
-        };
-        Ok(StoredProduct { layout, rows, bias })
-    }
-
     /// Where the checkpoint keeps row `row` of a product.
     pub(super) fn row_order(&self, which: Product, row: usize) -> usize {
         match which {
@@ -111,12 +49,7 @@ impl<'a> Loader<'a> {
         ranges: Option<&[f32]>,
         order: impl Fn(usize) -> usize,
     ) -> Result<Matrix> {
-        // 8-bit sums over very many inputs could overflow.
-        let arithmetic = if layout.inputs > 65_000 {
-            ProductPrecision::F32
-        } else {
-            arithmetic
-        };
+        let arithmetic = fitting(arithmetic, layout);
         let row = |row: usize, out: &mut [f32]| weight.row(order(row), out);
         let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
         weight.check()?;
@@ -242,5 +175,14 @@ impl<'a> Loader<'a> {
             }
         }
         Ok((weight, bias))
+    }
+}
+
+/// The arithmetic of a product that is wanted in `arithmetic`: 8-bit sums over very many inputs could overflow.
+pub(super) fn fitting(arithmetic: ProductPrecision, layout: PackedLayout) -> ProductPrecision {
+    if layout.inputs > 65_000 {
+        ProductPrecision::F32
+    } else {
+        arithmetic
     }
 }

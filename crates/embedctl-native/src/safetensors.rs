@@ -22,6 +22,7 @@ use serde::Deserialize;
 
 use embedctl_common::error::{Error, Result};
 use embedctl_common::file_state::{self, FileState};
+use embedctl_common::hash;
 use embedctl_common::small_file;
 
 pub use tensor::{Element, ElementTable, Tensor};
@@ -99,13 +100,13 @@ impl CheckpointFile {
 
 /// Fills `out` from a place in a file. Threads may do so at the same time.
 #[cfg(unix)]
-fn read_at(file: &File, out: &mut [u8], start: u64) -> io::Result<()> {
+pub(crate) fn read_at(file: &File, out: &mut [u8], start: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, start)
 }
 
 /// Fills `out` from a place in a file. Threads may do so at the same time.
 #[cfg(windows)]
-fn read_at(file: &File, mut out: &mut [u8], mut start: u64) -> io::Result<()> {
+pub(crate) fn read_at(file: &File, mut out: &mut [u8], mut start: u64) -> io::Result<()> {
     while !out.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, out, start) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -233,6 +234,19 @@ impl Checkpoint {
             }
         }
         Ok(())
+    }
+
+    /// The SHA-256 of each file, in hexadecimal.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub fn hashes(&self) -> Result<Vec<String>> {
+        let files = self.files.iter();
+        files
+            .map(|CheckpointFile { path, file, .. }| {
+                hash::of_file(path, file).map_err(|error| Error::io("read", path, error))
+            })
+            .collect()
     }
 
     /// A tensor by its full name.

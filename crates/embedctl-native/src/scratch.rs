@@ -20,6 +20,10 @@ use embedctl_common::threads::locked;
 /// the weights' panels fits a core's own cache.
 const INNER: usize = 196_608;
 
+/// Tokens of a block at least, where there are as many. Each block streams the weights through the cache once more, and
+/// with fewer tokens a product waits for them; wide inner activations then take the second level's place as well.
+const LEAST_BLOCK: usize = 66;
+
 /// Tokens for which memory is always kept.
 const KEPT: usize = 1024;
 
@@ -284,7 +288,7 @@ pub(super) fn room(buffer: &mut CacheLines, length: usize) -> &mut [f32] {
 /// since each streams the weights through the cache once more.
 pub(super) fn block(width: usize, tokens: usize) -> usize {
     let tokens = tokens.max(1);
-    let blocks = tokens.div_ceil((INNER / width).max(TILE));
+    let blocks = tokens.div_ceil((INNER / width).max(LEAST_BLOCK));
     tokens.div_ceil(blocks).next_multiple_of(TILE).min(tokens)
 }
 
@@ -295,8 +299,8 @@ mod tests {
     /// A thread may have no row at all, and a step of 0 is not allowed.
     #[test]
     fn blocks_are_as_few_as_can_be_and_nearly_even() {
-        for width in [1, 384, 1536, 3072, 500_000] {
-            let most = (INNER / width).max(TILE);
+        for width in [1, 384, 1536, 3072, 4096, 14_336, 500_000] {
+            let most = (INNER / width).max(LEAST_BLOCK);
             for tokens in 0..600 {
                 let block = block(width, tokens);
                 assert!((1..=tokens.max(1)).contains(&block), "{tokens} of {width}");

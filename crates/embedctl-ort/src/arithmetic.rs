@@ -175,8 +175,14 @@ impl Cosine {
     }
 }
 
-/// From a row's token states `[tokens, width]` and their width to its finished vector.
-pub type FinishRow<'a> = &'a (dyn Fn(&[f32], usize) -> Vec<f32> + Sync);
+/// The way from a row's token states to its vector.
+#[derive(Clone, Copy)]
+pub struct FinishRow<'a> {
+    /// From token states `[tokens, width]` and their width to the finished vector.
+    pub finish: &'a (dyn Fn(&[f32], usize) -> Vec<f32> + Sync),
+    /// Tells ways apart: two of one digest make the same vector of the same states.
+    pub digest: &'a str,
+}
 
 /// Texts by which an engine's reduced precision is measured: prose, questions, lists and code of several
 /// lengths and languages.

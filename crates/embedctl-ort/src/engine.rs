@@ -45,6 +45,8 @@ pub struct EngineOptions {
     pub float: Option<FloatType>,
     /// The least cosine to exact vectors that reduced precision may have.
     pub min_cosine: Option<f64>,
+    /// The folder in which the native engine keeps packed weights and measured cosines; `None`: it keeps none.
+    pub weights_cache: Option<PathBuf>,
     /// The ONNX Runtime library, and how libraries are probed.
     pub runtime: RuntimeOptions,
     /// Workers, which share the engine's weights; 0: one per usable core, or the device's default.

@@ -48,7 +48,7 @@ impl Scheme {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     scheme: Scheme,
-    /// Bucket or container; host and port, with what stands before its `@`; `org/name@revision`.
+    /// Bucket or container; host and port, with the part before its `@`; `org/name@revision`.
     bucket: String,
     /// The object's name, as it is; percent-escaped and with its query for a web server.
     key: String,
@@ -188,7 +188,7 @@ impl Address {
         self.scheme
     }
 
-    /// Bucket, container or dataset; of a web server also what stands before the `@`.
+    /// Bucket, container or dataset; of a web server also the part before the `@`.
     #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket

@@ -25,7 +25,8 @@ pub(super) fn collected(mut body: HttpRequestBody) -> Result<Bytes, HttpError> {
     })
 }
 
-/// What was asked for from a byte on, where a server sends files from their beginning only; and the bytes to skip.
+/// A response that begins at the requested byte, also of a server that sends files from their beginning only: then with
+/// the number of bytes to skip.
 pub(super) fn ranged(
     asked: &http::HeaderMap,
     response: http::Response<ureq::Body>,

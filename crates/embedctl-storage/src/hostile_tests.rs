@@ -2,10 +2,17 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use object_store::ClientOptions;
+use object_store::aws::AmazonS3Builder;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+};
 
 use super::{Address, Storage, StorageOption};
 use embedctl_common::cancel::CancelToken;
@@ -188,28 +195,57 @@ fn a_listing_without_end_is_an_error() {
     }
 }
 
-/// A store of this machine answers with damaged pages of a listing, one after another.
+/// A store without connections, which answers every request with the page of a listing that it holds.
+#[derive(Debug, Clone, Default)]
+struct PageStore(Arc<Mutex<Vec<u8>>>);
+
+impl HttpConnector for PageStore {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+impl HttpService for PageStore {
+    fn call<'a, 'b>(
+        &'a self,
+        _: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = std::result::Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        let page = bytes::Bytes::from(locked(&self.0).clone());
+        Box::pin(async move { Ok(HttpResponse::new(page.into())) })
+    }
+}
+
 #[test]
 fn damaged_listings_are_read_or_refused() {
-    static PAGE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
     let page = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult><Name>bucket</Name><Prefix>folder/</Prefix>\
         <KeyCount>2</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>folder/a.jsonl</Key><Size>12</Size>\
         <ETag>&quot;0123&quot;</ETag><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents><Contents>\
         <Key>folder/b&amp;c</Key><Size>0</Size><LastModified>2026-01-01T00:00:01.000Z</LastModified></Contents>\
         <CommonPrefixes><Prefix>folder/d/</Prefix></CommonPrefixes></ListBucketResult>";
-    let store = HostileStore::start(|_, _, into| {
-        let body = locked(&PAGE).clone();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        into.write_all(&[head.as_bytes(), &body].concat())
-    });
-    let storage = store.storage();
+    let store = PageStore::default();
+    let bucket = AmazonS3Builder::new()
+        .with_bucket_name("bucket")
+        .with_skip_signature(true)
+        .with_http_connector(store.clone());
     let prefix = Address::parse("s3://bucket/folder/").unwrap();
+    let settings = HubSettings::from_environment(&HubOptions::default()).unwrap();
+    let storage = Storage::new(settings, Vec::new(), &CancelToken::new()).unwrap();
+    storage.add_bucket(&prefix, Arc::new(bucket.build().unwrap()));
+    let list = || {
+        let listed = storage.list(&prefix).map(|objects| objects.len());
+        (listed, storage.children(&prefix))
+    };
+    *locked(&store.0) = page.to_vec();
+    let (objects, children) = list();
+    assert_eq!((objects.unwrap(), children.unwrap().len()), (2, 3));
     each_content("listing.xml", page, 100, |damaged| {
-        *locked(&PAGE) = damaged.to_vec();
-        assert_no_bug(storage.list(&prefix));
-        assert_no_bug(storage.children(&prefix));
+        *locked(&store.0) = damaged.to_vec();
+        let (objects, children) = list();
+        assert_no_bug(objects);
+        assert_no_bug(children);
     });
 }

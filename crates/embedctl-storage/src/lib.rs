@@ -77,17 +77,17 @@ const RETRIES: u32 = 3;
 /// An object directly below a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
-    /// What follows the prefix.
+    /// The name behind the prefix.
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// What names its content, without quotes, where the store tells.
+    /// The ETag of its content, without quotes, if the store gives one.
     pub etag: Option<String>,
 }
 
 /// An object that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// What names its content, without quotes, where the store tells.
+    /// The ETag of its content, without quotes, if the store gives one.
     pub etag: Option<String>,
 }

@@ -53,7 +53,7 @@ impl Object {
         self.version.size
     }
 
-    /// What names its content, where the store tells; of a dataset the commit.
+    /// The version of its content (an ETag), if the store gives one; of a dataset the commit.
     #[must_use]
     pub fn etag(&self) -> Option<&str> {
         self.version.etag.as_deref()
@@ -108,7 +108,7 @@ impl Object {
 }
 
 impl Storage {
-    /// The objects that `address` means: the one of that name, those that a pattern fits, or all below a prefix,
+    /// The objects of `address`: the one with that name, all that match a pattern, or all below a prefix,
     /// sorted by address.
     ///
     /// # Errors
@@ -294,7 +294,7 @@ impl Storage {
     }
 }
 
-/// The part of what lies below a prefix that is asked for.
+/// The objects below a prefix that are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ListingExtent {
     /// All objects.
@@ -311,7 +311,7 @@ const LARGEST_LISTING: usize = 1 << 30;
 /// Pages without a name that may follow one another: stores may answer so where much was deleted.
 const EMPTY_PAGES: u32 = 1000;
 
-/// Asks for page after page of what lies below `prefix`. `Err`: the server would go on for ever.
+/// Requests the objects below `prefix` page by page. The inner `Err`: the listing has no end.
 fn pages(
     bucket: Arc<dyn Bucket>,
     prefix: &str,

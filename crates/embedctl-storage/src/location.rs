@@ -67,7 +67,7 @@ impl Location {
         }
     }
 
-    /// The file, or the objects that the address means: the one of that name, those that a pattern fits, or all below a
+    /// The file, or the objects of the address: the one with that name, all that match a pattern, or all below a
     /// prefix.
     ///
     /// # Errors

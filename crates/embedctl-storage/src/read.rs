@@ -398,7 +398,7 @@ impl ObjectFile {
         if begun.len() >= length {
             return Ok(begun.slice(..length));
         }
-        // What is there of it is not fetched again.
+        // Bytes that are here are not fetched again.
         let (start, end) = (offset + begun.len() as u64, offset + length as u64);
         // Sequential reads get larger blocks.
         let ahead = if start == blocks.end {

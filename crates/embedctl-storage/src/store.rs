@@ -248,6 +248,13 @@ impl Storage {
         Ok(ObjectLocation { store, path })
     }
 
+    /// Takes `bucket` for that of an address.
+    #[cfg(test)]
+    pub(super) fn add_bucket(&self, address: &Address, bucket: Arc<dyn Bucket>) {
+        let key = (address.scheme(), address.bucket().to_owned());
+        locked(&self.0.buckets).insert(key, bucket);
+    }
+
     /// The bucket of an address.
     pub(super) fn bucket(&self, address: &Address) -> Result<Arc<dyn Bucket>> {
         let key = (address.scheme(), address.bucket().to_owned());

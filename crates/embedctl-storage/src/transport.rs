@@ -88,7 +88,7 @@ impl Wires {
         }
     }
 
-    /// Ends all requests but those that clean up.
+    /// Ends all requests except for cleanup.
     pub(super) fn stop(&self) {
         self.agents.stop();
     }
@@ -283,7 +283,7 @@ impl Service {
                 let _ = chunks.blocking_send(Err(fatal(reason)));
                 return;
             }
-            // The reader is gone.
+            // Nobody reads any more.
             if !chunk.is_empty() && chunks.blocking_send(Ok(chunk)).is_err() {
                 return;
             }
@@ -313,8 +313,8 @@ impl Service {
         )
     }
 
-    /// The answer, behind redirects where they are followed, and how much of its body comes before what was
-    /// asked for. What is sent and is secret goes into `sent`, and to whom.
+    /// The answer (at the end of redirects, if they are followed) and the bytes of its body before the requested
+    /// ones. `sent` receives the secrets that were sent and their host.
     fn request(
         &self,
         request: HttpRequest,

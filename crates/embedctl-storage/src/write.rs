@@ -232,7 +232,7 @@ enum KnownName {
 }
 
 impl ObjectWriter {
-    /// What it will be called.
+    /// Its future address.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
@@ -279,7 +279,7 @@ impl ObjectWriter {
             done
         };
         let done = storage.attempt(complete);
-        // What was not completed is aborted when this is dropped.
+        // An upload that was not completed is aborted when this is dropped.
         if !matches!(done, Ok(Ok(()))) {
             self.upload = result.try_recv().ok();
         }

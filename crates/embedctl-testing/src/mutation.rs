@@ -1,6 +1,6 @@
 //! Damage for tests: files and records as accidents and attackers make them, from a seed.
 //!
-//! A case may neither panic, nor go on for ever, nor ask for memory by a number in the damaged data. A failure
+//! A case may neither panic, nor take ten seconds, nor ask for memory by a number in the damaged data. A failure
 //! names its case; `EMBEDCTL_TEST_FIRST=SEED EMBEDCTL_TEST_CASES=1` runs it again.
 
 use std::cell::Cell;
@@ -14,10 +14,13 @@ use std::time::{Duration, Instant};
 use arrow::ipc::root_as_footer;
 
 /// How long a case may take.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Bytes that a case may ask for at a time.
 const MOST: usize = 64 << 20;
+
+/// Megabytes that the process may have held after a long run, all tests before included.
+const MOST_HELD: u64 = 1000;
 
 thread_local! {
     /// The most bytes that this thread has asked for at a time, since a case began.
@@ -92,11 +95,23 @@ pub fn each_content(name: &str, good: &[u8], few: u32, mut look: impl FnMut(&[u8
     }
     let (slowest, seed) = watched.slowest.get();
     if cases > few {
+        let held = most_held();
         println!(
-            "{name}: {cases} damaged files in {:.0?}, the slowest (seed {seed}) in {slowest:.1?}",
+            "{name}: {cases} damaged files in {:.0?}, the slowest (seed {seed}) in {slowest:.1?}, {held} MB at most",
             start.elapsed()
         );
+        assert!(held <= MOST_HELD, "{name}: {held} MB were in memory");
     }
+}
+
+/// The most memory of this process so far, in megabytes; 0 where the system does not tell.
+fn most_held() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let kibibytes = line.and_then(|line| line.trim().parse::<u64>().ok());
+    kibibytes.unwrap_or(0) * 1024 / 1_000_000
 }
 
 /// Cases under watch: of time by a thread, of memory by the allocator of the tests.

@@ -21,8 +21,13 @@ const LONGER: Duration = Duration::from_secs(1);
 
 /// Watches for signals from now on, for a run with these files; a signal cancels the token.
 pub fn watch(files: RunFiles) -> anyhow::Result<CancelToken> {
+    watch_for(files, CancelToken::new())
+}
+
+/// As [`watch`], with a token whose time for the end of the run holds unless the environment says another one.
+pub fn watch_for(files: RunFiles, usual: CancelToken) -> anyhow::Result<CancelToken> {
     let cancel = match std::env::var_os(LAST_SECONDS) {
-        None => CancelToken::new(),
+        None => usual,
         Some(given) => {
             let seconds = given.to_str().and_then(|given| given.parse().ok());
             let seconds = seconds.filter(|seconds| (1..=3600).contains(seconds));

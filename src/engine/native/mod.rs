@@ -9,7 +9,7 @@ pub use embedctl_native::knows;
 pub use notes::notes;
 
 use embedctl_native::kernels::ProductPrecision;
-use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, Rows, StaticTable};
+use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows, StaticTable};
 
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
@@ -17,6 +17,7 @@ use crate::engine::{
     PassedOver, Provider, Worker,
 };
 use crate::error::Result;
+use crate::hash::Hash;
 use crate::model::{Model, OutputChoice};
 use crate::threads::usable_cores;
 use statics::StaticEngine;
@@ -60,6 +61,7 @@ pub fn open(
         let info = info(Arithmetic::Fp32, version.into());
         return Ok(Box::new(StaticEngine::new(info, table)));
     }
+    let cache = options.weights_cache.clone().map(PreparedCache::new);
     let encoder = Encoder::open(
         model.network(),
         model.adapter(),
@@ -72,6 +74,7 @@ pub fn open(
             0 => usable_cores(),
             workers => workers,
         },
+        cache.as_ref(),
     )?;
     let precision = match encoder.arithmetic() {
         ProductPrecision::F32 => Arithmetic::Fp32,
@@ -115,16 +118,29 @@ impl Engine for NativeEngine {
         if self.encoder.arithmetic() == ProductPrecision::F32 {
             return Ok(None);
         }
+        let known = self
+            .encoder
+            .keeps_notes()
+            .then(|| measured_name(rows, finish));
+        let note = known.as_ref().and_then(|name| self.encoder.note(name));
+        if let Some(cosine) = note.and_then(|note| cosine_of_note(&note)) {
+            return Ok(Some(cosine));
+        }
         let present = (0..rows.len())
             .map(|row| rows.get(row))
             .filter(|row| !row.is_empty());
         let width = self.encoder.width();
+        let finish = finish.finish;
         let cosines = self.encoder.compare_with_exact(present, |ours, exact| {
             Cosine::between(&finish(ours, width), &finish(exact, width))
         })?;
         let lengths = (0..rows.len()).map(|row| rows.get(row).len());
         let lengths = lengths.filter(|&length| length > 0);
-        Ok(Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths)))
+        let cosine = Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths));
+        if let (Some(name), Some(cosine)) = (known, cosine) {
+            self.encoder.keep_note(&name, &note_of_cosine(cosine));
+        }
+        Ok(cosine)
     }
 
     fn token_rows(&self) -> Option<usize> {
@@ -134,6 +150,39 @@ impl Engine for NativeEngine {
     fn operations(&self, tokens: usize) -> u64 {
         self.encoder.operations(tokens)
     }
+}
+
+/// The name of the cosine that is measured by these rows and this way to a vector.
+fn measured_name(rows: &TokenRows, finish: FinishRow<'_>) -> String {
+    let mut name = Hash::default();
+    name.add(format!("cosine\n{}\n", finish.digest));
+    for row in (0..rows.len()).map(|row| rows.get(row)) {
+        name.add(row.len().to_le_bytes());
+        row.iter().for_each(|id| name.add(id.to_le_bytes()));
+    }
+    name.hex()
+}
+
+/// A cosine in a note: its numbers bit by bit, since decimal digits may be read back as a neighbouring number.
+fn note_of_cosine(cosine: Cosine) -> String {
+    let Cosine {
+        least,
+        mean,
+        texts,
+        tokens,
+    } = cosine;
+    serde_json::json!([least.to_bits(), mean.to_bits(), texts, tokens]).to_string()
+}
+
+/// The cosine in a note.
+fn cosine_of_note(note: &str) -> Option<Cosine> {
+    let (least, mean, texts, tokens) = serde_json::from_str(note).ok()?;
+    Some(Cosine {
+        least: f64::from_bits(least),
+        mean: f64::from_bits(mean),
+        texts,
+        tokens,
+    })
 }
 
 /// A thread's memory beside the shared weights.
@@ -153,5 +202,28 @@ impl Worker for NativeWorker {
             states,
             width: self.width,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Lengths;
+
+    #[test]
+    fn a_cosine_is_read_from_a_note_as_it_was() {
+        let lengths = Lengths { least: 4, most: 48 };
+        let mut least = 1.0_f64;
+        for step in 0..1000_u32 {
+            least = least.next_down();
+            let cosine = Cosine {
+                least,
+                mean: least - f64::from(step) * 1e-7 / 3.0,
+                texts: 68,
+                tokens: (step % 2 == 0).then_some(lengths),
+            };
+            assert_eq!(cosine_of_note(&note_of_cosine(cosine)), Some(cosine));
+        }
+        assert_eq!(cosine_of_note("{\"least\": 1.0}"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a file system is asked for: durable content and names, and a name that nothing has.
+//! Calls to the file system: durable content, durable names, and names that must be free.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -44,7 +44,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     sync(&File::open(folder)?)
 }
 
-/// Gives a complete file a name that nothing has; `false` where something has it. The file may keep its other name, too.
+/// Gives a complete file a free name; `false` if the name is taken. The file may keep its other name, too.
 ///
 /// # Errors
 /// If the system refuses.
@@ -80,7 +80,7 @@ pub(super) fn inode(path: &Path) -> Option<u64> {
     Some(file_number(&fs::symlink_metadata(path).ok()?)?.1)
 }
 
-/// Whether `file` still stands at `path`. Without numbers, what is open cannot be replaced.
+/// Whether `path` still names `file`. Systems without file numbers do not let an open file be replaced.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(one), Ok(two)) => file_number(&one) == file_number(&two),

@@ -45,7 +45,7 @@ impl AtomicFile {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             };
-            // Another run may take it for abandoned until it is locked: then it is gone, or goes.
+            // Until the file is locked, another run may take it for abandoned and remove it.
             let lock = FileLock::try_take(file);
             if let Some(lock) = lock.filter(|lock| is_at(lock.file(), &path)) {
                 live.push(path.clone());
@@ -108,7 +108,7 @@ impl AtomicFile {
         Ok(())
     }
 
-    /// Gives it its name; `false` where something has it, which stays.
+    /// Gives it its name; `false` if the name is taken, and the other file stays.
     ///
     /// # Errors
     /// If the system refuses.
@@ -150,7 +150,7 @@ pub fn remove_abandoned(name: &Path) -> (usize, u64) {
         let Some(file) = open_plain(&entry.path()) else {
             continue;
         };
-        // One that may not be written any more is complete, and was left on purpose.
+        // A read-only file is complete, and was left on purpose.
         let Some(metadata) = (file.metadata().ok()).filter(|it| !it.permissions().readonly())
         else {
             continue;

@@ -1,7 +1,7 @@
 //! Symbolic links under a name that is to be written.
 //!
-//! A link says what its owner wants to be written to. So a link is followed if this user or root has made it, and is an
-//! error if another user has: in a folder that is shared, such as `/tmp`, anybody can put a link under a name that this
+//! The owner of a link decides which file is written. So a link is followed if it belongs to this user or to root, and is
+//! an error if it belongs to another user: in a folder that is shared, such as `/tmp`, anybody can put a link under a name that this
 //! program is going to replace. Links are followed once, before a run writes anything. A link that appears later is
 //! replaced by the file or refused, since a rename follows none.
 //!

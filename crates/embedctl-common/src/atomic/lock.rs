@@ -21,7 +21,7 @@ pub struct FileLock {
 impl FileLock {
     /// Takes the lock of an open file, without waiting; `None` where another one holds it.
     ///
-    /// A file system without locks gives one that keeps nobody out ([`FileLock::is_exclusive`]).
+    /// A file system without locks gives a lock that excludes nobody ([`FileLock::is_exclusive`]).
     #[must_use]
     pub fn try_take(file: File) -> Option<Self> {
         let is_exclusive = take(&file)?;
@@ -48,7 +48,7 @@ impl FileLock {
         }
     }
 
-    /// Whether the locked file still has the name `path`: one that was removed meanwhile keeps nobody out.
+    /// Whether the locked file still has the name `path`. The lock of a removed file excludes nobody.
     #[must_use]
     pub fn is_at(&self, path: &Path) -> bool {
         is_at(&self.file, path)

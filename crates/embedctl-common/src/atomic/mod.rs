@@ -16,8 +16,8 @@
 //!   which the file system decides: of two processes that put one name, one wins. File systems without hard links are
 //!   looked at first and then renamed on.
 //! - **Power.** [`AtomicFile::sync`] and [`sync_folder`] wait for the disk. An [`AtomicSet`] does both.
-//! - **Kills.** A growing file is locked, so [`remove_abandoned`] tells what a killed process left from what another one
-//!   writes. An [`AtomicSet`] keeps a journal, by which the next run completes or undoes a set.
+//! - **Kills.** A growing file is locked. So [`remove_abandoned`] distinguishes files of killed processes from files that
+//!   another process writes. An [`AtomicSet`] keeps a journal, by which the next run completes or undoes a set.
 //!
 //! ```
 //! use embedctl_common::atomic;

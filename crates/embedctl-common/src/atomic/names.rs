@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::hash::Hash;
 
-/// What all hidden names hold.
+/// A part of all hidden names.
 const MARK: &str = ".embedctl-";
 
 /// How much of the final name a hidden name repeats; names end at 255 bytes on most systems.
@@ -53,7 +53,7 @@ pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// `.NAME.embedctl-`, what all hidden names of a file begin with.
+/// `.NAME.embedctl-`: the beginning of all hidden names of a file.
 pub(super) fn prefix(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     if text.len() <= NAME_BYTES && name.to_str().is_some() {

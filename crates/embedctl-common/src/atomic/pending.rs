@@ -41,7 +41,7 @@ impl PendingFiles {
                 }
             };
             for path in live.drain(..) {
-                // Nobody is left to hear of a failure; the name says what the file was.
+                // A failure can no longer be reported. The hidden name tells which output the file belonged to.
                 let _ = fs::remove_file(path);
             }
             return;

@@ -33,7 +33,7 @@ pub(super) mod faults {
     use std::cell::Cell;
     use std::io;
 
-    /// What happens at a step.
+    /// The outcome of a step.
     #[derive(Debug, Clone, Copy)]
     pub enum Fault {
         /// It is refused; all later ones are done.

@@ -42,7 +42,7 @@ impl InputFormat {
     /// How its sources are read.
     pub(crate) fn spec(self) -> &'static dyn InputSpec {
         match self {
-            Self::Text => &text::TextInput,
+            Self::Text | Self::File => &text::TextInput,
             Self::Jsonl => &jsonl::JsonlInput,
             Self::Csv => &csv::CsvInput { separator: b',' },
             Self::Tsv => &csv::CsvInput { separator: b'\t' },

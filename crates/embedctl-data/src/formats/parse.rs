@@ -88,19 +88,19 @@ impl Parser {
             Err(error) => return Ok(Parsed::Reject(not_utf8(error))),
         };
         match source.format {
-            InputFormat::Text if line.bytes.contains(&0) => Ok(Parsed::Reject(
+            InputFormat::Text | InputFormat::File if line.bytes.contains(&0) => Ok(Parsed::Reject(
                 Cause::of("the record holds a NUL byte, so it is hardly UTF-8 text").with(
                     "convert UTF-16 with `iconv -f UTF-16LE -t UTF-8`, or remove such bytes with `tr -d '\\0'`",
                 ),
             )),
-            InputFormat::Text => {
+            InputFormat::Text | InputFormat::File => {
                 if source.guessed
                     && line.number == 1
                     && let Some(has_text) = self.jsonl.recognises(text)
                 {
                     return Err(self.looks_like_jsonl(source, text, has_text));
                 }
-                let record = text::record(text, line.number, columns);
+                let record = text::record(text, source, line.number, columns);
                 Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
             InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
@@ -117,15 +117,15 @@ impl Parser {
     /// The known fields of a line that was rejected.
     pub(crate) fn known<'a>(
         &self,
-        format: InputFormat,
+        source: &Planned,
         line: &Line<'a>,
         columns: &InputColumns,
     ) -> Known<'a> {
         let nothing = Known::nothing(columns.kept());
         let text = str::from_utf8(line.bytes);
-        match (format, text) {
-            (InputFormat::Text, _) => Known {
-                id: text::id(line.number, columns),
+        match (source.format, text) {
+            (InputFormat::Text | InputFormat::File, _) => Known {
+                id: text::id(source, line.number, columns),
                 ..nothing
             },
             (InputFormat::Jsonl, Ok(text)) if line.length <= self.limit() as u64 => {
@@ -138,16 +138,16 @@ impl Parser {
     /// The fields of a line's record, as far as they can be read.
     pub(super) fn fields(
         &self,
-        format: InputFormat,
+        source: &Planned,
         line: &Line<'_>,
         columns: &InputColumns,
     ) -> RecordFields {
         let text = str::from_utf8(line.bytes).ok();
         let text = text.filter(|_| line.length <= self.limit() as u64);
-        match (format, text) {
-            (InputFormat::Text, text) => {
+        match (source.format, text) {
+            (InputFormat::Text | InputFormat::File, text) => {
                 let mut fields = RecordFields::default();
-                let id = text::id(line.number, columns);
+                let id = text::id(source, line.number, columns);
                 fields.add(&self.options.id_field, |out| id.write_json(out));
                 if let Some(text) = text {
                     fields.add_text(&self.options.text_field, text);

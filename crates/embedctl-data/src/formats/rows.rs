@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::parse::{Parsed, Parser};
 use super::reader::{Filled, Reader};
 use crate::position::Seek;
-use crate::reading::format::{self, InputFormat};
+use crate::reading::format;
 use crate::reading::options::{InputOptions, Part};
 use crate::reading::pace::Pace;
 use crate::reading::source::{From, OpenSource, Planned};
@@ -31,7 +31,7 @@ impl RowReader {
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
         columns.check_lines().map_err(|cause| source.usage(cause))?;
-        if source.format == InputFormat::Text {
+        if !source.format.has_fields() {
             let text = std::iter::once(options.text_field.as_str());
             columns
                 .expand(text, &options.id_field, warnings)
@@ -89,12 +89,12 @@ impl Reader for RowReader {
             let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
             match parser.parse(&self.source, &line, columns, warnings)? {
                 Parsed::Record(record) => {
-                    let fields = |columns: &_| parser.fields(self.source.format, &line, columns);
+                    let fields = |columns: &_| parser.fields(&self.source, &line, columns);
                     filling.accept(origin, &record, line.bytes, fields);
                 }
                 Parsed::Reject(cause) => {
-                    let known = |columns: &_| parser.known(self.source.format, &line, columns);
-                    let fields = |columns: &_| parser.fields(self.source.format, &line, columns);
+                    let known = |columns: &_| parser.known(&self.source, &line, columns);
+                    let fields = |columns: &_| parser.fields(&self.source, &line, columns);
                     filling.reject(origin, cause, line.bytes, known, fields);
                 }
                 Parsed::Nothing => {}

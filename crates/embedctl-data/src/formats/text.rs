@@ -1,10 +1,12 @@
-//! Text: a line is a record, its number the id.
+//! Text: a line is a record, its number the id; or a file is a record, its name the id.
 
 use std::borrow::Cow;
 
 use super::input::InputSpec;
 use crate::reading::cells::Cell;
 use crate::reading::columns::InputColumns;
+use crate::reading::format::InputFormat;
+use crate::reading::source::Planned;
 use crate::reading::window::Record;
 use embedctl_common::error::{Cause, Result};
 
@@ -13,24 +15,28 @@ pub(super) struct TextInput;
 
 impl InputSpec for TextInput {}
 
-/// The record of line `number`.
+/// The record of line `number`, or of the whole source.
 ///
 /// # Errors
 /// If a type was named that the text does not have: the reason.
 pub(crate) fn record<'a>(
     text: &'a str,
+    source: &Planned,
     number: u64,
     columns: &InputColumns,
 ) -> Result<Record<'a>, Cause> {
     Ok(Record {
         text: Cow::Borrowed(text),
-        id: id(number, columns),
+        id: id(source, number, columns),
         kept: columns.line_cells(text)?,
     })
 }
 
-/// The id of line `number`.
-pub(crate) fn id(number: u64, columns: &InputColumns) -> Cell<'static> {
+/// The id of line `number`, or of the whole source.
+pub(crate) fn id(source: &Planned, number: u64, columns: &InputColumns) -> Cell<'static> {
+    if source.format == InputFormat::File {
+        return Cell::String(Cow::Owned(source.name.clone()));
+    }
     match columns.has_int_ids() {
         false => Cell::String(Cow::Owned(number.to_string())),
         true => Cell::Int(i64::try_from(number).expect("no source has 2^63 lines")),

@@ -1,5 +1,6 @@
 //! Inputs as they are given: files, folders, patterns, addresses, `-`.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -17,9 +18,16 @@ use embedctl_storage::{Address, Location, Storage};
 /// path, whose endings name a format (`format`, where it is given), without hidden ones; a pattern (`*`, `?`,
 /// `[…]`, `{…}`, `**`) is all files that it matches, sorted by path.
 ///
+/// With [`InputFormat::File`] a folder is its documents of plain text. `notes` gets how many files of folders are none of
+/// the sources.
+///
 /// # Errors
 /// If a folder or a pattern is none, or one cannot be read.
-pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Source>> {
+pub fn expand(
+    inputs: &[PathBuf],
+    format: Option<InputFormat>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Source>> {
     if inputs.is_empty() {
         return Ok(vec![Source::Stdin]);
     }
@@ -38,11 +46,15 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
             {
                 lake::refuse_table(folder)?;
             }
-            let known = |path: &Path| match format::by_ending(path).0 {
-                None => is_bare_part(path) && (format.is_some() || is_recognised(path)),
-                found => format.is_none() || found == format,
+            let known = |path: &Path| match (format, format::by_ending(path).0) {
+                (Some(InputFormat::File), _) => format::is_document(path),
+                (_, None) => is_bare_part(path) && (format.is_some() || is_recognised(path)),
+                (_, found) => format.is_none() || found == format,
             };
-            let files = walk(input, known)?;
+            let mut others = PassedOver::default();
+            let wanted = |path: &Path| known(path) || others.add(path);
+            let files = walk(input, wanted)?;
+            notes.extend(others.note(input));
             if files.is_empty() {
                 let which = format.map_or_else(String::new, |format| format!("{format} "));
                 return Err(Error::usage(format!(
@@ -73,7 +85,7 @@ pub fn expand(inputs: &[PathBuf], format: Option<InputFormat>) -> Result<Vec<Sou
                 )));
             }
             let matches = |path: &Path| matches(path.strip_prefix("./").unwrap_or(path));
-            let files = walk(root, matches)?;
+            let files = walk(root, |path: &Path| matches(path))?;
             if files.is_empty() {
                 return Err(Error::usage(format!(
                     "no file matches the pattern {}",
@@ -144,7 +156,7 @@ fn is_hidden(name: &[u8]) -> bool {
 }
 
 /// The files below `root` that are wanted, sorted by path.
-fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
+fn walk(root: &Path, mut wanted: impl FnMut(&Path) -> bool) -> Result<Vec<Source>> {
     let is_data =
         |entry: &DirEntry| entry.depth() == 0 || !is_hidden(entry.file_name().as_encoded_bytes());
     let mut found = Vec::new();
@@ -177,6 +189,45 @@ fn walk(root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Source>> {
     found.sort();
     Ok(found.into_iter().map(Source::Path).collect())
 }
+
+/// The files of a folder that are no sources, by their endings.
+#[derive(Default)]
+struct PassedOver(BTreeMap<String, usize>);
+
+impl PassedOver {
+    /// Counts one; false.
+    fn add(&mut self, path: &Path) -> bool {
+        let ending = path.extension().map_or_else(
+            || "without an ending".to_owned(),
+            |ending| format!(".{}", ending.to_string_lossy()),
+        );
+        *self.0.entry(ending).or_default() += 1;
+        false
+    }
+
+    /// The note about them, if there are any.
+    fn note(&self, folder: &Path) -> Option<String> {
+        let count: usize = self.0.values().sum();
+        let mut endings: Vec<_> = self.0.keys().map(String::as_str).collect();
+        let more = endings.len().saturating_sub(LISTED);
+        endings.truncate(LISTED);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let files = if count == 1 { "file was" } else { "files were" };
+        (count > 0).then(|| {
+            format!(
+                "{count} {files} passed over in {}, whose endings name no format that is read: {}{more}",
+                folder.display(),
+                endings.join(", ")
+            )
+        })
+    }
+}
+
+/// Endings that a note lists.
+const LISTED: usize = 10;
 
 /// Whether a file is called as those that Hive and Spark write without an ending, such as `000000_0`.
 fn is_bare_part(path: &Path) -> bool {
@@ -231,7 +282,7 @@ mod tests {
 
     fn names(folder: &Path, inputs: &[&str], format: Option<InputFormat>) -> Vec<String> {
         let inputs: Vec<_> = inputs.iter().map(|input| folder.join(input)).collect();
-        let sources = expand(&inputs, format).unwrap();
+        let sources = expand(&inputs, format, &mut Vec::new()).unwrap();
         let relative = |source: &Source| {
             let path = source.path().unwrap().strip_prefix(folder).unwrap();
             path.to_string_lossy().replace('\\', "/")
@@ -282,6 +333,15 @@ mod tests {
             names(root, &["{b,c}*", "a/deep"], None),
             ["b.jsonl", "c[1].txt", "a/deep/0.txt"]
         );
+        assert_eq!(
+            names(root, &["a"], Some(InputFormat::File)),
+            ["a/deep/0.txt", "a/notes.md"]
+        );
+        let mut notes = Vec::new();
+        expand(&[root.to_owned()], None, &mut notes).unwrap();
+        let note = "2 files were passed over in ";
+        assert!(notes[0].starts_with(note), "{notes:?}");
+        assert!(notes[0].ends_with(": .md, without an ending"), "{notes:?}");
         // A file of that very name is no pattern.
         assert_eq!(names(root, &["c[1].txt"], None), ["c[1].txt"]);
         for (input, format, words) in [
@@ -290,7 +350,8 @@ mod tests {
             ("none/*", None, "which is not a folder"),
             ("a/[", None, "is wrong"),
         ] {
-            let error = expand(&[root.join(input)], format).unwrap_err().to_string();
+            let error = expand(&[root.join(input)], format, &mut Vec::new());
+            let error = error.unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::reading::csv_options::CsvDialect;
-use crate::reading::fields::KeepType;
+use crate::reading::fields::{IdType, KeepType};
 use crate::reading::format::InputFormat;
 use crate::reading::options::{ALL, InputOptions, MOST_BYTES, Part};
 use crate::reading::source::{Planned, Source};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
-    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, KEEP, MAX_RECORD_BYTES,
+    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, ID_TYPE, KEEP, MAX_RECORD_BYTES,
     SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
 };
 
@@ -47,7 +47,10 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
             )),
         );
     }
-    if options.text_template.is_some() && options.text_field != InputOptions::default().text_field {
+    let template = options.text_template.as_ref();
+    if template.is_some_and(|template| !template.is_pair())
+        && options.text_field != InputOptions::default().text_field
+    {
         return usage(
             Cause::of(format!(
                 "`{TEXT_TEMPLATE}` names the fields of the text itself"
@@ -121,6 +124,7 @@ const MOST_KEPT: usize = 1024;
 pub(super) fn check_sources(sources: &[Planned], options: &InputOptions) -> Result<()> {
     check_fields(sources, options)?;
     check_csv(sources, options)?;
+    check_names(sources, options)?;
     (sources.iter()).try_for_each(|source| check_text(source, options))
 }
 
@@ -132,25 +136,39 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
         (ID_FIELD, &options.id_field, &defaults.id_field),
     ];
     if let Some(template) = &options.text_template
-        && let Some(text) = sources.iter().find(|one| one.format == InputFormat::Text)
+        && let Some(text) = sources.iter().find(|one| !one.format.has_fields())
     {
         return Err(text
             .usage(format!(
-                "`{TEXT_TEMPLATE} {template}` needs fields, and text has none"
+                "`{} {template}` needs fields, and text has none",
+                options.texts().0
             ))
             .with_remedy("say `-i jsonl` or `-i csv` if it is that"));
     }
     for (option, name, default) in named {
-        if name != default && sources.iter().all(|one| one.format == InputFormat::Text) {
+        if name != default && sources.iter().all(|one| !one.format.has_fields()) {
             return Err(Error::usage(format!(
                 "`{option} {name}` needs fields, but {} is read as text, which has none (its ids are line \
-                 numbers)",
+                 numbers, or names of files)",
                 sources.first().map_or("the input", |source| &source.name)
             ))
             .with_remedy("say `-i jsonl` if it is JSONL"));
         }
     }
     Ok(())
+}
+
+/// Checks that names of files are not asked for as integers.
+fn check_names(sources: &[Planned], options: &InputOptions) -> Result<()> {
+    let document = sources.iter().find(|one| one.format == InputFormat::File);
+    match document {
+        Some(document) if options.id_type == IdType::Int => Err(document
+            .usage(format!(
+                "`{ID_TYPE} int`: the ids of documents are names of files"
+            ))
+            .with_remedy("leave it out")),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that the fields of CSV are described only where a source has some, and without contradiction.
@@ -206,7 +224,7 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
         keep.name != *text_field || !matches!(keep.kind, None | Some(KeepType::String))
     });
     match strange {
-        Some(keep) if source.format == InputFormat::Text => Err(Error::usage(format!(
+        Some(keep) if !source.format.has_fields() => Err(Error::usage(format!(
             "`{KEEP} {keep}` needs fields, but {} is read as text, which has only the text itself \
              (`{KEEP} {text_field}`)",
             source.name

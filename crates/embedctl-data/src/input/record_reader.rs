@@ -75,7 +75,11 @@ impl RecordReader {
         Self::open_with(sources, options, stdin)
     }
 
-    pub(super) fn open_with(sources: &[Source], options: InputOptions, stdin: Option<Stdin>) -> Result<Self> {
+    pub(super) fn open_with(
+        sources: &[Source],
+        options: InputOptions,
+        stdin: Option<Stdin>,
+    ) -> Result<Self> {
         plan::check(sources, &options)?;
         let sources = sources
             .iter()

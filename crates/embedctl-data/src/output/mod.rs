@@ -15,7 +15,7 @@ pub(crate) mod tests;
 pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::calibration::Calibration;
 pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
-pub use crate::writing::options::{Destination, EMBEDDING, OutputOptions, VectorType};
+pub use crate::writing::options::{Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType};
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::compression::SourceCompression;
+use embedctl_common::error::Cause;
 use embedctl_common::named::named;
 
 named! {
@@ -10,6 +11,8 @@ named! {
     pub enum InputFormat {
         /// A line is a record.
         Text = "text",
+        /// A file is a record: its content is the text, its name the id.
+        File = "file",
         /// A line is a JSON object.
         Jsonl = "jsonl",
         /// Fields separated by commas, the first line names them.
@@ -36,6 +39,8 @@ pub struct InputFacts {
     pub is_table: bool,
     /// The byte between fields, if the first line names them.
     pub separator: Option<u8>,
+    /// Whether its records have named fields.
+    pub has_fields: bool,
 }
 
 impl InputFacts {
@@ -46,6 +51,7 @@ impl InputFacts {
         starts: &[],
         is_table: false,
         separator: None,
+        has_fields: true,
     };
 }
 
@@ -62,6 +68,12 @@ impl InputFormat {
             Self::Text => InputFacts {
                 endings: &["txt"],
                 about: "A line is a record",
+                has_fields: false,
+                ..InputFacts::DEFAULT
+            },
+            Self::File => InputFacts {
+                about: "A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst",
+                has_fields: false,
                 ..InputFacts::DEFAULT
             },
             Self::Jsonl => InputFacts {
@@ -104,15 +116,22 @@ impl InputFormat {
         self.facts().is_table
     }
 
+    /// Whether its records have named fields.
+    pub(crate) fn has_fields(self) -> bool {
+        self.facts().has_fields
+    }
+
     /// Whether its first line names the fields.
     pub(crate) fn has_header(self) -> bool {
         self.facts().separator.is_some()
     }
 }
 
-/// Whether more bytes than these are needed to recognise a format.
+/// Whether more bytes than these are needed to recognise a format, or a file of none.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
-    let mut starts = (InputFormat::ALL.iter()).flat_map(|format| format.facts().starts);
+    let formats = (InputFormat::ALL.iter()).flat_map(|format| format.facts().starts);
+    let foreign = FOREIGN.iter().map(|(start, ..)| start);
+    let mut starts = formats.chain(foreign);
     starts.any(|start| bytes.len() < start.len() && start.starts_with(bytes))
 }
 
@@ -125,8 +144,61 @@ pub(crate) fn recognised(start: &[u8]) -> Option<InputFormat> {
     })
 }
 
-/// Format and compression as `path`'s endings name them, upper case or lower; `None` where they don't.
-pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<SourceCompression>) {
+/// Endings of the documents that [`InputFormat::File`] takes from folders.
+const DOCUMENTS: [&str; 4] = ["txt", "md", "markdown", "rst"];
+
+/// Endings of HTML, which no format reads.
+const HTML: [&str; 3] = ["html", "htm", "xhtml"];
+
+/// Whether a file in a folder is a document of plain text, as its ending says.
+pub(crate) fn is_document(path: &Path) -> bool {
+    has_ending(path, &DOCUMENTS)
+}
+
+/// Whether a file is HTML, as its ending says.
+pub(crate) fn is_html(path: &Path) -> bool {
+    has_ending(path, &HTML)
+}
+
+/// Whether one of these is the ending of a path, behind which that of a compression may stand.
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    let (stem, _) = uncompressed(path);
+    let ending = stem.rsplit_once('.');
+    ending.is_some_and(|(_, ending)| endings.contains(&ending))
+}
+
+/// Files that no format reads: their first bytes, what they are, and what helps.
+const FOREIGN: [(&[u8], &str, &str); 4] = [
+    (
+        b"PK\x03\x04",
+        "a ZIP archive, as Excel's and Word's files are",
+        "save the sheet as CSV or the document as text, or unpack the archive",
+    ),
+    (
+        b"%PDF-",
+        "a PDF",
+        "convert it to text first, for example with `pdftotext`",
+    ),
+    (
+        b"\xd0\xcf\x11\xe0",
+        "a file of an older Excel or Word",
+        "save the sheet as CSV, or the document as text",
+    ),
+    (
+        b"SQLite format 3\0",
+        "an SQLite database",
+        "export the table as CSV: `sqlite3 -header -csv FILE 'SELECT * FROM TABLE'`",
+    ),
+];
+
+/// What a file is that no format reads, by its first bytes, and what helps.
+pub(crate) fn foreign(start: &[u8]) -> Option<Cause> {
+    let (_, what, remedy) = FOREIGN.iter().find(|(own, ..)| start.starts_with(own))?;
+    Some(Cause::of(format!("this is {what}")).with(*remedy))
+}
+
+/// A path's name in lower case without the ending of its compression, and that compression.
+fn uncompressed(path: &Path) -> (String, Option<SourceCompression>) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
     let (stem, encoding) = match name.rsplit_once('.') {
@@ -136,6 +208,12 @@ pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<SourceCompr
         Some((stem, "xz")) => (stem, Some(SourceCompression::Xz)),
         _ => (name.as_str(), None),
     };
+    (stem.to_owned(), encoding)
+}
+
+/// Format and compression as `path`'s endings name them, upper case or lower; `None` where they don't.
+pub(crate) fn by_ending(path: &Path) -> (Option<InputFormat>, Option<SourceCompression>) {
+    let (stem, encoding) = uncompressed(path);
     let format = stem.rsplit_once('.').and_then(|(_, ending)| {
         let mut formats = InputFormat::ALL.into_iter();
         formats.find(|format| format.facts().endings.contains(&ending))

@@ -1,4 +1,4 @@
-//! Lines of a stream, without copying those that lie in the buffer.
+//! Lines of a stream, or the whole of it as one, without copying those that lie in the buffer.
 //!
 //! The buffer grows with the longest line up to the limit of a record; a longer line is skipped while
 //! it is being read, and only its start is kept.
@@ -55,6 +55,8 @@ pub(crate) struct LineReader {
     offset: u64,
     /// Bytes of a line at most.
     limit: usize,
+    /// Whether line feeds end lines; else the whole stream is one.
+    has_ends: bool,
     /// Of a compressed stream, how many of its bytes were read.
     compressed: Option<Arc<AtomicU64>>,
 }
@@ -72,7 +74,16 @@ impl LineReader {
             number: 0,
             offset: 0,
             limit,
+            has_ends: true,
             compressed: None,
+        }
+    }
+
+    /// The same for a stream that is one line, whatever is in it, and also if it is empty.
+    pub(crate) fn whole(self) -> Self {
+        Self {
+            has_ends: false,
+            ..self
         }
     }
 
@@ -138,13 +149,14 @@ impl LineReader {
     /// The next line; `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
-            if let Some(found) = memchr(b'\n', &self.buffer[self.scanned..self.end]) {
+            if let Some(found) = self.end_of_line(self.scanned) {
                 let end = self.scanned + found;
                 return Ok(Some(self.line(end, end + 1)));
             }
             self.scanned = self.end;
             if self.ended {
-                if self.start == self.end {
+                let is_left = self.start < self.end || !self.has_ends && self.number == 0;
+                if !is_left {
                     return Ok(None);
                 }
                 return Ok(Some(self.line(self.end, self.end)));
@@ -159,12 +171,19 @@ impl LineReader {
 
     /// Whether a line can be had without a read, or is too long to be kept.
     pub(crate) fn has_line(&mut self) -> bool {
-        match memchr(b'\n', &self.buffer[self.scanned..self.end]) {
+        match self.end_of_line(self.scanned) {
             // Scanned bytes are not scanned again.
             Some(found) => self.scanned += found,
             None => self.scanned = self.end,
         }
         self.scanned < self.end || self.ended || self.end - self.start > self.limit + 1
+    }
+
+    /// Bytes from `start` in the buffer to the next end of a line, if it is in the buffer.
+    fn end_of_line(&self, start: usize) -> Option<usize> {
+        self.has_ends
+            .then(|| memchr(b'\n', &self.buffer[start..self.end]))
+            .flatten()
     }
 
     /// Reads once, for a line that is not all here yet.
@@ -219,7 +238,7 @@ impl LineReader {
             (self.start, self.scanned, self.end) = (kept, kept, kept);
             self.read()?;
             let bytes = &self.buffer[kept..self.end];
-            let found = memchr(b'\n', bytes);
+            let found = self.end_of_line(kept);
             let rest = &bytes[..found.unwrap_or(bytes.len())];
             length += rest.len() as u64;
             if let Some(expansion) = &mut expansion {

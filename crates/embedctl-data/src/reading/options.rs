@@ -9,7 +9,7 @@ use crate::reading::format::InputFormat;
 use crate::record::RecordFields;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use embedctl_common::setting::{Setting, TEXT_FIELD, TEXT_TEMPLATE};
+use embedctl_common::setting::{QUERY_FIELD, Setting, TEXT_FIELD, TEXT_TEMPLATE};
 
 /// The largest limit of a record, and the largest size of a window: a column of strings holds 2 GiB.
 pub(crate) const MOST_BYTES: usize = 1 << 30;
@@ -130,9 +130,18 @@ impl InputOptions {
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match &self.text_template {
+            Some(template) if template.is_pair() => {
+                Some(template.written().to_owned()).filter(|field| field != "text")
+            }
             Some(template) => Some(template.to_string()),
             None => Some(self.text_field.clone()).filter(|field| field != "text"),
         }
+    }
+
+    /// The field of the queries of pairs, for a provenance; `None` where texts are no pairs.
+    #[must_use]
+    pub fn query(&self) -> Option<String> {
+        self.text_template.as_ref()?.first().map(str::to_owned)
     }
 
     /// The fields of a record that was read: `row` of a window's `columns`, and its `text`. One that was made by a template
@@ -151,8 +160,8 @@ impl InputOptions {
             if column.is_valid(row) {
                 add_value(&mut fields, &self.id_field, field, column, row);
             }
-            match self.text_template {
-                Some(_) => fields.add_text("template_text", text),
+            match &self.text_template {
+                Some(template) => template.add_fields(text, &mut fields),
                 None => fields.add_text(&self.text_field, text),
             }
         }
@@ -162,6 +171,7 @@ impl InputOptions {
     /// The fields that texts are made of, and the option that names them.
     pub(crate) fn texts(&self) -> (Setting, &[String]) {
         match &self.text_template {
+            Some(template) if template.is_pair() => (QUERY_FIELD, template.fields()),
             Some(template) => (TEXT_TEMPLATE, template.fields()),
             None => (TEXT_FIELD, std::slice::from_ref(&self.text_field)),
         }

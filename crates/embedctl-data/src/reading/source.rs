@@ -199,8 +199,13 @@ impl Planned {
         plan(name, format, encoding, bytes).checked()
     }
 
-    /// Refuses a table that is compressed as a whole.
+    /// Refuses a table that is compressed as a whole, and HTML as a document.
     fn checked(self) -> Result<Self> {
+        if self.format == InputFormat::File && format::is_html(Path::new(&self.name)) {
+            return Err(self
+                .usage("it is HTML, whose tags would be embedded with its text")
+                .with_remedy("convert it to text first, for example with `pandoc -t plain`"));
+        }
         if self.format.is_table() && self.encoding.is_some() {
             return Err(self
                 .usage(format!(
@@ -258,7 +263,9 @@ impl Planned {
         fields: impl Iterator<Item = &'n str>,
     ) -> Error {
         let (what, whose) = match self.format {
-            InputFormat::Text | InputFormat::Jsonl => ("field", "the first record has"),
+            InputFormat::Text | InputFormat::File | InputFormat::Jsonl => {
+                ("field", "the first record has")
+            }
             _ => ("column", "the columns are"),
         };
         let mut names: Vec<_> = fields
@@ -278,7 +285,7 @@ impl Planned {
 
     /// See [`super::Listed::is_whole`].
     pub(crate) fn is_whole(&self) -> bool {
-        self.encoding.is_some() || self.format.has_header()
+        self.encoding.is_some() || self.format.has_header() || self.format == InputFormat::File
     }
 
     /// Whether it is a pipe, a device, or another source of unknown size.
@@ -298,7 +305,7 @@ impl Planned {
             from.pace.source = None;
             return Ok(OpenSource {
                 compressed: counted.count(),
-                lines: LineReader::behind(Box::new(counted), limit, lines, byte),
+                lines: self.lines(LineReader::behind(Box::new(counted), limit, lines, byte)),
                 encoding: SourceCompression::Plain,
             });
         }
@@ -313,7 +320,7 @@ impl Planned {
             encoding,
             consumed,
         } = decoded;
-        let lines = LineReader::new(reader, limit);
+        let lines = self.lines(LineReader::new(reader, limit));
         let mut opened = OpenSource {
             lines: match encoding {
                 SourceCompression::Plain => lines,
@@ -324,6 +331,9 @@ impl Planned {
         };
         match opened.lines.begin() {
             Ok(TextStart::Utf8) => {
+                if let Some(cause) = format::foreign(opened.lines.ahead()) {
+                    return Err(Error::input(Place::file(&self.name), cause));
+                }
                 self.skip(&mut opened)?;
                 Ok(opened)
             }
@@ -332,6 +342,14 @@ impl Planned {
                     "convert it to UTF-8 first, for example with `iconv -f {name} -t UTF-8`"
                 ))),
             Err(error) => Err(self.failed(&opened, error)),
+        }
+    }
+
+    /// The reader of its lines; a document is one.
+    fn lines(&self, reader: LineReader) -> LineReader {
+        match self.format {
+            InputFormat::File => reader.whole(),
+            _ => reader,
         }
     }
 

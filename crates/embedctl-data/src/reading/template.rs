@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::record::RecordFields;
 use embedctl_common::error::Cause;
-use embedctl_common::setting::TEXT_TEMPLATE;
+use embedctl_common::pair::TextPair;
+use embedctl_common::setting::{QUERY_FIELD, TEXT_FIELD, TEXT_TEMPLATE};
 
 /// A text with places for fields: `{title}\n{body}`. `{{` and `}}` are braces, `\n`, `\t` and `\\` what they
 /// are in most languages.
@@ -14,6 +16,8 @@ pub struct Template {
     written: String,
     parts: Vec<TemplatePart>,
     fields: Vec<String>,
+    /// Whether the first field is a text of its own, the first of a pair, and the parts make the second.
+    pair: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,17 +90,85 @@ impl FromStr for Template {
             written: written.to_owned(),
             parts,
             fields,
+            pair: false,
         })
     }
 }
 
 impl fmt::Display for Template {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.written)
+        match self.first() {
+            Some(first) => write!(formatter, "{first}, {}", self.written),
+            None => formatter.write_str(&self.written),
+        }
     }
 }
 
 impl Template {
+    /// A pair of texts ([`TextPair`]): the first is the field `first`, the second the field `second`, or what `template`
+    /// makes.
+    #[must_use]
+    pub fn of_pair(first: &str, second: &str, template: Option<&Self>) -> Self {
+        let own = template.map_or_else(
+            || Self {
+                written: second.to_owned(),
+                parts: vec![TemplatePart::Field(0)],
+                fields: vec![second.to_owned()],
+                pair: false,
+            },
+            Clone::clone,
+        );
+        let parts = own.parts.into_iter().map(|part| match part {
+            TemplatePart::Field(index) => TemplatePart::Field(index + 1),
+            words => words,
+        });
+        Self {
+            written: own.written,
+            parts: parts.collect(),
+            fields: std::iter::once(first.to_owned())
+                .chain(own.fields)
+                .collect(),
+            pair: true,
+        }
+    }
+
+    /// The field of a pair's first text; `None` where no pair is made.
+    #[must_use]
+    pub fn first(&self) -> Option<&str> {
+        self.fields
+            .first()
+            .filter(|_| self.pair)
+            .map(String::as_str)
+    }
+
+    /// The field or the template of the text, that of a pair's second one.
+    #[must_use]
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// Whether it makes a pair of texts.
+    #[must_use]
+    pub fn is_pair(&self) -> bool {
+        self.pair
+    }
+
+    /// Adds the fields of a record whose text is `text`, as far as they are known by it: those of a pair; what a template
+    /// has made is called `template_text`.
+    pub(crate) fn add_fields(&self, text: &str, fields: &mut RecordFields) {
+        match TextPair::of(text).filter(|_| self.pair) {
+            Some(TextPair { first, second }) => {
+                fields.add_text(&self.fields[0], first);
+                let name = match self.parts.as_slice() {
+                    [TemplatePart::Field(1)] => &self.fields[1],
+                    _ => "template_text",
+                };
+                fields.add_text(name, second);
+            }
+            None => fields.add_text("template_text", text),
+        }
+    }
+
     /// Names of the fields, each once.
     #[must_use]
     pub fn fields(&self) -> &[String] {
@@ -112,6 +184,9 @@ impl Template {
         values: impl IntoIterator<Item = Option<Cow<'a, str>>>,
     ) -> Result<String, Cause> {
         let values: Vec<_> = values.into_iter().collect();
+        if self.pair {
+            return self.pair_of(&values);
+        }
         if values.iter().all(Option::is_none) {
             let names: Vec<_> = self.fields.iter().map(|name| format!("`{name}`")).collect();
             return Err(Cause::of(format!(
@@ -120,6 +195,35 @@ impl Template {
             ))
             .with("fill one of them, or name others"));
         }
+        Ok(self.filled(&values))
+    }
+
+    /// The pair of a record with these values: none of a pair may be missing.
+    fn pair_of(&self, values: &[Option<Cow<'_, str>>]) -> Result<String, Cause> {
+        let missing = match (&values[0], values[1..].iter().all(Option::is_none)) {
+            (None, _) => Some(&self.fields[0]),
+            (Some(_), true) => Some(&self.fields[1]),
+            (Some(_), false) => None,
+        };
+        if let Some(missing) = missing {
+            return Err(Cause::of(format!(
+                "the record has nothing in `{missing}`, a text of the pair"
+            ))
+            .with(format!(
+                "fill it, or name other fields with `{QUERY_FIELD}` and `{TEXT_FIELD}`"
+            )));
+        }
+        let second = self.filled(values);
+        let first = values[0].as_deref().unwrap_or_default();
+        Ok(TextPair {
+            first,
+            second: &second,
+        }
+        .joined())
+    }
+
+    /// The parts, with these values in place of fields.
+    fn filled(&self, values: &[Option<Cow<'_, str>>]) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
@@ -129,7 +233,7 @@ impl Template {
                 }
             }
         }
-        Ok(text)
+        text
     }
 }
 
@@ -145,6 +249,34 @@ mod tests {
         assert_eq!(text.unwrap(), "x\n\t\\{} x");
         let error = template.text([None, None]).unwrap_err();
         assert!(error.reason.contains("nothing in `a`, `b.c`"), "{error}");
+    }
+
+    #[test]
+    fn a_pair_needs_both_of_its_texts() {
+        let plain = Template::of_pair("q", "t", None);
+        assert_eq!(plain.fields(), ["q", "t"]);
+        let made = Template::of_pair("q", "", Some(&"{a}-{b}".parse().unwrap()));
+        assert_eq!(made.fields(), ["q", "a", "b"]);
+        let pair = |template: &Template, values: &[Option<&str>]| {
+            template.text(values.iter().map(|value| value.map(Cow::Borrowed)))
+        };
+        let joined = |first, second| TextPair { first, second }.joined();
+        assert_eq!(
+            pair(&plain, &[Some("x"), Some("y")]).unwrap(),
+            joined("x", "y")
+        );
+        assert_eq!(
+            pair(&made, &[Some("x"), None, Some("z")]).unwrap(),
+            joined("x", "-z")
+        );
+        for (template, values, missing) in [
+            (&plain, &[None, Some("y")][..], "`q`"),
+            (&plain, &[Some("x"), None], "`t`"),
+            (&made, &[Some("x"), None, None], "`a`"),
+        ] {
+            let error = pair(template, values).unwrap_err();
+            assert!(error.reason.contains(missing), "{error}");
+        }
     }
 
     #[test]

@@ -10,21 +10,33 @@ use embedctl_common::error::Result;
 
 /// The columns of vectors.
 pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
-    let lists =
-        || (schema.fields().iter().enumerate()).filter(|(_, it)| element(it.data_type()).is_some());
+    // A number is one where its column is named as that of numbers.
+    let lists = || {
+        (schema.fields().iter().enumerate()).filter(|(_, it)| {
+            element(it.data_type()).is_some()
+                && (is_list(it.data_type()) || said.columns.contains(it.name()))
+        })
+    };
     let names = || lists().map(|(_, field)| field.name().as_str());
     let vectors = lists().filter(|(_, field)| said.takes(field.name(), names()));
     vectors.map(|(index, _)| index).collect()
 }
 
-/// The type of the elements of a list of numbers.
-pub(crate) fn element(list: &DataType) -> Option<Dtype> {
-    let (DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item)) =
-        list
-    else {
-        return None;
+/// Whether a column holds lists.
+fn is_list(kind: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, List};
+    matches!(kind, FixedSizeList(..) | List(_) | LargeList(_))
+}
+
+/// The type of the elements of a list of numbers, or of the numbers of a column of single ones.
+pub(crate) fn element(kind: &DataType) -> Option<Dtype> {
+    let number = match kind {
+        DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => {
+            item.data_type()
+        }
+        number => number,
     };
-    match item.data_type() {
+    match number {
         DataType::Float32 | DataType::Float64 => Some(Dtype::F32),
         DataType::Float16 => Some(Dtype::F16),
         DataType::Int8 => Some(Dtype::Int8),
@@ -64,7 +76,8 @@ impl<'a> Vectors<'a> {
         let values = match lists.data_type() {
             DataType::FixedSizeList(..) => lists.as_fixed_size_list().values(),
             DataType::List(_) => lists.as_list::<i32>().values(),
-            _ => lists.as_list::<i64>().values(),
+            DataType::LargeList(_) => lists.as_list::<i64>().values(),
+            _ => lists,
         };
         let values = match values.data_type() {
             DataType::Float16 => values.as_primitive::<Float16Type>().unary(f16::to_f32),
@@ -91,10 +104,11 @@ impl<'a> Vectors<'a> {
                 let offsets = self.lists.as_list::<i32>().value_offsets();
                 index(offsets[row].into())?..index(offsets[row + 1].into())?
             }
-            _ => {
+            DataType::LargeList(_) => {
                 let offsets = self.lists.as_list::<i64>().value_offsets();
                 index(offsets[row])?..index(offsets[row + 1])?
             }
+            _ => row..row + 1,
         };
         self.values.values().get(range)
     }

@@ -5,12 +5,13 @@ use half::f16;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-use super::options::{OutputOptions, VectorType};
+use super::options::{OutputOptions, RowNumbers, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
 use crate::record::Rows;
-use arrow::array::{ArrayRef, FixedSizeListArray, ListArray};
+use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
 
@@ -23,6 +24,8 @@ pub(crate) struct VectorEncoding {
     columns: Vec<VectorColumn>,
     dtype: Dtype,
     list: VectorType,
+    /// Whether a row has one number, which is no list.
+    single: bool,
     nullable: bool,
 }
 
@@ -65,6 +68,7 @@ impl VectorEncoding {
             columns: columns.collect::<Result<_>>()?,
             dtype,
             list: options.resolved_vector_type(),
+            single: options.numbers == RowNumbers::Scores && dimensions == [1],
             nullable: options.nullable,
         })
     }
@@ -72,6 +76,11 @@ impl VectorEncoding {
     /// The columns, in their order.
     pub fn columns(&self) -> &[VectorColumn] {
         &self.columns
+    }
+
+    /// Whether a row has one number, which is no list.
+    pub fn is_single(&self) -> bool {
+        self.single
     }
 
     /// The type of their elements.
@@ -89,6 +98,7 @@ impl VectorEncoding {
     pub fn fields(&self) -> impl Iterator<Item = FieldRef> {
         self.columns.iter().map(|column| {
             let list = match self.list {
+                _ if self.single => self.dtype.element(),
                 VectorType::Fixed => DataType::FixedSizeList(self.item(), fixed(column.width)),
                 VectorType::List => DataType::List(self.item()),
             };
@@ -161,6 +171,7 @@ impl VectorEncoding {
             .map(|(column, elements)| {
                 let (values, nulls) = (elements.into_array(), rows.missing.clone());
                 let list: Result<ArrayRef, _> = match self.list {
+                    _ if self.single => with_nulls(&values, nulls),
                     VectorType::Fixed => {
                         let width = fixed(column.width);
                         FixedSizeListArray::try_new(self.item(), width, values, nulls)
@@ -203,6 +214,12 @@ impl VectorColumn {
     fn elements(&self, values: Vec<f32>, dtype: Dtype) -> Elements {
         Elements::new(values, self.dimensions, dtype, self.ranges.as_ref())
     }
+}
+
+/// Numbers of which some are null.
+fn with_nulls(numbers: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    let data = numbers.to_data().into_builder().nulls(nulls).build()?;
+    Ok(make_array(data))
 }
 
 /// A width as Arrow counts.

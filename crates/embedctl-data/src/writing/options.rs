@@ -13,6 +13,16 @@ use embedctl_common::setting::{CALIBRATION, DTYPE};
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
 
+/// What the numbers of a row are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RowNumbers {
+    /// A vector, or several of other widths.
+    #[default]
+    Vectors,
+    /// One score or several.
+    Scores,
+}
+
 /// Where vectors go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Destination {
@@ -50,7 +60,9 @@ pub struct OutputOptions {
     pub calibration: Option<Calibration>,
     /// Kind of list; `None`: see [`OutputOptions::resolved_vector_type`]. Parquet and Arrow have such alone.
     pub vector_type: Option<VectorType>,
-    /// Name of the vectors' column; `None`: [`EMBEDDING`]. Where vectors of several widths are written, that
+    /// What is written.
+    pub numbers: RowNumbers,
+    /// Name of the vectors' column; `None`: [`EMBEDDING`], or `score` and `scores`. Where vectors of several widths are written, that
     /// is what their names begin with: `embedding_64`.
     pub embedding_field: Option<String>,
     /// Whether rows may be without a vector, which is null then.
@@ -133,7 +145,12 @@ impl OutputOptions {
     /// Names of the columns that hold vectors of these widths.
     #[must_use]
     pub fn columns(&self, dimensions: &[usize]) -> Vec<String> {
-        let name = self.embedding_field.as_deref().unwrap_or(EMBEDDING);
+        let default = match (self.numbers, dimensions) {
+            (RowNumbers::Vectors, _) => EMBEDDING,
+            (RowNumbers::Scores, [] | [1]) => "score",
+            (RowNumbers::Scores, _) => "scores",
+        };
+        let name = self.embedding_field.as_deref().unwrap_or(default);
         match dimensions {
             [] | [_] => vec![name.to_owned()],
             several => several.iter().map(|it| format!("{name}_{it}")).collect(),

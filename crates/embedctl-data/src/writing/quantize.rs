@@ -155,6 +155,16 @@ impl Elements {
         }
     }
 
+    /// Appends the number of row `row` in JSON, where a row has one.
+    pub fn push_number(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            Self::F32(values) => push(out, &values[row]),
+            Self::F16(values) => push(out, &values[row].to_f32()),
+            Self::I8(values) => push(out, &values[row]),
+            Self::U8(values) => push(out, &values[row]),
+        }
+    }
+
     /// Appends row `row`, `width` elements wide, as a list in JSON.
     pub fn push_json(&self, row: usize, width: usize, out: &mut Vec<u8>) {
         let range = row * width..(row + 1) * width;

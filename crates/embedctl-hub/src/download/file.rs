@@ -23,7 +23,7 @@ use super::{Download, KeptIn};
 impl Download<'_> {
     /// Brings one file here, unless it is, and verifies it.
     pub(super) fn get(&self, path: &str) -> Result<DownloadedFile> {
-        // Whoever named it: a lock file, the Hub, a graph, a caller of the library.
+        // The name may come from a lock file, the Hub, a graph or a caller of the library.
         if !is_path(path) {
             let reason = format!("'{path}' is not a path inside a repository");
             return Err(Error::model(&self.name, reason));
@@ -129,7 +129,7 @@ impl Download<'_> {
         })
     }
 
-    /// The sums of a file in its place that is what it should be. One that isn't stays until it can be replaced:
+    /// The hashes of a correct file that is in its place. A wrong one stays until it can be replaced:
     /// without it, the others would be taken for another model.
     fn verified_in_folder(
         &self,
@@ -170,7 +170,7 @@ impl Download<'_> {
         Ok(None)
     }
 
-    /// What the cache holds need not be fetched again.
+    /// Copies a file from the cache, so that it is not fetched again.
     fn copied_from_cache(
         &self,
         folder: &ModelFolder,
@@ -203,7 +203,7 @@ impl Download<'_> {
         Ok(Some(found))
     }
 
-    /// The sums of a file that is here and is what it should be. One that isn't is named, and taken away
+    /// The hashes of a correct file that is here. A wrong one is reported and removed
     /// unless nothing can replace it.
     fn verified(&self, place: &Path, path: &str, remote: &HubFile) -> Result<Option<FileSums>> {
         if !place.is_file() {
@@ -214,7 +214,7 @@ impl Download<'_> {
             return Ok(Some(found));
         };
         self.replaceable(path, &wrong)?;
-        // A link is taken away, not what it leads to: that may belong to others.
+        // The link is removed, not its target, which may belong to others.
         fs::remove_file(place).map_err(|error| Error::io("remove", place, error))?;
         Ok(None)
     }

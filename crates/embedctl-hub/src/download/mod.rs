@@ -1,4 +1,4 @@
-//! A whole model: what it consists of, fetched several files at a time, in place only when all of it is here.
+//! A whole model: its list of files, fetched several at a time, and in place only when all of them are here.
 
 mod file;
 mod streams;
@@ -29,7 +29,7 @@ use embedctl_onnx::graph::Graph;
 /// A pinned revision that is here whole is verified without asking the network.
 ///
 /// # Errors
-/// If the model cannot be had whole. What was complete before stays as it was.
+/// If a file cannot be fetched. A model that was complete before stays as it was.
 pub fn download(
     settings: &HubSettings,
     wanted: &Wanted,
@@ -60,7 +60,7 @@ struct Download<'a> {
     // Grows where the Hub's list has no sizes and hashes, and they are asked for one by one.
     // Only whole entries are ever put in.
     listing: Mutex<Listing>,
-    /// Whether the list is the Hub's (or a stored copy), not just what the cache holds.
+    /// Whether the list is the Hub's (or a stored copy), and not just the cache's files.
     whole_list: bool,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Download<'a> {
         } else {
             ModuleFolders::default()
         };
-        // What a checkpoint is, stands in config.json.
+        // config.json tells the kind of a checkpoint.
         let config = selection::config_path(&layout);
         let judged = self.wanted.choice.weights.knows().is_some() && listing.contains(&config);
         if judged {
@@ -164,7 +164,7 @@ impl<'a> Download<'a> {
         let choice = &self.wanted.choice;
         let mut selection = match selection::select(&self.name, &paths, &layout, choice, &config) {
             Ok(selection) => selection,
-            // Whoever wants all of it may want it for something else.
+            // A caller that wants all files may want them for another program.
             Err(_) if self.wanted.all && choice.onnx == OnnxChoice::default() => {
                 FileSelection::default()
             }

@@ -73,7 +73,7 @@ impl Download<'_> {
                         let _ = report.send(result);
                     }
                 };
-                // Those that there are do the work of all.
+                // The streams that could be started do all of the work.
                 match spawn_scoped(scope, "download", work) {
                     Err(error) if stream == 0 => {
                         failure = Some(error);

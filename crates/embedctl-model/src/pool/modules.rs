@@ -5,6 +5,7 @@ use crate::DenseActivation;
 use crate::LayerNorm;
 use crate::Residual;
 use crate::Step;
+use embedctl_common::hash::Hash;
 
 /// The least norm that a vector is divided by.
 const NORM_FLOOR: f32 = 1e-12;
@@ -18,9 +19,40 @@ pub(super) fn after(steps: &[Step], mut vector: Vec<f32>) -> Option<Vec<f32>> {
             Step::Dense(layer) => vector = dense(layer, &vector)?,
             Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
             Step::Normalize => normalize(&mut vector)?,
+            Step::Activation(activation) => activate_all(*activation, &mut vector),
         }
     }
     finite(vector)
+}
+
+impl Step {
+    /// Adds all that decides the step's result to `hash`.
+    pub(super) fn add_to(&self, hash: &mut Hash) {
+        let mut floats = |floats: &[f32]| {
+            hash.add(format!("{}\n", floats.len()));
+            floats
+                .iter()
+                .for_each(|value| hash.add(value.to_le_bytes()));
+        };
+        match self {
+            Self::Dense(dense) => {
+                floats(&dense.weight);
+                floats(&dense.bias);
+                if let Residual::Projected(weight) = &dense.residual {
+                    floats(weight);
+                }
+                let identity = dense.residual == Residual::Identity;
+                hash.add(format!("{:?} {identity}\n", dense.activation));
+            }
+            Self::LayerNorm(norm) => {
+                floats(&norm.weight);
+                floats(&norm.bias);
+                floats(&[norm.epsilon]);
+            }
+            Self::Normalize => hash.add("normalize\n"),
+            Self::Activation(activation) => hash.add(format!("{activation:?}\n")),
+        }
+    }
 }
 
 fn finite(vector: Vec<f32>) -> Option<Vec<f32>> {

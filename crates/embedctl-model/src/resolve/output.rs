@@ -9,7 +9,7 @@ use embedctl_common::setting::MODEL_FILE;
 use embedctl_onnx::graph::Graph;
 
 /// Names under which exports publish token-level states, in order of preference.
-const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
+pub(super) const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 
 /// The name under which exports publish finished vectors.
 pub(super) const SENTENCE_OUTPUT: &str = "sentence_embedding";
@@ -20,6 +20,31 @@ pub(crate) fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
         .into_iter()
         .any(|name| graph.output(name).is_some());
     graph.output(SENTENCE_OUTPUT).is_some() && (!tokens || !has_modules)
+}
+
+/// The output of a graph that holds a row's logits `[rows, labels]`.
+pub(super) fn choose_logits(graph: &Graph, root: &Path) -> Result<OutputChoice> {
+    let is_flat = |rank: usize| rank == 2;
+    let named = ["logits", "scores"].into_iter().find(|name| {
+        let output = graph.output(name);
+        output.is_some_and(|output| is_flat(output.shape.len()))
+    });
+    let only = match graph.outputs.as_slice() {
+        [only] if is_flat(only.shape.len()) => Some(only.name.as_str()),
+        _ => None,
+    };
+    if let Some(name) = named.or(only) {
+        return Ok(OutputChoice::Sentence(name.to_owned()));
+    }
+    let names: Vec<&str> = graph.outputs.iter().map(|one| one.name.as_str()).collect();
+    Err(Error::model(
+        root.display(),
+        format!(
+            "the graph's outputs are {}; none is `logits` with one row a text, so it is not an export for scoring",
+            names.join(", ")
+        ),
+    )
+    .with_remedy(format!("another file can be named with {MODEL_FILE}")))
 }
 
 pub(super) fn choose_output(

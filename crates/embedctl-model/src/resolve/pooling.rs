@@ -11,9 +11,13 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, MODEL_FILE, NORMALIZE, POOLING};
 use embedctl_onnx::graph::Graph;
 
-pub(super) struct Pooled {
+/// How a network's output becomes the numbers of a row.
+#[derive(Default)]
+pub(crate) struct Pooled {
     pub modes: Vec<PoolingMode>,
     pub include_prompt: bool,
+    pub token_steps: Vec<Step>,
+    pub not_last: Option<u32>,
     pub steps: Vec<Step>,
     pub width: Option<usize>,
 }
@@ -43,10 +47,9 @@ pub(super) fn pooling(
             ));
         }
         return Ok(Pooled {
-            modes: Vec::new(),
             include_prompt: true,
             steps: modules.steps.clone(),
-            width: None,
+            ..Pooled::default()
         });
     }
     if let OutputChoice::Sentence(name) = output {
@@ -67,10 +70,8 @@ pub(super) fn pooling(
             ));
         }
         return Ok(Pooled {
-            modes: Vec::new(),
             include_prompt: true,
-            steps: Vec::new(),
-            width: None,
+            ..Pooled::default()
         });
     }
     let mut pooled = match modules {
@@ -91,6 +92,7 @@ pub(super) fn pooling(
                 include_prompt,
                 steps: modules.steps,
                 width,
+                ..Pooled::default()
             }
         }
         None => {
@@ -112,8 +114,7 @@ pub(super) fn pooling(
             Pooled {
                 modes: vec![mode],
                 include_prompt: true,
-                steps: Vec::new(),
-                width: None,
+                ..Pooled::default()
             }
         }
     };
@@ -171,7 +172,7 @@ pub(crate) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Resu
         let (expected, next) = match step {
             Step::Dense(dense) => (dense.input, dense.output),
             Step::LayerNorm(norm) => (norm.weight.len(), norm.weight.len()),
-            Step::Normalize => (width, width),
+            Step::Normalize | Step::Activation(_) => (width, width),
         };
         if expected != width {
             return Err(Error::model(

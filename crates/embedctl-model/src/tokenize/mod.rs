@@ -5,12 +5,14 @@
 //! times as fast. All others, and the few texts that this path cannot handle, go to the crate (`long`).
 
 mod bert;
+mod chat;
 mod chunks;
 #[cfg(test)]
 mod expression_tests;
 mod joints;
 mod locality;
 mod long;
+mod pairs;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -23,7 +25,9 @@ use tokenizers::Tokenizer;
 pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
 
 use self::bert::{Bert, BertScratch};
+use self::chat::ChatRows;
 use self::long::LongTexts;
+use self::pairs::Pairs;
 use crate::Model;
 use crate::ModelConfig;
 use crate::Side;
@@ -37,6 +41,9 @@ use embedctl_common::threads::{exhausted, foreign, within};
 /// Rows a thread takes at a time.
 const CHUNK: usize = 256;
 
+/// Bytes of texts for which the way to another thread takes longer than their tokens.
+const FEW_BYTES: usize = 16 << 10;
+
 /// A model's tokenizer, ready for its limit and prompt.
 #[derive(Debug)]
 pub struct TextTokenizer {
@@ -44,6 +51,10 @@ pub struct TextTokenizer {
     any: LongTexts,
     prefix: Vec<u32>,
     suffix: Vec<u32>,
+    /// Where a row's text is a pair of texts.
+    pairs: Option<Pairs>,
+    /// Where texts are put into a chat.
+    chat: Option<ChatRows>,
     text_tokens: usize,
     side: Side,
     dropped: Option<u32>,
@@ -75,7 +86,15 @@ impl TextTokenizer {
         file: PathBuf,
         threads: usize,
     ) -> Result<Self> {
-        let (prefix, suffix) = (config.frame.before.clone(), config.frame.after.clone());
+        let (mut prefix, mut suffix) = (config.frame.before.clone(), config.frame.after.clone());
+        let scores = config.kind.scores();
+        let chat = scores.and_then(|scores| scores.chat.clone());
+        if chat.is_some() {
+            // The template has all special tokens.
+            (prefix, suffix) = Default::default();
+        }
+        let is_pair = config.kind.takes_pairs() && chat.is_none();
+        let pairs = Pairs::of(config).filter(|_| is_pair);
         within(TOKENIZER_TIME, &never(), {
             let tokenizer = Arc::clone(&tokenizer);
             move || try_out(&tokenizer)
@@ -95,6 +114,8 @@ impl TextTokenizer {
             any: LongTexts::new(tokenizer, file, text_tokens, side),
             text_tokens,
             side,
+            pairs,
+            chat: None,
             dropped: config.dropped_id,
             most_characters: config.most_characters,
             prompt: String::new(),
@@ -104,6 +125,11 @@ impl TextTokenizer {
             suffix,
             pool,
         };
+        if let Some(chat) = chat {
+            let pairs = config.kind.takes_pairs();
+            prepared.chat = Some(ChatRows::new(chat, &config.prompt, pairs, &prepared)?);
+            return Ok(prepared);
+        }
         if !config.prompt.is_empty() {
             let mut rows = TokenRows::default();
             let prompt = &config.prompt;
@@ -114,7 +140,8 @@ impl TextTokenizer {
                 );
                 Error::model(prepared.any.file.display(), reason)
             };
-            (prepared.push(prompt, &mut BertScratch::default(), &mut rows)).map_err(failed)?;
+            (prepared.push_text("", prompt, &mut BertScratch::default(), &mut rows))
+                .map_err(failed)?;
             let ids = rows.get(0);
             let ends_special = ids.last().is_some_and(|id| config.special_ids.contains(id));
             prepared.prompt_tokens = ids.len() - usize::from(ends_special);
@@ -136,7 +163,48 @@ impl TextTokenizer {
     /// Tokenizes all texts in order. A text that the tokenizer fails on is a refused row.
     #[must_use]
     pub fn tokenize(&self, texts: &Texts) -> TokenRows {
-        self.tokenize_each(texts.len(), |index| texts.get(index), &Clock::default())
+        self.tokenize_behind(&self.prompt, texts)
+    }
+
+    /// As [`TextTokenizer::tokenize`], behind another prompt than the model's, unless the model takes pairs or chats. Few
+    /// short texts are tokenized on the calling thread.
+    #[must_use]
+    pub fn tokenize_behind(&self, prompt: &str, texts: &Texts) -> TokenRows {
+        let (count, clock) = (texts.len(), Clock::default());
+        if self.pairs.is_some() || self.chat.is_some() {
+            return self.tokenize_each(count, |index| texts.get(index), &clock);
+        }
+        let push = |index, scratch: &mut BertScratch, rows: &mut TokenRows| {
+            self.push_text(prompt, texts.get(index), scratch, rows)
+        };
+        match count <= CHUNK && texts.bytes() <= FEW_BYTES {
+            true => rows_of(0..count, push),
+            false => self.in_chunks(count, &clock, push),
+        }
+    }
+
+    /// The row of a text that was tokenized elsewhere, without special tokens.
+    ///
+    /// # Errors
+    /// If there are special tokens already, or the model has a prompt, which is text.
+    pub fn frame_ids(&self, ids: &[u32], rows: &mut TokenRows) -> Result<(), Cause> {
+        let (prefix, suffix) = (&self.prefix, &self.suffix);
+        let begins = !prefix.is_empty() && ids.starts_with(prefix);
+        let ends = !suffix.is_empty() && ids.ends_with(suffix);
+        if begins || ends {
+            return Err(
+                Cause::of("the token ids have the model's special tokens already")
+                    .with("leave them out; they are added"),
+            );
+        }
+        if !self.prompt.is_empty() {
+            return Err(
+                Cause::of("token ids cannot be put behind the model's prompt")
+                    .with("send the text"),
+            );
+        }
+        self.frame(ids, false, rows);
+        Ok(())
     }
 
     /// As [`TextTokenizer::tokenize`], for `count` texts by their index; adds the processor time of its
@@ -147,14 +215,25 @@ impl TextTokenizer {
         text: impl Fn(usize) -> &'a str + Sync,
         clock: &Clock,
     ) -> TokenRows {
+        if let Some(pairs) = &self.pairs {
+            return self.tokenize_pairs(pairs, count, text, clock);
+        }
+        self.in_chunks(count, clock, |index, scratch, rows| match &self.chat {
+            Some(chat) => chat.push(self, text(index), scratch, rows),
+            None => self.push_text(&self.prompt, text(index), scratch, rows),
+        })
+    }
+
+    /// The rows that `push` makes of `count` texts, by their index, in parallel.
+    fn in_chunks(
+        &self,
+        count: usize,
+        clock: &Clock,
+        push: impl Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause> + Sync,
+    ) -> TokenRows {
         let chunk = |chunk: usize| {
-            let (mut rows, mut scratch) = (TokenRows::default(), BertScratch::default());
-            for index in chunk * CHUNK..((chunk + 1) * CHUNK).min(count) {
-                if let Err(cause) = self.push(text(index), &mut scratch, &mut rows) {
-                    rows.push_refused(cause);
-                }
-            }
-            rows
+            let indices = chunk * CHUNK..((chunk + 1) * CHUNK).min(count);
+            rows_of(indices, &push)
         };
         let parts: Vec<TokenRows> = self.pool.install(|| {
             (0..count.div_ceil(CHUNK))
@@ -168,14 +247,15 @@ impl TextTokenizer {
         all
     }
 
-    /// Appends the row of `text`, or fails without one.
-    fn push(
+    /// Appends the row of `text` behind `prompt`, or fails without one.
+    fn push_text(
         &self,
+        prompt: &str,
         text: &str,
         scratch: &mut BertScratch,
         rows: &mut TokenRows,
     ) -> Result<(), Cause> {
-        let text = self.prompted(text);
+        let text = prompted(prompt, text);
         let end = self
             .most_characters
             .and_then(|most| text.char_indices().nth(most));
@@ -191,10 +271,7 @@ impl TextTokenizer {
 
     /// `text` behind the prompt.
     fn prompted<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match self.prompt.as_str() {
-            "" => Cow::Borrowed(text),
-            prompt => Cow::Owned(format!("{prompt}{text}")),
-        }
+        prompted(&self.prompt, text)
     }
 
     /// The token ids of `text`, special ones not added: all of them, or more than `most`.
@@ -226,6 +303,28 @@ impl TextTokenizer {
         let row = self.prefix.iter().chain(ids).chain(&self.suffix).copied();
         let kept = row.filter(|&id| Some(id) != self.dropped);
         rows.push(kept, truncated);
+    }
+}
+
+/// The rows that `push` makes of texts, by their index.
+fn rows_of(
+    indices: std::ops::Range<usize>,
+    push: impl Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause>,
+) -> TokenRows {
+    let (mut rows, mut scratch) = (TokenRows::default(), BertScratch::default());
+    for index in indices {
+        if let Err(cause) = push(index, &mut scratch, &mut rows) {
+            rows.push_refused(cause);
+        }
+    }
+    rows
+}
+
+/// `text` behind `prompt`.
+fn prompted<'t>(prompt: &str, text: &'t str) -> Cow<'t, str> {
+    match prompt {
+        "" => Cow::Borrowed(text),
+        prompt => Cow::Owned(format!("{prompt}{text}")),
     }
 }
 

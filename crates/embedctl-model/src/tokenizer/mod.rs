@@ -22,7 +22,7 @@ use tokenizers::{Encoding, PostProcessor, Token, Tokenizer, TruncationParams};
 
 use self::arguments::{Arguments, OfFile};
 use self::registry::{ChosenClass, Says, TokenizerClass};
-use super::config::{Frame, Side};
+use super::config::{Frame, PairFrame, Side};
 use super::metadata::{self, TransformerConfig};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
@@ -42,6 +42,8 @@ pub(super) struct TokenizerFiles {
     pub max_length: Option<usize>,
     /// Ids that the reference counts as special.
     pub special_ids: BTreeSet<u32>,
+    /// The texts of named special tokens (`bos_token`).
+    pub names: Vec<(String, String)>,
     /// Whether the repository brings a chat template, and where.
     pub chat_template: Option<String>,
 }
@@ -59,6 +61,8 @@ pub(super) struct TokenizerRequests {
     pub token_types: Option<bool>,
     /// `split_special_tokens` where texts are tokenized.
     pub split_special_tokens: Option<bool>,
+    /// Whether texts are tokenized in pairs.
+    pub pairs: bool,
 }
 
 /// Reads the tokenizer in `folder`, the Transformer's own.
@@ -124,12 +128,18 @@ pub(super) fn read(
     let types = asked
         .token_types
         .unwrap_or_else(|| gives_types(&arguments, chosen.class));
-    let (post, special) = (
+    let (post, special, pairs) = (
         built.tokenizer.get_post_processor().cloned(),
         !asked.no_special_tokens,
+        asked.pairs,
     );
     let frame = threads::within(metadata::TOKENIZER_TIME, &never(), move || {
-        frame(post.as_ref(), special, types)
+        let alone = frame(post.as_ref(), special, types)?;
+        let pair = pairs.then(|| pair_frame(post.as_ref(), special, types));
+        Ok(Frame {
+            pair: pair.transpose()?,
+            ..alone
+        })
     })
     .map_err(refuse)?;
     let limit = if arguments.has("model_max_length") {
@@ -148,6 +158,7 @@ pub(super) fn read(
         .unwrap_or(0);
     Ok(TokenizerFiles {
         special_ids: built.special_ids().collect(),
+        names: built.named_texts(),
         max_length: limit.and_then(real_limit),
         frame,
         truncation_side,
@@ -254,6 +265,46 @@ fn frame(post: Option<&PostProcessorWrapper>, special: bool, types: bool) -> Res
             )
         }),
         gives_types: types,
+        pair: None,
+    })
+}
+
+/// The tokens that the post-processor puts around a pair of texts.
+fn pair_frame(
+    post: Option<&PostProcessorWrapper>,
+    special: bool,
+    types: bool,
+) -> Result<PairFrame, Cause> {
+    // Stand-ins for the texts: tokens that no template can bring.
+    const TEXTS: [u32; 2] = [u32::MAX, u32::MAX - 1];
+    let text =
+        |id: u32, kind| Encoding::from_tokens(vec![Token::new(id, "a".into(), (0, 1))], kind);
+    let (first, second) = (text(TEXTS[0], 0), text(TEXTS[1], 1));
+    let whole = match post {
+        Some(post) => post.process(first, Some(second), special),
+        None => Ok(Encoding::merge([first, second], false)),
+    };
+    let whole = whole.map_err(|error| format!("its post-processor fails: {error}"))?;
+    let kinds = whole.get_type_ids().iter();
+    let kinds = kinds.map(|kind| if types { *kind } else { 0 });
+    let row: Vec<(u32, u32)> = whole.get_ids().iter().copied().zip(kinds).collect();
+    let places = TEXTS.map(|text| {
+        let mut places = (0..row.len()).filter(|&place| row[place].0 == text);
+        places.next().filter(|_| places.next().is_none())
+    });
+    let (Some(first), Some(second)) = (places[0], places[1].filter(|&at| Some(at) > places[0]))
+    else {
+        return Err(
+            "has a post-processor that does more with a pair than adding tokens around two texts, which embedctl does \
+             not do"
+                .into(),
+        );
+    };
+    Ok(PairFrame {
+        before: row[..first].to_vec(),
+        between: row[first + 1..second].to_vec(),
+        after: row[second + 1..].to_vec(),
+        types: (row[first].1, row[second].1),
     })
 }
 

@@ -42,7 +42,7 @@ use super::settings::{ConfigSettings, Supported, Unsupported};
 use embedctl_common::small_file;
 
 /// Bytes of config.json at most; those of models have some kilobytes.
-const LARGEST_CONFIG: u64 = 64 << 20;
+pub(crate) const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// More layers than any model has; a bound for damaged files.
 const MAX_LAYERS: usize = 4096;

@@ -90,3 +90,9 @@ pub(super) fn bytes_mut(dwords: &mut [i32]) -> &mut [u8] {
     // SAFETY: the same bytes, borrowed alike; `u8` asks for no alignment and takes every bit pattern.
     unsafe { std::slice::from_raw_parts_mut(dwords.as_mut_ptr().cast(), dwords.len() * 4) }
 }
+
+/// Dwords as bytes, in memory's order.
+pub(super) fn bytes(dwords: &[i32]) -> &[u8] {
+    // SAFETY: as in `bytes_mut`.
+    unsafe { std::slice::from_raw_parts(dwords.as_ptr().cast(), dwords.len() * 4) }
+}

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::isa::{Isa, ProductPrecision, with};
-use super::lines::{CacheLines, bytes_mut, halves_mut};
+use super::lines::{CacheLines, bytes, bytes_mut, halves_mut};
 use super::preparation::Preparation;
 use super::simd::Simd;
-use super::tile::RUN;
+use super::tile::{LINE, RUN};
 
 /// Most inputs whose 16-bit products are summed in 32 bits; longer sums are put together in single precision. The more
 /// there are, the coarser both sides must be.
@@ -66,6 +66,42 @@ pub struct PackedLayout {
     pub gated: bool,
 }
 
+impl PackedLayout {
+    /// Bytes of a matrix's [parts](Matrix::parts).
+    pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
+        let columns = columns(with!(isa, s => panel_width(s)), self.outputs, self.gated);
+        let steps = self.inputs.div_ceil(arithmetic.per_lane());
+        let factors = match arithmetic {
+            ProductPrecision::I8 => self.inputs,
+            ProductPrecision::F32 | ProductPrecision::I16 => 0,
+        };
+        let parts = [columns * steps, columns, columns, columns, factors];
+        let dwords: usize = parts
+            .map(|dwords| dwords.next_multiple_of(LINE))
+            .iter()
+            .sum();
+        4 * dwords as u64
+    }
+
+    /// Rows of the matrix: twice its outputs if it is gated.
+    ///
+    /// # Panics
+    /// As [`Matrix::pack`].
+    fn checked_rows(self, arithmetic: ProductPrecision) -> usize {
+        let Self {
+            outputs,
+            inputs,
+            gated,
+        } = self;
+        assert!(outputs > 0 && inputs > 0, "a matrix without elements");
+        assert!(
+            arithmetic != ProductPrecision::I8 || inputs <= 65_000,
+            "8-bit sums could overflow"
+        );
+        outputs * (1 + usize::from(gated))
+    }
+}
+
 /// Columns that are packed at a time.
 const STRIP: usize = 8;
 
@@ -86,19 +122,13 @@ impl Matrix {
         bias: &[f32],
         ranges: Option<&[f32]>,
     ) -> Self {
-        static PREPARATIONS: AtomicU64 = AtomicU64::new(1);
         let PackedLayout {
             outputs,
             inputs,
             gated,
         } = layout;
-        let rows = outputs * (1 + usize::from(gated));
-        assert!(outputs > 0 && inputs > 0, "a matrix without elements");
+        let rows = layout.checked_rows(arithmetic);
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
-        assert!(
-            arithmetic != ProductPrecision::I8 || inputs <= 65_000,
-            "8-bit sums could overflow"
-        );
         let preparation = (arithmetic == ProductPrecision::I8).then(|| {
             let mut tops = vec![0.0_f32; inputs];
             if let Some(ranges) = ranges {
@@ -113,29 +143,10 @@ impl Matrix {
             }
             Preparation::new(inputs, ranges, &tops)
         });
-        let form = OperandForm {
-            isa,
-            arithmetic,
-            inputs,
-            preparation: match preparation {
-                Some(_) => PREPARATIONS.fetch_add(1, Ordering::Relaxed),
-                None => 0,
-            },
-        };
+        let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
         let width = with!(isa, s => panel_width(s));
-        let per_panel = if gated { width / 2 } else { width };
-        let columns = outputs.div_ceil(per_panel) * width;
-        let steps = inputs.div_ceil(arithmetic.per_lane());
-        let mut matrix = Self {
-            form,
-            outputs,
-            gated,
-            data: CacheLines::zeroed(columns * steps),
-            scale: CacheLines::zeroed(columns),
-            sum: CacheLines::zeroed(columns),
-            bias: CacheLines::zeroed(columns),
-            preparation,
-        };
+        let columns = columns(width, outputs, gated);
+        let steps = matrix.steps();
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
         let mut row = vec![0.0; inputs];
         let mut strip = vec![0_i32; STRIP * steps];
@@ -169,6 +180,84 @@ impl Matrix {
             }
         }
         matrix
+    }
+
+    /// Room for a matrix of this layout, all zero.
+    fn blank(
+        isa: Isa,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
+        preparation: Option<Preparation>,
+    ) -> Self {
+        static PREPARATIONS: AtomicU64 = AtomicU64::new(1);
+        let PackedLayout {
+            outputs,
+            inputs,
+            gated,
+        } = layout;
+        let form = OperandForm {
+            isa,
+            arithmetic,
+            inputs,
+            preparation: match preparation {
+                Some(_) => PREPARATIONS.fetch_add(1, Ordering::Relaxed),
+                None => 0,
+            },
+        };
+        let width = with!(isa, s => panel_width(s));
+        let columns = columns(width, outputs, gated);
+        let steps = inputs.div_ceil(arithmetic.per_lane());
+        Self {
+            form,
+            outputs,
+            gated,
+            data: CacheLines::zeroed(columns * steps),
+            scale: CacheLines::zeroed(columns),
+            sum: CacheLines::zeroed(columns),
+            bias: CacheLines::zeroed(columns),
+            preparation,
+        }
+    }
+
+    /// A matrix of this layout whose parts, in the order of [`Matrix::parts`], are `read` as they were packed for the
+    /// same instruction set.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    ///
+    /// # Panics
+    /// As [`Matrix::pack`].
+    pub fn read<E>(
+        isa: Isa,
+        arithmetic: ProductPrecision,
+        layout: PackedLayout,
+        mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        layout.checked_rows(arithmetic);
+        let preparation = (arithmetic == ProductPrecision::I8)
+            .then(|| Preparation::new(layout.inputs, None, &[]));
+        let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
+        for part in [
+            &mut matrix.data,
+            &mut matrix.scale,
+            &mut matrix.sum,
+            &mut matrix.bias,
+        ] {
+            read(bytes_mut(part.dwords_mut()))?;
+        }
+        if let Some(preparation) = &mut matrix.preparation {
+            read(bytes_mut(preparation.factors_mut().dwords_mut()))?;
+        }
+        Ok(matrix)
+    }
+
+    /// The bytes that a matrix consists of beside its layout: all that packing decides.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let factors = self.preparation.iter().map(Preparation::factors);
+        let own = [&self.data, &self.scale, &self.sum, &self.bias];
+        own.into_iter()
+            .chain(factors)
+            .map(|part| bytes(part.dwords()))
     }
 
     /// Values of a result row.
@@ -235,6 +324,11 @@ impl Matrix {
 #[inline(always)]
 pub(super) fn panel_width<S: Simd>(_: S) -> usize {
     S::PANEL * S::LANES
+}
+
+/// Packed columns, of panels that are `width` wide.
+fn columns(width: usize, outputs: usize, gated: bool) -> usize {
+    outputs.div_ceil(if gated { width / 2 } else { width }) * width
 }
 
 /// The matrix's row that stands in a packed column: in a gated panel, gates in the first half, what they

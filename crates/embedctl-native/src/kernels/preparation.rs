@@ -48,6 +48,16 @@ impl Preparation {
         }
     }
 
+    /// Each channel's factor, filled up to a whole cache line.
+    pub(super) fn factors(&self) -> &CacheLines {
+        &self.factors
+    }
+
+    /// The same, to be filled.
+    pub(super) fn factors_mut(&mut self) -> &mut CacheLines {
+        &mut self.factors
+    }
+
     /// The row as products take it, and the range of its values.
     #[inline(always)]
     pub(super) fn apply<S: Simd>(&self, s: S, x: &[f32], out: &mut [f32]) -> Range<S> {

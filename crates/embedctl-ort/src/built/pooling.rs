@@ -53,6 +53,7 @@ impl GraphWriter {
                     &Norm::layer(weight.clone(), bias.clone(), *epsilon),
                 ),
                 Step::Normalize => self.normalized(&vectors),
+                Step::Activation(activation) => self.module_activation(&vectors, *activation)?,
             };
         }
         Ok(vectors)
@@ -112,6 +113,27 @@ impl GraphWriter {
         self.node("Div", &[weights, &sum], Vec::new())
     }
 
+    fn module_activation(
+        &mut self,
+        input: &str,
+        activation: DenseActivation,
+    ) -> Result<String, Cause> {
+        Ok(match activation {
+            DenseActivation::Identity => input.to_owned(),
+            DenseActivation::Tanh => self.activation(input, Activation::Tanh),
+            DenseActivation::Gelu => self.activation(input, Activation::Gelu),
+            DenseActivation::Silu => self.activation(input, Activation::Silu),
+            DenseActivation::Relu => self.activation(input, Activation::Relu),
+            DenseActivation::Sigmoid => self.node("Sigmoid", &[input], Vec::new()),
+            other => {
+                return Err(Cause::of(format!(
+                    "has a module with the activation {other}, which is not written as a graph"
+                ))
+                .with("write the token states alone, and apply the modules to their pooled vectors"));
+            }
+        })
+    }
+
     fn dense(&mut self, input: &str, dense: &Dense) -> Result<String, Cause> {
         let product = |writer: &mut Self, weight: &[f32]| {
             let columns = (0..dense.input * dense.output)
@@ -124,20 +146,7 @@ impl GraphWriter {
             let bias = self.floats(&[dense.output], &dense.bias);
             output = self.add(&output, &bias);
         }
-        output = match dense.activation {
-            DenseActivation::Identity => output,
-            DenseActivation::Tanh => self.activation(&output, Activation::Tanh),
-            DenseActivation::Gelu => self.activation(&output, Activation::Gelu),
-            DenseActivation::Silu => self.activation(&output, Activation::Silu),
-            DenseActivation::Relu => self.activation(&output, Activation::Relu),
-            DenseActivation::Sigmoid => self.node("Sigmoid", &[&output], Vec::new()),
-            other => {
-                return Err(Cause::of(format!(
-                    "has a Dense module with the activation {other}, which is not written as a graph"
-                ))
-                .with("write the token states alone, and apply the modules to their pooled vectors"));
-            }
-        };
+        output = self.module_activation(&output, dense.activation)?;
         Ok(match &dense.residual {
             Residual::None => output,
             Residual::Identity => self.add(&output, input),

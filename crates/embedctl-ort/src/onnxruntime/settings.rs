@@ -8,9 +8,9 @@ use crate::feeds::InputFeed;
 use crate::provider::options::value_of;
 use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
-use crate::runtime::trust;
 use embedctl_common::error::Result;
 use embedctl_common::hash::Hash;
+use embedctl_common::user_cache;
 use embedctl_model::Model;
 
 /// Batches for a device on which nothing was measured.
@@ -111,25 +111,6 @@ fn cache_folder(
     let folder = folder.join(&hash.hex()[..16]);
     // Without it the provider builds everything again, which is only slower.
     Ok(std::fs::create_dir_all(&folder).ok().map(|()| folder))
-}
-
-fn user_cache() -> Option<PathBuf> {
-    let folder = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            // A device's compiled model is code: no other user may write there.
-            .filter(|path| trust::doubt(&path.join("embedctl")).is_none())
-    };
-    if let Some(cache) = folder("XDG_CACHE_HOME") {
-        return Some(cache);
-    }
-    if cfg!(windows) {
-        folder("LOCALAPPDATA")
-    } else if cfg!(target_vendor = "apple") {
-        folder("HOME").map(|home| home.join("Library/Caches"))
-    } else {
-        folder("HOME").map(|home| home.join(".cache"))
-    }
 }
 
 /// Rows of a batch at most for TensorRT: it reserves memory for the largest batch of the longest texts.

@@ -26,7 +26,7 @@ pub(crate) mod registration;
 pub(crate) mod remedy;
 mod search_path;
 pub mod selection;
-pub(crate) mod trust;
+pub(crate) use embedctl_common::trust;
 pub mod unusable;
 
 use std::path::PathBuf;

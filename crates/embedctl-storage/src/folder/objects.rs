@@ -83,12 +83,12 @@ impl SharedFolder for ObjectFolder {
         let put: Option<Written> = match self.after.get() {
             Some(last) => last.put_new(&at, bytes()?)?,
             None => match self.storage.put_new(&at, bytes()?) {
-                // The run has some seconds left to put what it has embedded.
+                // An interrupted run has some seconds left to upload its finished rows.
                 Err(error) if error.is_interrupted() => {
                     let last = self.storage.after_cancel()?;
                     let last = self.after.get_or_init(|| last);
                     match last.put_new(&at, bytes()?)? {
-                        // The store may have taken what was interrupted before it answered.
+                        // The store may have completed the interrupted request without an answer.
                         None => last.holds(&at, &bytes()?)?,
                         put => put,
                     }

@@ -1,6 +1,7 @@
 //! Options of `embedctl config`.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use super::COMMANDS;
 
@@ -12,7 +13,7 @@ use super::COMMANDS;
 #[command(after_long_help = EXAMPLES)]
 pub struct ConfigArgs {
     /// Command to show the settings of [default: all commands]
-    #[arg(value_name = "COMMAND", value_parser = COMMANDS)]
+    #[arg(value_name = "COMMAND", value_parser = PossibleValuesParser::new(COMMANDS))]
     pub command: Option<String>,
 
     /// Show default values, too

@@ -21,8 +21,23 @@ pub struct EngineArgs {
     #[arg(long, value_name = "COSINE", value_parser = cosine)]
     pub min_cosine: Option<f64>,
 
+    /// Neither read nor keep packed weights in the user's cache
+    ///
+    /// The native engine keeps the weights of int16 and int8, and their measured cosine, in
+    /// $XDG_CACHE_HOME/embedctl/native (usually ~/.cache), at most 32 GiB, so that the next run starts sooner.
+    #[arg(long)]
+    pub no_cache: bool,
+
     #[command(flatten)]
     pub runtime: RuntimeArgs,
+}
+
+impl EngineArgs {
+    /// Whether TensorRT takes part in this process's own run and must be kept from `TensorFloat-32`.
+    pub fn wants_no_tf32(&self) -> bool {
+        let options = &self.runtime.provider_options;
+        embedctl::runtime::wants_no_tf32(&self.providers.provider, options)
+    }
 }
 
 /// Which providers may run it.

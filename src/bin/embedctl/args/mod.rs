@@ -12,13 +12,16 @@ mod info;
 mod inspect;
 mod model;
 mod refused;
+mod score;
+#[cfg(feature = "serve")]
+mod serve;
 mod values;
 mod verify;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{FalseyValueParser, Resettable};
+use clap::builder::{FalseyValueParser, PossibleValuesParser, Resettable};
 use clap::parser::ValueSource;
 use clap::{
     Arg, ArgAction, ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser,
@@ -35,6 +38,9 @@ pub use export::ExportArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
+pub use score::{OF_VECTORS, ScoreArgs};
+#[cfg(feature = "serve")]
+pub use serve::ServeArgs;
 pub use values::Devices;
 pub use verify::VerifyModelArgs;
 
@@ -74,13 +80,10 @@ impl Args {
     /// Whether TensorRT takes part in this process's own run and must be kept from `TensorFloat-32`.
     pub fn wants_no_tf32(&self) -> bool {
         match &self.command {
-            Command::Embed(embed) => {
-                let engine = &embed.engine;
-                embedctl::runtime::wants_no_tf32(
-                    &engine.providers.provider,
-                    &engine.runtime.provider_options,
-                )
-            }
+            Command::Embed(embed) => embed.engine.wants_no_tf32(),
+            Command::Score(score) => score.embed.engine.wants_no_tf32(),
+            #[cfg(feature = "serve")]
+            Command::Serve(serve) => serve.engine.wants_no_tf32(),
             _ => false,
         }
     }
@@ -90,6 +93,9 @@ impl Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Embed(Box<EmbedArgs>),
+    Score(Box<ScoreArgs>),
+    #[cfg(feature = "serve")]
+    Serve(Box<ServeArgs>),
     Download(DownloadArgs),
     Info(InfoArgs),
     Export(ExportArgs),
@@ -218,7 +224,7 @@ pub struct CompletionsArgs {
 )]
 pub struct ManArgs {
     /// Command of the page [default: the page of embedctl]
-    #[arg(value_name = "COMMAND", value_parser = COMMANDS)]
+    #[arg(value_name = "COMMAND", value_parser = PossibleValuesParser::new(COMMANDS))]
     pub command: Option<String>,
 
     /// Write all pages into this folder instead
@@ -227,8 +233,11 @@ pub struct ManArgs {
 }
 
 /// The subcommands.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: &[&str] = &[
     "embed",
+    "score",
+    #[cfg(feature = "serve")]
+    "serve",
     "download",
     "info",
     "export",
@@ -295,7 +304,7 @@ fn variables(matches: &ArgMatches) -> Vec<OsString> {
 
 /// The command line as clap sees it: for help, completions and manual pages.
 pub fn command() -> clap::Command {
-    negative_numbers(Args::command())
+    negative_numbers(Args::command().mut_subcommand("score", score::shown))
 }
 
 /// `--batch-size -1` is a wrong number, not an option of the name `-1`.

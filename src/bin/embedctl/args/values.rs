@@ -136,6 +136,14 @@ pub fn chunk_by() -> impl TypedValueParser<Value = ChunkBy> {
             "sentences",
             "Split between sentences: as many whole sentences per chunk as fit",
         ),
+        (
+            "paragraphs",
+            "Split at blank lines: as many whole paragraphs per chunk as fit",
+        ),
+        (
+            "markdown",
+            "Split Markdown at headings, then between blocks; a heading stays with its text",
+        ),
     ];
     choice(choices, ChunkBy::of_name)
 }

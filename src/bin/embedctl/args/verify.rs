@@ -38,6 +38,14 @@ pub struct VerifyModelArgs {
     #[command(flatten)]
     pub stores: StoreArgs,
 
+    /// Field that holds the query of a pair: the reference holds scores of pairs
+    #[arg(long, value_name = "NAME", visible_alias = "query-column")]
+    pub query_field: Option<String>,
+
+    /// The reference holds scores of single texts
+    #[arg(long, conflicts_with = "query_field")]
+    pub scores: bool,
+
     /// Print one JSON object instead of lines
     #[arg(long)]
     pub json: bool,

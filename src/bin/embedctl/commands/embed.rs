@@ -18,6 +18,7 @@ use embedctl::pipeline::{EmbedOptions, OnError, RunPlan};
 use embedctl::progress::Progress;
 use embedctl::survey;
 use embedctl::tokenize::Chunking;
+use embedctl_common::user_cache;
 
 use super::{profile, resume, stores};
 use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OutputArgs, OverrideArgs};
@@ -35,7 +36,16 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    let options = options(args, messages)?;
+    run_with(args, options(args, messages, printer)?, messages, printer)
+}
+
+/// Runs the command with these options of the library.
+pub(super) fn run_with(
+    args: &EmbedArgs,
+    options: EmbedOptions,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
     let numbers = match args.output.dry_run {
         true => None, // it writes nothing
         false => Numbers::begin(&args.numbers, &options, printer)?,
@@ -183,7 +193,11 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
-fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, CommandFailure> {
+pub(super) fn options(
+    args: &EmbedArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<EmbedOptions, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(CommandFailure::usage(
             "--rejects lists skipped records, but none are skipped: add --on-error skip (or null)",
@@ -202,7 +216,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Com
             workers: args.limits.threads.unwrap_or(0),
             ..engine(&args.engine)?
         },
-        sources: own_sources(args)?,
+        sources: own_sources(args, printer)?,
         input: input(args)?,
         chunking: args.chunks.chunk.map(|by| Chunking {
             by,
@@ -225,6 +239,7 @@ fn options(args: &EmbedArgs, messages: &MessageArgs) -> Result<EmbedOptions, Com
             shard: args.output.shard.unwrap_or_default(),
         },
         reuse: args.output.reuse.clone(),
+        top_labels: None,
         on_error: args.records.on_error,
         rejects: args.records.rejects.clone(),
         others: [
@@ -273,9 +288,16 @@ pub(super) fn engine(engine: &EngineArgs) -> Result<EngineOptions, CommandFailur
         all_devices: runtime.device == Some(Devices::All),
         provider_options: runtime.provider_options.clone(),
         min_cosine: engine.min_cosine,
+        weights_cache: weights_cache(engine),
         runtime: super::runtime(runtime.library.ort_lib.clone()),
         ..EngineOptions::default() // the rest is the pipeline's to decide
     })
+}
+
+/// Where the native engine keeps packed weights: in the user's cache, where there is one.
+fn weights_cache(engine: &EngineArgs) -> Option<PathBuf> {
+    let cache = (!engine.no_cache).then(user_cache).flatten()?;
+    Some(cache.join("embedctl").join("native"))
 }
 
 /// Numbers of devices; none for all of them. The processor is one device, number 0.
@@ -302,8 +324,12 @@ pub(super) fn devices(
 
 /// The inputs, without files of the output that a folder or pattern matches: otherwise the next run would read the
 /// output of this run.
-fn own_sources(args: &EmbedArgs) -> Result<Vec<Source>, CommandFailure> {
-    let mut sources = input::expand(&args.inputs, args.input.records.input_format)?;
+fn own_sources(args: &EmbedArgs, printer: &Printer) -> Result<Vec<Source>, CommandFailure> {
+    let mut notes = Vec::new();
+    let mut sources = input::expand(&args.inputs, args.input.records.input_format, &mut notes)?;
+    for note in notes {
+        printer.note(note);
+    }
     if let Some(output) = &args.output.output {
         let is_named = |path: &Path| args.inputs.iter().any(|input| input == path);
         sources.retain(|source| {

@@ -7,7 +7,7 @@ use embedctl::engine::EngineOptions;
 use embedctl::input::{InputFormat, InputOptions, Source};
 use embedctl::inspect::{self, Inspection, Texts, Verified};
 use embedctl::model::ModelOptions;
-use embedctl::output::{OutputFormat, RunFiles};
+use embedctl::output::RunFiles;
 use embedctl::storage::{Readable, Storage};
 use serde_json::json;
 
@@ -124,15 +124,11 @@ fn texts(
         let sources = stores::sources(std::slice::from_ref(input), format, storage)?;
         return Ok((sources, format));
     }
-    let is_matrix = OutputFormat::from_path(file.path()).is_some_and(OutputFormat::is_matrix);
-    let rows = match is_matrix {
-        true => file.bytes.beside(".rows.jsonl")?.ok_or_else(|| {
-            CommandFailure::usage(format!(
-                "--verify: {}.rows.jsonl, which holds the texts, does not exist; name the embedded input with --input",
-                file.name
-            ))
-        })?,
-        false => file.clone(),
-    };
+    let rows = inspect::kept_texts(file)?.ok_or_else(|| {
+        CommandFailure::usage(format!(
+            "--verify: {}.rows.jsonl, which holds the texts, does not exist; name the embedded input with --input",
+            file.name
+        ))
+    })?;
     Ok((vec![Source::Object(rows)], None))
 }

@@ -14,6 +14,9 @@ mod man;
 mod probe;
 mod profile;
 mod resume;
+mod score;
+#[cfg(feature = "serve")]
+mod serve;
 mod stores;
 mod tokenize;
 mod verify;
@@ -43,6 +46,9 @@ pub use tokenize::{NAME as TOKENIZE, run as tokenize};
 pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, CommandFailure> {
     match &args.command {
         Command::Embed(embed) => embed::run(embed, &args.messages, printer),
+        Command::Score(score) => score::run(score, &args.messages, printer),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve::run(serve, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
         Command::Export(export) => export::run(export, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),

@@ -57,7 +57,7 @@ pub fn sources(
     format: Option<InputFormat>,
     storage: Option<&Storage>,
 ) -> Result<Vec<Source>, CommandFailure> {
-    let sources = input::expand(inputs, format)?;
+    let sources = input::expand(inputs, format, &mut Vec::new())?;
     Ok(match storage {
         Some(storage) => input::resolve(sources, format, storage)?,
         None => sources,

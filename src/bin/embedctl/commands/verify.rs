@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use embedctl::Embedder;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
-use embedctl::input::RecordReader;
-use embedctl::model::ModelName;
+use embedctl::input::{RecordReader, Template};
+use embedctl::model::{ModelName, ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
 use embedctl::reference::{self, Comparison};
 use embedctl::storage::{Location, Readable, Storage};
@@ -21,6 +21,10 @@ use crate::printer::{Printer, TextTable};
 /// The default least cosine of fp32: larger differences are not rounding.
 const LEAST: f64 = 0.9999;
 
+/// How far two scores may be from each other, and in reduced precision.
+const MOST: f32 = 1e-3;
+const MOST_REDUCED: f32 = 0.1;
+
 /// Compares the vectors and prints the result.
 pub fn run(
     args: &VerifyModelArgs,
@@ -35,12 +39,22 @@ pub fn run(
         Some(texts) => texts.clone(),
         None => beside(&args.against, storage.as_ref())?,
     };
-    let input = args.records.options();
+    let mut input = args.records.options();
+    if let Some(query) = &args.query_field {
+        input.text_template = Some(Template::of_pair(query, &input.text_field, None));
+    }
+    let scores = args.scores || args.query_field.is_some();
     // Missing inputs are found before the model is opened.
     let texts = stores::sources(&[texts], input.format, storage.as_ref())?;
     let records = RecordReader::open(&texts, input)?;
     let against = Readable::open(&args.against, storage.as_ref())?;
-    let model = embed::model(&args.model, &args.overrides, messages);
+    let mut model = embed::model(&args.model, &args.overrides, messages);
+    if scores {
+        model.task = ModelTask::Score(ScoreTask {
+            pairs: args.query_field.is_some(),
+            softmax: false,
+        });
+    }
     let engine = EngineOptions {
         cancel: cancel.clone(),
         ..embed::engine(&args.engine)?
@@ -59,9 +73,17 @@ pub fn run(
             LEAST
         }
     });
-    let equal = compared.cosine.least >= least;
+    let most = if info.is_reduced() {
+        MOST_REDUCED
+    } else {
+        MOST
+    };
+    let equal = match scores {
+        true => compared.apart <= most,
+        false => compared.cosine.least >= least,
+    };
     // Our own precision rounds as well.
-    let cause = (!info.is_reduced())
+    let cause = (!info.is_reduced() && !scores)
         .then(|| rounding(&compared, embedder.model().reference_dtype.as_deref()));
     let cause = cause.flatten();
     if args.json {
@@ -75,6 +97,14 @@ pub fn run(
     }
     if equal {
         return Ok(ExitCode::Done);
+    }
+    if scores {
+        return Err(anyhow::anyhow!(
+            "the largest difference of two scores, {:.2e}, is above {most:.0e}; compare the token ids above with the Python \
+             tokenizer's, and check that both use the same files, prompt, length and activation",
+            compared.apart
+        )
+        .into());
     }
     if let Some(cause) = cause {
         let found = compared.cosine.least;

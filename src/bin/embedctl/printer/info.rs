@@ -46,6 +46,16 @@ fn model(model: &Card, table: &mut TextTable) {
     if !network.is_empty() {
         table.entry("network", &network.join(", "));
     }
+    if let Some(labels) = &model.labels {
+        let columns = match &labels[..] {
+            [_] => "score".to_owned(),
+            several => format!("scores of {}, label", several.join(", ")),
+        };
+        table.entry(
+            "kind",
+            &format!("scores (`embedctl score`); columns: {columns}"),
+        );
+    }
     let mut dimensions = model.dimensions.to_string();
     if model.hidden_width != model.dimensions {
         dimensions += &format!(" (hidden states {})", model.hidden_width);
@@ -75,7 +85,9 @@ fn model(model: &Card, table: &mut TextTable) {
         true => "vectors have length 1",
         false => "vectors are not scaled (--normalize true scales them to length 1)",
     };
-    table.entry("normalized", normalized);
+    if model.labels.is_none() {
+        table.entry("normalized", normalized);
+    }
     for (index, (name, text)) in model.prompts.iter().enumerate() {
         let default = match model.default_prompt.as_ref() == Some(name) {
             true => " (default)",

@@ -196,6 +196,14 @@ fn words(verified: &Verified) -> String {
     } else {
         "NOT as they were"
     };
+    if let Some(apart) = verified.apart {
+        return format!(
+            "{} scored again, {same}: largest difference {apart:.2e} (row {}), with {}",
+            number(verified.rows as u64, "row"),
+            verified.worst_row,
+            engine(&verified.engine)
+        );
+    }
     format!(
         "{} embedded again, {same}: least cosine {:.6} (row {}), mean {:.6}, with {}",
         number(verified.rows as u64, "row"),

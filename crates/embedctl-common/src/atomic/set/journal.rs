@@ -13,7 +13,7 @@ use crate::atomic::lock::FileLock;
 use crate::atomic::names::prefix;
 use crate::atomic::pending::PendingFiles;
 
-/// A plan is some paths; what is larger is none.
+/// Bytes of a plan, which is some paths, at most. A larger file is not a plan.
 const MAX_PLAN: u64 = 1 << 20;
 
 /// How long another run may take to publish under the same name. It is a matter of milliseconds.
@@ -39,8 +39,8 @@ impl Journal {
         }
     }
 
-    /// Creates the file; waits for other runs that publish under this name, and finishes what stopped ones
-    /// have left.
+    /// Creates the file. Waits for other runs that publish under this name, and completes the plans of stopped
+    /// runs.
     pub(super) fn begin(
         &mut self,
         main: &Path,
@@ -82,7 +82,7 @@ impl Journal {
         }
     }
 
-    /// Completes, or undoes, what a run has left that was stopped while it published `main`.
+    /// Completes or undoes the plan of a run that was stopped while it published `main`.
     pub(super) fn recover(main: &Path, pending: &PendingFiles, sidecars: Sidecars) {
         // A process that holds it is at work.
         if let Some(journal) = Self::abandoned(main) {
@@ -120,7 +120,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Carries a plan out; what stands aside and cannot be removed is left to a later run.
+    /// Carries a plan out. Old files that cannot be removed are left to a later run.
     pub(super) fn carry_out(&mut self, plan: &Plan) -> Result<(), Refusal> {
         plan.carry_out()?;
         if plan.leaves_old() {
@@ -157,7 +157,7 @@ impl Journal {
             .map(|lock| lock.file().take(MAX_PLAN).read_to_end(&mut text));
         let undo = text.ends_with(UNDO);
         let text = text.strip_suffix(UNDO).unwrap_or(&text);
-        // One that was not written to its end was not begun.
+        // A plan that is cut short was never begun.
         let Some(plan) = read
             .and_then(|_| serde_json::from_slice::<Plan>(text).ok())
             .and_then(|plan| plan.absolute(main, sidecars))

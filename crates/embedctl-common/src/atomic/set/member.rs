@@ -14,19 +14,19 @@ use crate::atomic::step;
 /// A file of the set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Member {
-    /// The complete file; none where an old one goes without another in its place.
+    /// The complete file; none if an old file is removed without a successor.
     pub(super) new: Option<Name>,
     /// Its inode, by which it is known under any name; none where there is no such thing.
     pub(super) inode: Option<u64>,
     /// The name that it gets.
     pub(super) name: Name,
-    /// Where the file stands aside that has the name now.
+    /// The path aside for the file that has the name now.
     pub(super) old: Name,
     /// The name that the new file keeps if it cannot have its own.
     pub(super) kept: Name,
 }
 
-/// A path: text where it is, for whoever reads the plan.
+/// A path: as text if it is UTF-8, so that people can read the plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Name {
@@ -97,7 +97,7 @@ impl Member {
         }
     }
 
-    /// Puts aside what stands under the name of a sidecar.
+    /// Moves an old sidecar aside.
     pub(super) fn clear_name(&self, replace: bool, sidecars: Sidecars) -> io::Result<()> {
         let (name, old) = (self.name.path(), self.old.path());
         let former = self.new.is_none();
@@ -137,7 +137,7 @@ impl Member {
         }
     }
 
-    /// Gives the new file its name, which nothing has.
+    /// Gives the new file its name, which is free.
     pub(super) fn take_name(&self) -> io::Result<()> {
         let Some(new) = self.waiting() else {
             return Ok(());
@@ -167,7 +167,7 @@ impl Member {
             None => return,
         };
         if step::rename(from, self.kept.path()).is_err() {
-            // Whoever looks for abandoned files leaves it alone.
+            // A search for abandoned files leaves it alone.
             if let Ok(metadata) = fs::metadata(from) {
                 let mut permissions = metadata.permissions();
                 permissions.set_readonly(true);

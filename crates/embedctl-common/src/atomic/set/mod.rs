@@ -7,7 +7,7 @@
 //!  old main, old sidecars      the plan is on the disk
 //!  old main, no sidecars       old sidecars stand aside; the old main gets a second name
 //!  new main, no sidecars       one rename
-//!  new main, new sidecars      the set; what stood aside goes, and then the plan
+//!  new main, new sidecars      the set; old files aside are removed, then the plan
 //! ```
 //!
 //! Where no main file stands, sidecars get their names first, and the main file last. The plan is a file

@@ -113,7 +113,7 @@ impl Plan {
         kept.unwrap_or(&main.kept).path().to_path_buf()
     }
 
-    /// Gives the files their names. Goes on from wherever a stopped run has got to.
+    /// Gives the files their names. Resumes where a stopped run has ended.
     pub(super) fn carry_out(&self) -> Result<(), Refusal> {
         let (main, others) = self.files.split_last().expect("a set has a main file");
         for file in &self.files {
@@ -138,8 +138,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Puts everything back, and new files under the names that they keep. Goes on from wherever a stopped
-    /// run has got to; what the system refuses stays where it is. Whether every old file has its name again.
+    /// Puts everything back, and new files under the names that they keep. Resumes where a stopped run
+    /// has ended. A file that the system does not let be renamed stays. Returns whether every old file has its name again.
     pub(super) fn undo(&self) -> bool {
         let (main, others) = self.files.split_last().expect("a set has a main file");
         for file in others {

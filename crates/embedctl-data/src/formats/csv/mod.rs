@@ -256,7 +256,8 @@ impl AskedFields {
                 None => return Err(no_text(&self.options.text_field)),
             },
             Some(template) => Cow::Owned(template.text(self.text.iter().map(|&index| {
-                let text = fields[index].filter(|text| !text.is_empty());
+                let is_pair = template.is_pair();
+                let text = fields[index].filter(|text| is_pair || !text.is_empty());
                 text.map(Cow::Borrowed)
             }))?),
         };

@@ -46,7 +46,13 @@ pub(super) fn read(
             if !said.takes(column, names()) {
                 continue;
             }
-            let Ok(values) = serde_json::from_str::<Vec<f32>>(value.get()) else {
+            let is_named = said.columns.iter().any(|name| name == column);
+            let number = || {
+                let number = serde_json::from_str::<f32>(value.get()).ok();
+                number.filter(|_| is_named).map(|number| vec![number])
+            };
+            let list = serde_json::from_str::<Vec<f32>>(value.get()).ok();
+            let Some(values) = list.or_else(number) else {
                 continue;
             };
             take(StoredVector {

@@ -87,6 +87,7 @@ impl VectorWriter for JsonlWriter {
         });
         let vectors: Vec<_> = keys.zip(vectors).collect();
         let mut columns = JsonColumns::new(&rows.columns)?;
+        let is_single = self.encoding.is_single();
         for row in 0..rows.len() {
             for column in 0..columns.len() {
                 self.buffer.push(if column == 0 { b'{' } else { b',' });
@@ -96,6 +97,7 @@ impl VectorWriter for JsonlWriter {
                 self.buffer.extend_from_slice(key);
                 match rows.is_missing(row) {
                     true => self.buffer.extend_from_slice(b"null"),
+                    false if is_single => elements.push_number(row, &mut self.buffer),
                     false => elements.push_json(row, *width, &mut self.buffer),
                 }
             }

@@ -27,7 +27,6 @@ use crate::reading::window::Filling;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::MAX_RECORD_BYTES;
 use embedctl_storage::Bytes;
 
 const ENCRYPTED: &[u8] = b"PARE";
@@ -279,10 +278,13 @@ impl Parquet {
         let Some(refusal) = pages.refusal() else {
             return error;
         };
-        let reason = format!("row group {} cannot be read: {refusal}", self.group + 1);
-        let remedy =
-            format!("raise {MAX_RECORD_BYTES}, or write the file with smaller values and pages");
-        wrong(&self.source, &reason, &remedy)
+        let reason = format!(
+            "row group {} cannot be read: {}",
+            self.group + 1,
+            refusal.reason
+        );
+        let remedy = refusal.remedy.as_deref().unwrap_or_default();
+        wrong(&self.source, &reason, remedy)
     }
 
     /// The row group that is read, for messages.

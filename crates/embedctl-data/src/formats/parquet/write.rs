@@ -211,7 +211,8 @@ fn properties(
     // their bytes would save another 9 %, write 10 % slower, and shut out older readers. Single bytes do
     // repeat, and a dictionary keeps them from becoming four each.
     let small = encoding.dtype().bytes() == 1;
-    for column in encoding.columns() {
+    let lists = encoding.columns().iter().filter(|_| !encoding.is_single());
+    for column in lists {
         let path = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
         let path = [column.name.clone()].into_iter().chain(path).collect();
         let vectors = ColumnPath::new(path);

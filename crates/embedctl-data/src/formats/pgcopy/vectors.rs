@@ -7,6 +7,7 @@ use half::f16;
 use crate::vectors::{
     StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
 };
+use crate::writing::encoding::VECTOR_COLUMNS;
 use crate::writing::made;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::Result;
@@ -86,6 +87,8 @@ enum PgVector {
     Vector,
     Halfvec,
     Bit,
+    /// PostgreSQL's own type, of a column of single numbers.
+    Real,
 }
 
 /// A column's name, and its type if it holds vectors.
@@ -95,8 +98,24 @@ type PgColumn = (String, Option<PgVector>);
 /// where nothing does.
 fn declared(file: &Readable) -> Result<Option<Vec<PgColumn>>> {
     let made = made::beside(file)?;
-    let columns = made.and_then(|made| Some(made["columns"].as_str()?.to_owned()));
-    Ok(columns.and_then(|columns| columns_of(&columns)))
+    let Some(made) = made else { return Ok(None) };
+    let named = |name: &str| {
+        let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
+        names
+            .filter_map(|name| name.as_str())
+            .any(|one| one == name)
+    };
+    let columns = made["columns"].as_str().and_then(columns_of);
+    // A kept column may hold numbers, too.
+    let is_kept = |(name, kind): &PgColumn| *kind == Some(PgVector::Real) && !named(name);
+    Ok(columns.map(|columns| {
+        let columns = columns.into_iter();
+        let own = columns.map(|column| match is_kept(&column) {
+            true => (column.0, None),
+            false => column,
+        });
+        own.collect()
+    }))
 }
 
 /// `"name" type, "name" type(n), …`, a quote in a name doubled.
@@ -127,6 +146,7 @@ fn columns_of(mut text: &str) -> Option<Vec<PgColumn>> {
             "vector" => Some(PgVector::Vector),
             "halfvec" => Some(PgVector::Halfvec),
             "bit" => Some(PgVector::Bit),
+            "real" => Some(PgVector::Real),
             _ => None,
         };
         columns.push((name, kind));
@@ -140,6 +160,10 @@ fn columns_of(mut text: &str) -> Option<Vec<PgColumn>> {
 /// The components of a field that is a vector, of the kind that is declared.
 fn vector(field: &[u8], kind: Option<PgVector>) -> Option<(Dtype, Vec<f32>)> {
     let (head, rest) = field.split_first_chunk::<4>()?;
+    if kind == Some(PgVector::Real) {
+        let number = f32::from_be_bytes(*head);
+        return rest.is_empty().then(|| (Dtype::F32, vec![number]));
+    }
     if kind == Some(PgVector::Bit) {
         let bits = usize::try_from(u32::from_be_bytes(*head)).ok()?;
         let whole = bits.div_ceil(8) == rest.len();

@@ -78,11 +78,11 @@ impl PgcopyWriter {
             let mut all: Vec<(String, String)> = kept.collect::<Result<_>>()?;
             for column in self.encoding.columns() {
                 let kind = match self.encoding.dtype() {
-                    Dtype::F32 => "vector",
-                    Dtype::F16 => "halfvec",
-                    _ => "bit",
+                    _ if self.encoding.is_single() => "real".to_owned(),
+                    Dtype::F32 => format!("vector({})", column.dimensions),
+                    Dtype::F16 => format!("halfvec({})", column.dimensions),
+                    _ => format!("bit({})", column.dimensions),
                 };
-                let kind = format!("{kind}({})", column.dimensions);
                 all.push((column.name.clone(), kind));
             }
             let declared = |(name, kind): &(String, String)| {
@@ -106,6 +106,7 @@ impl VectorWriter for PgcopyWriter {
         let count = rows.columns.num_columns() + vectors.len();
         let count = i16::try_from(count)
             .map_err(|_| Error::usage(format!("PostgreSQL's tables have no {count} columns")))?;
+        let is_single = self.encoding.is_single();
         for row in 0..rows.len() {
             self.buffer.extend(count.to_be_bytes());
             let written = fields.write(row, &mut self.buffer);
@@ -119,6 +120,7 @@ impl VectorWriter for PgcopyWriter {
             for (column, elements) in self.encoding.columns().iter().zip(&vectors) {
                 match rows.is_missing(row) {
                     true => self.buffer.extend((-1_i32).to_be_bytes()),
+                    false if is_single => push_real(elements, row, &mut self.buffer),
                     false => push_vector(column, elements, row, &mut self.buffer),
                 }
             }
@@ -138,6 +140,18 @@ impl VectorWriter for PgcopyWriter {
         self.target.provenance(&provenance)?;
         self.target.publish(finish.into_rejects())
     }
+}
+
+/// Appends the number of a row as a field.
+fn push_real(elements: &Elements, row: usize, out: &mut Vec<u8>) {
+    let number = match elements {
+        Elements::F32(values) => values[row],
+        Elements::F16(values) => values[row].to_f32(),
+        Elements::U8(values) => values[row].into(),
+        Elements::I8(values) => values[row].into(),
+    };
+    out.extend(4_i32.to_be_bytes());
+    out.extend(number.to_be_bytes());
 }
 
 /// Appends row `row` of a column as a field: its length, then the value.

@@ -4,6 +4,7 @@ mod choices;
 mod columns;
 mod csv;
 mod damaged;
+mod documents;
 mod expansion;
 mod hostile;
 mod ids;

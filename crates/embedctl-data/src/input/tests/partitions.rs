@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Int64Type};
 
 /// The records of a folder: the text, and each kept column as text.
 fn read(folder: &Path, options: InputOptions) -> Vec<Vec<String>> {
-    let sources = expand(&[folder.to_path_buf()], options.format).unwrap();
+    let sources = expand(&[folder.to_path_buf()], options.format, &mut Vec::new()).unwrap();
     let windows = windows(RecordReader::open(&sources, options).unwrap()).unwrap();
     let rows = windows.iter().flat_map(|window| {
         let columns = window.columns.columns().iter().skip(1);
@@ -96,7 +96,7 @@ fn partitions_are_columns_of_every_format() {
             assert_eq!(rows(&["*"]), all, "{ending}");
         }
         assert_eq!(read(root, options())[0], ["one"]);
-        let sources = expand(&[root.to_path_buf()], None).unwrap();
+        let sources = expand(&[root.to_path_buf()], None, &mut Vec::new()).unwrap();
         let error = RecordReader::open(&sources, keeping(&["code:int"]));
         let error = error.map(drop).unwrap_err().to_string();
         assert!(
@@ -149,7 +149,7 @@ fn files_without_an_ending_are_read_where_their_format_is_known() {
         texts(Some(InputFormat::Text)),
         ["000000_0", "day=1/000000_0", "nor this", "part-00001"]
     );
-    assert!(expand(&[root.to_path_buf()], None).is_err());
+    assert!(expand(&[root.to_path_buf()], None, &mut Vec::new()).is_err());
 }
 
 #[test]
@@ -166,13 +166,22 @@ fn a_lakes_table_is_refused_wherever_it_lies() {
         "all/**/*.parquet",
         "all/t/*/*",
     ] {
-        let error = expand(&[root.join(input)], None).unwrap_err().to_string();
+        let error = expand(&[root.join(input)], None, &mut Vec::new())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("Delta Lake") && error.contains("delta_scan"),
             "{error}"
         );
     }
     // A file that is named is meant.
-    assert!(expand(&[root.join("all/t/year=2024/part-0.parquet")], None).is_ok());
-    assert!(expand(&[root.join("all/plain")], None).is_ok());
+    assert!(
+        expand(
+            &[root.join("all/t/year=2024/part-0.parquet")],
+            None,
+            &mut Vec::new()
+        )
+        .is_ok()
+    );
+    assert!(expand(&[root.join("all/plain")], None, &mut Vec::new()).is_ok());
 }

@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::parquet::read_parquet;
+use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
     Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles, create,
     provenance as provenance_of, read_vectors,
 };
 use crate::record::Rows;
-use crate::output::proof::{Proof, prove};
 use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;

@@ -13,8 +13,8 @@ use embedctl_common::error::Cause;
 /// A kind of place to cut at, the coarsest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CutLevel {
-    /// Before a sentence (Unicode's rules, UAX 29).
-    Sentence,
+    /// At one of the text's marks of this number.
+    Mark(usize),
     /// Behind white space.
     Space,
     /// Before a word (UAX 29): for scripts that don't separate words.
@@ -26,13 +26,8 @@ pub(super) enum CutLevel {
 }
 
 impl CutLevel {
-    const ALL: [Self; 5] = [
-        Self::Sentence,
-        Self::Space,
-        Self::Word,
-        Self::Grapheme,
-        Self::Character,
-    ];
+    /// The levels that every text has.
+    const ALL: [Self; 4] = [Self::Space, Self::Word, Self::Grapheme, Self::Character];
 }
 
 /// How far Unicode's rules look ahead of a boundary, in bytes, but for texts made to defy them.
@@ -50,10 +45,8 @@ pub(super) struct Cutter<'a, F> {
     pub(super) text: &'a str,
     /// Where each token of the whole text ends, in bytes.
     pub(super) ends: Vec<usize>,
-    /// The coarsest level to cut at.
-    pub(super) coarsest: CutLevel,
-    /// Starts of sentences, where these are asked for.
-    pub(super) sentences: Vec<usize>,
+    /// Places that are asked for, in ascending order, the coarsest kind first: starts of sections, paragraphs, sentences.
+    pub(super) marks: Vec<Vec<usize>>,
     /// Tokens of a chunk at most, and how many the prompt has before them.
     pub(super) tokens: usize,
     pub(super) prompt: usize,
@@ -119,9 +112,9 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>, Cause>> Cutter<'_, F> {
     }
 
     fn levels(&self) -> impl Iterator<Item = CutLevel> + use<F> {
-        let coarsest = self.coarsest;
-        let finer = move |level: &CutLevel| *level != coarsest;
-        CutLevel::ALL.into_iter().skip_while(finer)
+        (0..self.marks.len())
+            .map(CutLevel::Mark)
+            .chain(CutLevel::ALL)
     }
 
     /// The longest chunk from `start` that ends behind `after` at a place of this level.
@@ -205,9 +198,10 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>, Cause>> Cutter<'_, F> {
             return None;
         }
         match level {
-            CutLevel::Sentence => {
-                let before = self.sentences.partition_point(|&start| start <= until);
-                let last = self.sentences[..before].last().copied();
+            CutLevel::Mark(kind) => {
+                let marks = &self.marks[kind];
+                let before = marks.partition_point(|&start| start <= until);
+                let last = marks[..before].last().copied();
                 last.filter(|&start| start > after)
             }
             CutLevel::Space => {
@@ -237,7 +231,10 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>, Cause>> Cutter<'_, F> {
         let part = &self.text[base..range.end];
         let is_inside = |place: &usize| range.contains(place);
         match level {
-            CutLevel::Sentence => self.sentences.iter().copied().filter(is_inside).collect(),
+            CutLevel::Mark(kind) => {
+                let marks = self.marks[kind].iter().copied();
+                marks.filter(is_inside).collect()
+            }
             CutLevel::Space => {
                 let mut before = ' ';
                 let places = part.char_indices().filter_map(|(at, character)| {

@@ -4,14 +4,14 @@
 //! part of the text alone.
 
 mod cuts;
+mod marks;
 #[cfg(test)]
 mod tests;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use unicode_segmentation::UnicodeSegmentation as _;
 
-use self::cuts::{ChunkPiece, CutLevel, Cutter};
+use self::cuts::{ChunkPiece, Cutter};
 use super::TextTokenizer;
 use super::bert::BertScratch;
 use crate::batch::TokenRows;
@@ -39,6 +39,10 @@ named! {
         Tokens = "tokens",
         /// At starts of sentences: as many whole sentences in a chunk as fit.
         Sentences = "sentences",
+        /// Behind blank lines: as many whole paragraphs in a chunk as fit; within long ones at sentences.
+        Paragraphs = "paragraphs",
+        /// At headings of Markdown, the highest first, then between its blocks, list items and sentences.
+        Markdown = "markdown",
     }
 }
 
@@ -209,24 +213,13 @@ impl TextTokenizer {
                 ids,
             }]),
             _ => {
-                let sentences = match how.by {
-                    ChunkBy::Tokens => Vec::new(),
-                    ChunkBy::Sentences => {
-                        let all = text.split_sentence_bound_indices();
-                        all.map(|(start, _)| start).collect()
-                    }
-                };
                 let cutter = Cutter {
                     text,
                     ends: match ends {
                         Some(ends) => ends,
                         None => self.any.ends(text)?,
                     },
-                    coarsest: match how.by {
-                        ChunkBy::Tokens => CutLevel::Space,
-                        ChunkBy::Sentences => CutLevel::Sentence,
-                    },
-                    sentences,
+                    marks: marks::of(text, how.by)?,
                     tokens: how.tokens,
                     prompt: self.prompt_ids,
                     overlap: how.overlap,

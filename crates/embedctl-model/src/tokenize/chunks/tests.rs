@@ -131,6 +131,8 @@ fn part() -> impl Strategy<Value = String> {
         Just("👩‍👩‍👧‍👦🇩🇪👍🏽".to_owned()),
         Just("\u{fdfa}ﬁ½\u{2126}".to_owned()),
         Just("\u{200b}\u{feff}\0\u{ad}".to_owned()),
+        Just("\n\n# Heading\n\n".to_owned()),
+        "\n{1,3}(#{1,7} |- |[0-9]\\. |> |```|    |\\| a \\|\n\\|--\\|\n|==+\n|---\n)",
         "[0-9]{1,9}([.,][0-9]{2})?",
         "[!-/:-@]{1,4}",
         "[ \t\r\n\u{a0}\u{3000}]{1,5}",
@@ -146,12 +148,11 @@ proptest! {
         parts in proptest::collection::vec(part(), 0..60),
         tokens in 1_usize..24,
         share in 0.0_f64..1.0,
-        sentences in any::<bool>(),
+        by in prop::sample::select(ChunkBy::ALL.to_vec()),
         which in any::<prop::sample::Index>(),
     ) {
         let all = tokenizers();
         let (_, tokenizer) = &all[which.index(all.len())];
-        let by = if sentences { ChunkBy::Sentences } else { ChunkBy::Tokens };
         let overlap = (tokens as f64 * share) as usize;
         check(tokenizer, &parts.concat(), how(tokens, overlap, by))?;
     }
@@ -168,7 +169,7 @@ fn long_texts_of_one_kind_are_cut_by_every_tokenizer() {
     ];
     for (case, tokenizer) in tokenizers() {
         for text in &texts {
-            for by in [ChunkBy::Tokens, ChunkBy::Sentences] {
+            for by in ChunkBy::ALL {
                 check(tokenizer, text, how(60, 6, by))
                     .unwrap_or_else(|error| panic!("{case}: {error}"));
             }
@@ -201,6 +202,39 @@ fn words_and_sentences_stay_whole_where_they_fit() {
         assert!(at == 0 || text.as_bytes()[at - 1] == b' ', "{part}");
         let end = at + part.len();
         assert!(end == text.len() || text.as_bytes()[end] == b' ', "{part}");
+    }
+}
+
+#[test]
+fn a_section_of_markdown_keeps_its_heading() {
+    let tokenizer = prepared("bert-cls", None);
+    let section =
+        |name: &str| format!("# {name}\n\nOne two three four. Five six.\n\nSeven eight nine.\n\n");
+    let text = format!(
+        "{}{}```\n# code\n```\n",
+        section("First"),
+        section("Second")
+    );
+    let parts = |tokens| -> Vec<String> {
+        let chunks = chunks(&tokenizer, &text, how(tokens, 0, ChunkBy::Markdown));
+        chunks.texts.iter().map(str::to_owned).collect()
+    };
+    let whole = count(&tokenizer, &section("First"));
+    let found = parts(whole + 8);
+    assert_eq!(found[0], section("First").trim_end());
+    assert!(
+        found[1].starts_with("# Second") && found[1].contains("Seven"),
+        "{found:?}"
+    );
+    // No chunk ends in a heading.
+    for tokens in 8..whole {
+        for part in parts(tokens) {
+            let last = part.lines().last().unwrap();
+            assert!(
+                !last.starts_with("# First") && !last.starts_with("# Second"),
+                "{part}"
+            );
+        }
     }
 }
 

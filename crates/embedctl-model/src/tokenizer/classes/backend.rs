@@ -24,9 +24,17 @@ pub(crate) struct Backend {
     pub(super) updates_template: bool,
 }
 
-pub(super) fn template(single: &str, special: Vec<(String, u32)>) -> Result<PostProcessorWrapper> {
+/// The templates of BERT's classes: of a text, and of a pair of texts.
+const BERT: (&str, &str) = ("cls:0 $A:0 sep:0", "cls:0 $A:0 sep:0 $B:1 sep:1");
+
+pub(super) fn template(
+    single: &str,
+    pair: &str,
+    special: Vec<(String, u32)>,
+) -> Result<PostProcessorWrapper> {
     let built = TemplateProcessing::builder()
         .try_single(single)?
+        .try_pair(pair)?
         .special_tokens(special)
         .build()
         .map_err(|error| error.to_string())?;
@@ -61,6 +69,11 @@ impl Backend {
     /// Id of the token of that name, where one is named.
     pub(crate) fn named_id(&self, name: &str) -> Option<u32> {
         self.id(self.names.get(name)?.text())
+    }
+
+    /// The texts of all named tokens.
+    pub(crate) fn named_texts(&self) -> Vec<(String, String)> {
+        self.names.texts()
     }
 
     fn add(&mut self, tokens: Vec<AddedToken>) -> Result<()> {
@@ -109,28 +122,32 @@ impl Backend {
     /// The template of `add_bos_token` and `add_eos_token`.
     pub(super) fn update_template(&mut self) -> Result<()> {
         let has = |wanted: bool, name| wanted && self.names.get(name).is_some();
-        let single = match (
+        let (single, pair) = match (
             has(self.add_bos, "bos_token"),
             has(self.add_eos, "eos_token"),
         ) {
-            (false, false) => "$A:0",
-            (true, false) => "bos:0 $A:0",
-            (false, true) => "$A:0 eos:0",
-            (true, true) => "bos:0 $A:0 eos:0",
+            (false, false) => ("$A:0", "$A:0 $B:1"),
+            (true, false) => ("bos:0 $A:0", "bos:0 $A:0 bos:1 $B:1"),
+            (false, true) => ("$A:0 eos:0", "$A:0 eos:0 $B:1 eos:1"),
+            (true, true) => ("bos:0 $A:0 eos:0", "bos:0 $A:0 eos:0 bos:1 $B:1 eos:1"),
         };
-        self.surround(single, &[])
+        self.surround(single, pair, &[])
     }
 
-    /// Puts tokens around a text: in the template `single` `bos`, `eos`, `cls` and `sep` stand for the tokens of those
-    /// names. `ids` are those of others, and of named ones that there are none of.
-    fn surround(&mut self, single: &str, ids: &[(&str, u32)]) -> Result<()> {
-        let parts = single.split([' ', ':']);
-        let around = parts.filter(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()));
-        let special = around
+    /// Puts tokens around a text and around a pair of texts: in the templates `single` and `pair` `bos`, `eos`, `cls` and
+    /// `sep` stand for the tokens of those names. `ids` are those of others, and of named ones that there are none of.
+    fn surround(&mut self, single: &str, pair: &str, ids: &[(&str, u32)]) -> Result<()> {
+        let parts = single.split([' ', ':']).chain(pair.split([' ', ':']));
+        let mut around: Vec<&str> = parts
+            .filter(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()))
+            .collect();
+        around.sort_unstable();
+        around.dedup();
+        let special = (around.into_iter())
             .map(|part| Ok((part.to_owned(), self.around(part, ids)?)))
             .collect::<Result<_>>()?;
         self.tokenizer
-            .with_post_processor(Some(template(single, special)?));
+            .with_post_processor(Some(template(single, pair, special)?));
         Ok(())
     }
 
@@ -191,33 +208,46 @@ impl Backend {
             | TokenizerClass::DistilBert
             | TokenizerClass::Dpr
             | TokenizerClass::DprReader => {
-                self.surround("cls:0 $A:0 sep:0", &[("cls", 2), ("sep", 3)])?;
+                self.surround(BERT.0, BERT.1, &[("cls", 2), ("sep", 3)])?;
             }
             TokenizerClass::DebertaV2 => {
-                self.surround("cls:0 $A:0 sep:0", &[("cls", 0), ("sep", 0)])?;
+                self.surround(BERT.0, BERT.1, &[("cls", 0), ("sep", 0)])?;
             }
             TokenizerClass::BigBird | TokenizerClass::RemBert => {
-                self.surround("cls:0 $A:0 sep:0", &[])?;
+                self.surround(BERT.0, BERT.1, &[])?;
             }
             TokenizerClass::Splinter => {
                 if ["cls_token", "sep_token"].map(|name| self.names.get(name).is_some())
                     == [true; 2]
                 {
-                    self.surround("cls:0 $A:0 sep:0", &[])?;
+                    let ids = self.named_id("question_token").zip(self.id("."));
+                    match ids {
+                        Some((question, dot)) => self.surround(
+                            BERT.0,
+                            "cls:0 $A:0 question dot sep:0 $B:1 sep:1",
+                            &[("question", question), ("dot", dot)],
+                        )?,
+                        None => self.surround(BERT.0, BERT.1, &[])?,
+                    }
                 }
             }
-            TokenizerClass::Deberta => self.surround("cls $A sep", &[])?,
-            TokenizerClass::Funnel => self.surround("cls:2 $A:0 sep:0", &[])?,
-            TokenizerClass::XlNet => self.surround("$A:0 sep:0 cls:2", &[])?,
+            TokenizerClass::Deberta => self.surround("cls $A sep", "cls $A sep sep $B sep", &[])?,
+            TokenizerClass::Funnel => {
+                self.surround("cls:2 $A:0 sep:0", "cls:2 $A:0 sep:0 $B:1 sep:1", &[])?
+            }
+            TokenizerClass::XlNet => {
+                self.surround("$A:0 sep:0 cls:2", "$A:0 sep:0 $B:1 sep:1 cls:2", &[])?
+            }
             TokenizerClass::XlmRoberta | TokenizerClass::Camembert => {
-                self.surround("bos $A eos", &[])?;
+                self.surround("bos $A eos", "bos $A eos eos $B eos", &[])?;
             }
-            TokenizerClass::T5 | TokenizerClass::Lasr | TokenizerClass::Pegasus => {
-                self.surround("$A eos", &[])?;
+            TokenizerClass::T5 | TokenizerClass::Lasr => {
+                self.surround("$A eos", "$A eos $B eos", &[])?;
             }
+            TokenizerClass::Pegasus => self.surround("$A eos", "$A $B eos", &[])?,
             TokenizerClass::Xglm => {
                 self.around("bos", &[])?;
-                self.surround("eos $A", &[])?;
+                self.surround("eos $A", "eos $A eos eos $B", &[])?;
             }
             TokenizerClass::Roberta => self.enclose("cls", "sep", &[])?,
             TokenizerClass::Mpnet => self.enclose("cls", "sep", &[("cls", 0), ("sep", 2)])?,
@@ -260,12 +290,11 @@ impl Backend {
                     TokenizerClass::Nllb => arguments.flag("legacy_behaviour") == Some(true),
                     _ => false,
                 };
-                let single = if after {
-                    "$A eos language"
-                } else {
-                    "language $A eos"
+                let (single, pair) = match after {
+                    true => ("$A eos language", "$A $B eos language"),
+                    false => ("language $A eos", "language $A $B eos"),
                 };
-                self.surround(single, &[("language", code)])?;
+                self.surround(single, pair, &[("language", code)])?;
             }
         }
         if matches!(

@@ -328,7 +328,11 @@ pub(super) fn rebuild(
             ("[CLS]".to_owned(), id("cls_token")?),
             ("[SEP]".to_owned(), id("sep_token")?),
         ];
-        let template = template("[CLS]:0 $A:0 [SEP]:0", special)?;
+        let template = template(
+            "[CLS]:0 $A:0 [SEP]:0",
+            "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+            special,
+        )?;
         tokenizer.with_post_processor(Some(template));
     }
     Ok(tokenizer)

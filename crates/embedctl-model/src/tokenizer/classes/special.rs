@@ -126,6 +126,14 @@ impl SpecialNames {
         names.find(|(known, _)| known == name)?.1.as_ref()
     }
 
+    /// The texts of all that there are, by name.
+    pub(super) fn texts(&self) -> Vec<(String, String)> {
+        let known = |(name, token): &(String, Option<Special>)| {
+            Some((name.clone(), token.as_ref()?.text().to_owned()))
+        };
+        self.0.iter().filter_map(known).collect()
+    }
+
     /// Its text; Python writes one that is missing as `None`.
     pub(super) fn text(&self, name: &str) -> &str {
         self.get(name).map_or("None", Special::text)

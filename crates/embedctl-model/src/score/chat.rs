@@ -1,0 +1,325 @@
+//! Chat templates: texts as messages, as a model was trained to read them.
+//!
+//! A template is a program of the repository's. It runs in an interpreter that has no files, no network and a limit of
+//! work.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::metadata;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::pair::TextPair;
+use embedctl_common::small_file;
+
+/// The most bytes of a template's file.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Bytes of a chat at most: records are far shorter.
+const MOST_TEXT: usize = 1 << 30;
+
+/// Steps that a template may take for one text.
+const MOST_STEPS: u64 = 1 << 20;
+
+/// The name of the template among an environment's.
+const NAME: &str = "chat";
+
+/// A message of a chat.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChatMessage<'a> {
+    /// `system`, `user`, `query` or `document`.
+    pub role: &'static str,
+    /// Its text.
+    pub content: &'a str,
+}
+
+/// What a template has written so far.
+#[derive(Default)]
+struct CappedText(Vec<u8>);
+
+impl Write for CappedText {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        if self.0.len() + part.len() > MOST_TEXT {
+            return Err(io::Error::other(format!(
+                "it writes more than {MOST_TEXT} bytes"
+            )));
+        }
+        self.0.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A model's chat template.
+pub struct ChatTemplate {
+    file: PathBuf,
+    environment: Environment<'static>,
+    /// Whether a message's content is a list of parts.
+    structured: bool,
+    /// Special tokens by name, and arguments.
+    variables: Map<String, Value>,
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ChatTemplate")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ChatTemplate {
+    /// Reads the template of the tokenizer in `folder`. `format` is how a message is written, if the model's files say it;
+    /// `kind` its `model_type`; `names` are special tokens, `arguments` variables of the template.
+    ///
+    /// # Errors
+    /// If it cannot be read or parsed.
+    pub(super) fn read(
+        folder: &Path,
+        format: Option<&str>,
+        kind: &str,
+        names: &[(String, String)],
+        arguments: &Map<String, Value>,
+    ) -> Result<Self> {
+        let (file, source) = source(folder)?;
+        let failed = |reason: String| {
+            Error::model(
+                file.display(),
+                format!("has a chat template that cannot be used: {reason}"),
+            )
+        };
+        let structured = match format {
+            Some(format) => format == "structured",
+            None if FLAT.contains(&kind) => false,
+            None => STRUCTURED.iter().any(|pattern| source.contains(pattern)),
+        };
+        let mut environment = with_functions(Environment::new());
+        environment.set_fuel(Some(MOST_STEPS));
+        environment
+            .add_template_owned(NAME, source)
+            .map_err(|error| failed(words(&error)))?;
+        let mut variables: Map<String, Value> = names
+            .iter()
+            .map(|(name, text)| (name.clone(), text.as_str().into()))
+            .collect();
+        for (name, value) in arguments {
+            if ["truncation", "max_length", "padding", "restore_suffix"].contains(&name.as_str()) {
+                return Err(failed(format!(
+                    "processing_kwargs.chat_template.{name} is set, which embedctl does not do"
+                )));
+            }
+            variables.insert(name.clone(), value.clone());
+        }
+        variables
+            .entry("add_generation_prompt")
+            .or_insert(false.into());
+        Ok(Self {
+            file,
+            environment,
+            structured,
+            variables,
+        })
+    }
+
+    /// The file that it was read from.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The text of a chat.
+    ///
+    /// # Errors
+    /// If the template refuses it, or does not come to an end.
+    pub fn render(&self, messages: &[ChatMessage<'_>]) -> Result<String, Cause> {
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|message| {
+                let content = match self.structured {
+                    true => json!([{"type": "text", "text": message.content}]),
+                    false => message.content.into(),
+                };
+                json!({"role": message.role, "content": content})
+            })
+            .collect();
+        let values = context! { messages, ..minijinja::Value::from_serialize(&self.variables) };
+        let template = self.environment.get_template(NAME);
+        let mut text = CappedText::default();
+        let rendered =
+            template.and_then(|template| template.render_captured_to(values, &mut text).map(drop));
+        rendered.map_err(|error| {
+            let file = self.file.display();
+            Cause::of(format!(
+                "the chat template ({file}) fails on this text: {}",
+                words(&error)
+            ))
+        })?;
+        String::from_utf8(text.0).map_err(|error| error.to_string().into())
+    }
+
+    /// The chat of a row's text: a message, or one for each text of a pair; `prompt` is the system's.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render`].
+    pub fn of_text(&self, prompt: &str, text: &str, is_pair: bool) -> Result<String, Cause> {
+        let message = |role, content| ChatMessage { role, content };
+        let mut messages = Vec::new();
+        if !prompt.is_empty() {
+            messages.push(message("system", prompt));
+        }
+        match TextPair::of(text).filter(|_| is_pair) {
+            Some(TextPair { first, second }) => {
+                messages.extend([message("query", first), message("document", second)]);
+            }
+            None => messages.push(message("user", text)),
+        }
+        self.render(&messages)
+    }
+
+    /// Checks that both texts of a pair come into the chat: a template that knows other roles alone leaves them out.
+    ///
+    /// # Errors
+    /// If one does not.
+    pub(super) fn check_roles(&self) -> Result<()> {
+        let chat = |first, second| {
+            self.of_text("", &TextPair { first, second }.joined(), true)
+                .map_err(|cause| Error::model(self.file.display(), cause))
+        };
+        let base = chat("alpha", "bravo")?;
+        let lost = [
+            ("query", chat("charlie", "bravo")?),
+            ("document", chat("alpha", "foxtrot")?),
+        ];
+        match lost.iter().find(|(_, other)| *other == base) {
+            None => Ok(()),
+            Some((role, _)) => Err(Error::model(
+                self.file.display(),
+                format!("has a chat template that leaves out messages of the role '{role}', so it scores no pair"),
+            )
+            .with_remedy("use a model that was trained to score pairs, or give it a template for them")),
+        }
+    }
+}
+
+/// Architectures whose templates read a message's content as a text.
+const FLAT: [&str; 4] = ["apertus", "deepseek_v3", "gpt_oss", "seed_oss"];
+
+/// What a template has that reads a message's content as a list of parts.
+const STRUCTURED: [&str; 6] = [
+    "content[0]",
+    ".type",
+    "'type'",
+    "\"type\"",
+    "item.type",
+    "message.content[",
+];
+
+/// The template's text, and the file that holds it.
+fn source(folder: &Path) -> Result<(PathBuf, String)> {
+    let alone = folder.join("chat_template.jinja");
+    match small_file::read(&alone, MOST_BYTES) {
+        Ok(bytes) => {
+            let text = String::from_utf8(bytes)
+                .map_err(|_| Error::model(alone.display(), "is not UTF-8"))?;
+            return Ok((alone, text));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::io("read", &alone, error)),
+    }
+    let file = folder.join("tokenizer_config.json");
+    let config: Map<String, Value> = metadata::read(&file)?.unwrap_or_default();
+    let text = match config.get("chat_template") {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Array(named)) => {
+            let mut named = named.iter();
+            let default = named.find(|one| one["name"] == "default");
+            default
+                .and_then(|one| one["template"].as_str())
+                .map(str::to_owned)
+        }
+        _ => None,
+    };
+    match text {
+        Some(text) => Ok((file, text)),
+        None => Err(Error::model(
+            file.display(),
+            "has several chat templates, and none is called 'default'",
+        )),
+    }
+}
+
+/// An environment with what transformers gives to templates.
+fn with_functions(mut environment: Environment<'static>) -> Environment<'static> {
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.add_function(
+        "raise_exception",
+        |message: String| -> Result<String, minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        },
+    );
+    environment
+}
+
+/// An error with its causes.
+fn words(error: &minijinja::Error) -> String {
+    format!("{error:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(source: &str) -> Result<ChatTemplate> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("chat_template.jinja"), source).unwrap();
+        let names = [("eos_token".to_owned(), "</s>".to_owned())];
+        ChatTemplate::read(folder.path(), None, "qwen3", &names, &Map::new())
+    }
+
+    #[test]
+    fn a_pair_is_two_messages_and_a_prompt_the_systems() {
+        let source = "{% for m in messages %}<{{ m.role }}>{{ m['content'].strip() }}{{ eos_token }}{% endfor %}\
+                      {% if add_generation_prompt %}x{% endif %}";
+        let template = template(source).unwrap();
+        let pair = TextPair {
+            first: " q ",
+            second: "d",
+        }
+        .joined();
+        let text = template.of_text("judge", &pair, true).unwrap();
+        assert_eq!(text, "<system>judge</s><query>q</s><document>d</s>");
+        assert_eq!(template.of_text("", "t", false).unwrap(), "<user>t</s>");
+        assert!(template.check_roles().is_ok());
+    }
+
+    #[test]
+    fn a_template_that_leaves_a_text_out_or_never_ends_is_refused() {
+        let lost =
+            template("{% for m in messages if m.role == 'query' %}{{ m.content }}{% endfor %}");
+        let error = lost.unwrap().check_roles().unwrap_err().to_string();
+        assert!(error.contains("'document'"), "{error}");
+        let endless = template(
+            "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}",
+        );
+        assert!(endless.unwrap().check_roles().is_err());
+        let error = template("{{ raise_exception('no such role') }}")
+            .unwrap()
+            .check_roles();
+        assert!(error.unwrap_err().to_string().contains("no such role"));
+        assert!(template("{% if %}").is_err());
+        let parts =
+            template("{{ messages[0].content[0].text }}|{{ messages[1].content[0]['text'] }}");
+        assert!(parts.unwrap().check_roles().is_ok());
+    }
+}

@@ -1,0 +1,169 @@
+//! The classification heads of transformers' `…ForSequenceClassification` classes, by the architecture that they stand on.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::activation;
+use super::tensors::HeadTensors;
+use crate::DenseActivation::{self, Gelu, Identity, Relu, Tanh};
+use crate::config::{PoolingMode, Step};
+use embedctl_common::error::{Cause, Error, Result};
+
+/// How a network's token states become logits.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub modes: Vec<PoolingMode>,
+    /// Modules that every token's state passes before pooling.
+    pub token_steps: Vec<Step>,
+    /// The token that is no last one.
+    pub not_last: Option<u32>,
+    pub steps: Vec<Step>,
+}
+
+impl Head {
+    fn of(mode: PoolingMode, steps: Vec<Step>) -> Self {
+        Self {
+            modes: vec![mode],
+            token_steps: Vec::new(),
+            not_last: None,
+            steps,
+        }
+    }
+}
+
+/// The head of the network that `config` (of `file`) describes, of states of `width` components.
+///
+/// # Errors
+/// If the architecture has no head that embedctl knows, or the checkpoint lacks one of its tensors.
+pub(super) fn head(
+    config: &Value,
+    file: &Path,
+    tensors: &HeadTensors,
+    width: usize,
+) -> Result<Head> {
+    let refuse = |cause: Cause| Error::model(file.display(), cause);
+    let kind = config["model_type"].as_str().unwrap_or_default();
+    let act = |key: &str, default: &'static str| {
+        let name = config[key].as_str().unwrap_or(default);
+        activation::of_head(name).map_err(refuse)
+    };
+    let dense = |names: &[&str], bias, act: DenseActivation| {
+        tensors.dense(names, width, bias, act).map(Step::Dense)
+    };
+    let classifier = || dense(&["classifier"], true, Identity);
+    // A head of two layers on the first token's state.
+    let on_first = |names: [&str; 2], act| -> Result<Head> {
+        let steps = vec![
+            dense(&[names[0]], true, act)?,
+            dense(&[names[1]], true, Identity)?,
+        ];
+        Ok(Head::of(PoolingMode::Cls, steps))
+    };
+    Ok(match kind {
+        // The network's own pooler, and a classifier.
+        "bert" | "ernie" | "luke" | "nomic_bert" | "gte" | "new" => Head::of(
+            PoolingMode::Cls,
+            vec![dense(&["pooler.dense"], true, Tanh)?, classifier()?],
+        ),
+        "albert" => on_first(["pooler", "classifier"], Tanh)?,
+        "roberta" | "camembert" | "xlm-roberta" | "xlm-roberta-xl" | "mpnet"
+        | "jina_embeddings_v3" => on_first(["classifier.dense", "classifier.out_proj"], Tanh)?,
+        "electra" => on_first(["classifier.dense", "classifier.out_proj"], Gelu)?,
+        "roformer" => {
+            let act = act("hidden_act", "gelu")?;
+            on_first(["classifier.dense", "classifier.out_proj"], act)?
+        }
+        "distilbert" => on_first(["pre_classifier", "classifier"], Relu)?,
+        "deberta" | "deberta-v2" => on_first(
+            ["pooler.dense", "classifier"],
+            act("pooler_hidden_act", "gelu")?,
+        )?,
+        "modernbert" | "modernbert-decoder" => {
+            let flag = |key: &str| config[key].as_bool().unwrap_or(false);
+            let has_bias = flag("classifier_bias");
+            let is_decoder = kind == "modernbert-decoder";
+            #[allow(clippy::cast_possible_truncation)] // as PyTorch computes with it
+            let epsilon = config["norm_eps"].as_f64().unwrap_or(1e-5) as f32;
+            let norm = tensors.norm("head.norm", width, flag("norm_bias"), epsilon)?;
+            let steps = vec![
+                dense(
+                    &["head.dense"],
+                    has_bias,
+                    act("classifier_activation", "gelu")?,
+                )?,
+                Step::LayerNorm(norm),
+                // The decoder's classifier has a bias where its head has one.
+                dense(&["classifier"], !is_decoder || has_bias, Identity)?,
+            ];
+            match config["classifier_pooling"].as_str().unwrap_or("cls") {
+                _ if is_decoder => last(config, Some(50_283), steps),
+                "cls" => Head::of(PoolingMode::Cls, steps),
+                "mean" => Head::of(PoolingMode::Mean, steps),
+                other => return Err(refuse(unknown_pooling(other))),
+            }
+        }
+        "eurobert" => {
+            let first = dense(&["dense"], true, Gelu)?;
+            match config["classifier_pooling"].as_str().unwrap_or("late") {
+                "bos" => Head::of(PoolingMode::Cls, vec![first, classifier()?]),
+                "mean" => Head::of(PoolingMode::Mean, vec![first, classifier()?]),
+                // The mean of the tokens' logits, which are linear.
+                "late" => Head {
+                    token_steps: vec![first],
+                    ..Head::of(PoolingMode::Mean, vec![classifier()?])
+                },
+                other => return Err(refuse(unknown_pooling(other))),
+            }
+        }
+        "llama" | "mistral" | "ministral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt2"
+        | "gpt_neo" => last(config, None, vec![dense(&["score"], false, Identity)?]),
+        "gemma" | "gemma2" | "gemma3_text" => {
+            last(config, Some(0), vec![dense(&["score"], false, Identity)?])
+        }
+        "olmo" | "olmo2" => last(config, Some(1), vec![dense(&["score"], false, Identity)?]),
+        "phi3" => last(
+            config,
+            Some(32_000),
+            vec![dense(&["score"], false, Identity)?],
+        ),
+        "smollm3" => last(
+            config,
+            Some(128_004),
+            vec![dense(&["score"], false, Identity)?],
+        ),
+        "longformer" => {
+            return Err(refuse(
+                Cause::of(
+                    "is a Longformer, which attends to its first token globally to classify a text, and the native \
+                     engine does not",
+                )
+                .with("export it to ONNX"),
+            ));
+        }
+        other => {
+            return Err(refuse(
+                Cause::of(format!(
+                    "is of the model_type '{other}', whose classification head the native engine does not know"
+                ))
+                .with("export it to ONNX with its logits, if transformers classifies with it"),
+            ));
+        }
+    })
+}
+
+/// A decoder's head, on the last token that is no padding; `default` is its class's padding token.
+fn last(config: &Value, default: Option<u32>, steps: Vec<Step>) -> Head {
+    let padding = match config.get("pad_token_id") {
+        Some(stated) => stated.as_u64().and_then(|id| u32::try_from(id).ok()),
+        None => default,
+    };
+    Head {
+        not_last: padding,
+        ..Head::of(PoolingMode::LastToken, steps)
+    }
+}
+
+fn unknown_pooling(named: &str) -> Cause {
+    format!("has the classifier_pooling '{named}', which embedctl does not know").into()
+}

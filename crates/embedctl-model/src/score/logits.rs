@@ -1,0 +1,115 @@
+//! Scores by a decoder's logits: that of one token, less that of another, behind the last token of a text.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::LogitScore;
+use super::heads::Head;
+use super::tensors::HeadTensors;
+use crate::config::{PoolingMode, Step};
+use crate::{Dense, DenseActivation, Residual};
+use embedctl_common::error::{Error, Result};
+
+/// The head that gives the score of a `LogitScore` module over a causal network of states of `width` components.
+///
+/// # Errors
+/// If the checkpoint has no such logits.
+pub(super) fn head(
+    asked: &LogitScore,
+    config: &Value,
+    file: &Path,
+    tensors: &HeadTensors,
+    width: usize,
+) -> Result<Head> {
+    let kind = config["model_type"].as_str().unwrap_or_default();
+    if !KNOWN.contains(&kind) {
+        return Err(Error::model(
+            file.display(),
+            format!("is of the model_type '{kind}', whose logits embedctl does not know"),
+        ));
+    }
+    // Tied to the table of tokens where the checkpoint has no matrix of its own.
+    let is_own = tensors.has("lm_head.weight");
+    let tables = ["embed_tokens.weight", "wte.weight"];
+    let table = match is_own {
+        true => "lm_head.weight",
+        false if kind.starts_with("gpt") => tables[1],
+        false => tables[0],
+    };
+    let cap = match config.get("final_logit_softcapping") {
+        Some(stated) => stated.as_f64(),
+        None if kind == "gemma2" => Some(30.0),
+        None => None,
+    };
+    let divisor = match kind {
+        "granite" => config["logits_scaling"].as_f64().unwrap_or(1.0),
+        _ => 1.0,
+    } * cap.unwrap_or(1.0);
+    let ids: Vec<u32> = [Some(asked.true_token_id), asked.false_token_id]
+        .into_iter()
+        .flatten()
+        .collect();
+    let (mut weight, mut bias) = (Vec::new(), Vec::new());
+    #[allow(clippy::cast_possible_truncation)] // as PyTorch computes with them
+    let divisor = divisor as f32;
+    for &id in &ids {
+        let row = tensors.row(table, id, width)?;
+        weight.extend(row.into_iter().map(|value| value / divisor));
+        if tensors.has("lm_head.bias") {
+            bias.push(tensors.value("lm_head.bias", id)? / divisor);
+        }
+    }
+    let linear = |weight, bias, input, output, activation| {
+        Step::Dense(Dense {
+            weight,
+            bias,
+            input,
+            output,
+            activation,
+            residual: Residual::None,
+        })
+    };
+    let activation = match cap {
+        Some(_) => DenseActivation::Tanh,
+        None => DenseActivation::Identity,
+    };
+    #[allow(clippy::cast_possible_truncation)]
+    let scale = cap.unwrap_or(1.0) as f32;
+    let difference: Vec<f32> = [scale, -scale].into_iter().take(ids.len()).collect();
+    Ok(Head {
+        modes: vec![PoolingMode::LastToken],
+        token_steps: Vec::new(),
+        not_last: None,
+        steps: vec![
+            linear(weight, bias, width, ids.len(), activation),
+            linear(
+                difference,
+                Vec::new(),
+                ids.len(),
+                1,
+                DenseActivation::Identity,
+            ),
+        ],
+    })
+}
+
+/// Decoders whose logits are a product of their last state.
+const KNOWN: [&str; 16] = [
+    "llama",
+    "mistral",
+    "ministral",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gpt2",
+    "gpt_neo",
+    "phi3",
+    "olmo",
+    "olmo2",
+    "smollm3",
+    "granite",
+];

@@ -1,0 +1,61 @@
+//! Scores of texts and of pairs of texts: the classification heads of transformers, and the logits of two tokens, as
+//! sentence-transformers' `CrossEncoder` reads them.
+//!
+//! A head is a way to pool tokens' states and modules behind it, so that scores go the way of vectors: the network, the
+//! pooler, the output.
+
+mod activation;
+mod chat;
+mod heads;
+mod labels;
+mod logits;
+mod resolve;
+mod tensors;
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+pub use chat::{ChatMessage, ChatTemplate};
+pub(crate) use resolve::{ScoreFiles, resolve};
+
+/// What is known of a model's scores.
+#[derive(Debug, Clone)]
+pub struct ScoreKind {
+    /// The names of a row's scores: the model's labels.
+    pub labels: Vec<String>,
+    /// Whether a row's text is a pair of texts.
+    pub pairs: bool,
+    /// Whether several scores become probabilities.
+    pub softmax: bool,
+    /// The chat that texts are put into.
+    pub chat: Option<Arc<ChatTemplate>>,
+}
+
+impl ScoreKind {
+    /// Whether a row has one score alone.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.labels.len() == 1
+    }
+
+    /// The number of the highest of a row's scores; of equal ones the first.
+    #[must_use]
+    pub fn best(scores: &[f32]) -> usize {
+        let better = |best: usize, next: usize| match scores[next] > scores[best] {
+            true => next,
+            false => best,
+        };
+        (1..scores.len()).fold(0, better)
+    }
+}
+
+/// `config.json` of a `LogitScore` module.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct LogitScore {
+    /// The token whose logit is the score.
+    pub true_token_id: u32,
+    /// The token whose logit is taken from it.
+    #[serde(default)]
+    pub false_token_id: Option<u32>,
+}

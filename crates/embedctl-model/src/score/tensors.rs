@@ -1,0 +1,131 @@
+//! The tensors of a head in a checkpoint.
+
+use std::path::PathBuf;
+
+use crate::{Dense, DenseActivation, LayerNorm, Residual};
+use embedctl_common::error::Result;
+use embedctl_native::safetensors::{Checkpoint, Tensor, missing};
+
+/// A checkpoint whose head is read.
+pub(super) struct HeadTensors(Checkpoint);
+
+impl HeadTensors {
+    /// Opens it; reads headers alone.
+    pub fn open(files: &[PathBuf]) -> Result<Self> {
+        Checkpoint::open_files(files).map(Self)
+    }
+
+    /// The tensor of the first of these names that is there; a name may stand behind that of the whole network (`bert.`).
+    fn tensor(&self, names: &[&str]) -> Result<Tensor<'_>> {
+        let found = names.iter().find_map(|name| {
+            let own = self.0.get(name);
+            own.or_else(|| {
+                let inner = format!(".{name}");
+                let mut all = self.0.names().filter(|all| all.ends_with(&inner));
+                let one = all.next().filter(|_| all.next().is_none())?.to_owned();
+                self.0.get(&one)
+            })
+        });
+        found.ok_or_else(|| {
+            missing(&self.0, names[0]).with_remedy(
+                "this is no checkpoint of a model that scores: use one that was trained as a classifier or a reranker",
+            )
+        })
+    }
+
+    /// Whether there is a tensor of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some()
+    }
+
+    /// A linear layer of `input` components, and of so many outputs as its weight has rows.
+    pub fn dense(
+        &self,
+        names: &[&str],
+        input: usize,
+        has_bias: bool,
+        activation: DenseActivation,
+    ) -> Result<Dense> {
+        let named = |part: &str| -> Vec<String> {
+            names.iter().map(|name| format!("{name}.{part}")).collect()
+        };
+        let weights = named("weight");
+        let weight = self.tensor(&weights.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let output = match weight.shape() {
+            &[output, width] if width == input => output,
+            other => {
+                return Err(weight.wrong(format!(
+                    "has the shape {other:?} where the network gives {input} components"
+                )));
+            }
+        };
+        let bias = match has_bias {
+            true => {
+                let biases = named("bias");
+                let bias = self.tensor(&biases.iter().map(String::as_str).collect::<Vec<_>>())?;
+                bias.expect_shape(&[output])?;
+                bias.floats()?
+            }
+            false => Vec::new(),
+        };
+        Ok(Dense {
+            weight: weight.floats()?,
+            bias,
+            input,
+            output,
+            activation,
+            residual: Residual::None,
+        })
+    }
+
+    /// A layer norm of `width` components.
+    pub fn norm(
+        &self,
+        name: &str,
+        width: usize,
+        has_bias: bool,
+        epsilon: f32,
+    ) -> Result<LayerNorm> {
+        let part = |part: &str| {
+            let tensor = self.tensor(&[&format!("{name}.{part}")])?;
+            tensor.expect_shape(&[width])?;
+            tensor.floats()
+        };
+        Ok(LayerNorm {
+            weight: part("weight")?,
+            bias: match has_bias {
+                true => part("bias")?,
+                false => vec![0.0; width],
+            },
+            epsilon,
+        })
+    }
+
+    /// Row `row` of the matrix of that name, of `width` components.
+    pub fn row(&self, name: &str, row: u32, width: usize) -> Result<Vec<f32>> {
+        let tensor = self.tensor(&[name])?;
+        let rows = match tensor.shape() {
+            &[rows, own] if own == width => rows,
+            other => {
+                return Err(tensor.wrong(format!(
+                    "has the shape {other:?} where the network gives {width} components"
+                )));
+            }
+        };
+        let row = row as usize;
+        if row >= rows {
+            return Err(tensor.wrong(format!("has {rows} rows, and the token {row} is asked for")));
+        }
+        let mut values = vec![0.0; width];
+        tensor.read(row * width, &mut values)?;
+        Ok(values)
+    }
+
+    /// One value of the vector of that name.
+    pub fn value(&self, name: &str, index: u32) -> Result<f32> {
+        let tensor = self.tensor(&[name])?;
+        let values = tensor.floats()?;
+        let value = values.get(index as usize).copied();
+        value.ok_or_else(|| tensor.wrong(format!("has no value {index}")))
+    }
+}

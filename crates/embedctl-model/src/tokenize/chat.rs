@@ -1,0 +1,98 @@
+//! Rows of texts that are put into a chat.
+
+use std::sync::Arc;
+
+use super::TextTokenizer;
+use super::bert::BertScratch;
+use crate::Side;
+use crate::batch::TokenRows;
+use crate::score::ChatTemplate;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::pair::TextPair;
+
+/// How a text becomes a row by a chat template.
+#[derive(Debug)]
+pub(super) struct ChatRows {
+    template: Arc<ChatTemplate>,
+    /// The system's message.
+    prompt: String,
+    pairs: bool,
+    /// The tokens that end every chat: what asks for the answer stands there, so a row that was cut gets them again.
+    ending: Vec<u32>,
+}
+
+impl ChatRows {
+    /// Finds the tokens that end every chat, by two chats of different texts.
+    ///
+    /// # Errors
+    /// If the template or the tokenizer fails on these.
+    pub fn new(
+        template: Arc<ChatTemplate>,
+        prompt: &str,
+        pairs: bool,
+        tokenizer: &TextTokenizer,
+    ) -> Result<Self> {
+        let failed = |cause| Error::model(template.file().display(), cause);
+        let ids = |text: &str| -> Result<Vec<u32>> {
+            let text = match pairs {
+                true => TextPair {
+                    first: text,
+                    second: text,
+                }
+                .joined(),
+                false => text.to_owned(),
+            };
+            let chat = template.of_text(prompt, &text, pairs).map_err(failed)?;
+            let mut scratch = BertScratch::default();
+            let ids = tokenizer.encode(&chat, usize::MAX, &mut scratch);
+            ids.map(<[u32]>::to_vec).map_err(failed)
+        };
+        let (one, other) = (ids("0")?, ids("1 2 3 4")?);
+        let ends = one.iter().rev().zip(other.iter().rev());
+        let equal = ends.take_while(|(one, other)| one == other).count();
+        let ending = match equal < one.len().min(other.len()) {
+            true => one[one.len() - equal..].to_vec(),
+            // The texts are in neither.
+            false => Vec::new(),
+        };
+        Ok(Self {
+            template,
+            prompt: prompt.to_owned(),
+            pairs,
+            ending,
+        })
+    }
+
+    /// Appends the row of `text`.
+    ///
+    /// # Errors
+    /// If the template or the tokenizer fails on it.
+    pub fn push(
+        &self,
+        tokenizer: &TextTokenizer,
+        text: &str,
+        scratch: &mut BertScratch,
+        rows: &mut TokenRows,
+    ) -> Result<(), Cause> {
+        let chat = self.template.of_text(&self.prompt, text, self.pairs)?;
+        let most = tokenizer.text_tokens;
+        let needed = match tokenizer.side {
+            Side::Right => most,
+            Side::Left => usize::MAX,
+        };
+        let ids = tokenizer.encode(&chat, needed, scratch)?;
+        let is_cut = ids.len() > most;
+        let kept = ids.len().min(most);
+        let ids = match tokenizer.side {
+            Side::Right => &ids[..kept],
+            Side::Left => &ids[ids.len() - kept..],
+        };
+        let ending = match is_cut {
+            true => &self.ending[self.ending.len() - self.ending.len().min(kept)..],
+            false => &[],
+        };
+        let text = &ids[..kept - ending.len()];
+        rows.push(text.iter().chain(ending).copied(), is_cut);
+        Ok(())
+    }
+}

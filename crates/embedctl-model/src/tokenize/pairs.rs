@@ -1,0 +1,145 @@
+//! Rows of two texts: a query and a document, each tokenized by itself, cut together and put into the template of pairs.
+
+use std::collections::HashMap;
+
+use super::TextTokenizer;
+use crate::batch::TokenRows;
+use crate::{ModelConfig, PairFrame, Side};
+use embedctl_common::pair::TextPair;
+use embedctl_common::stage::Clock;
+
+/// How two texts become a row.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    frame: PairFrame,
+    /// Whether rows differ in their token types.
+    typed: bool,
+    /// Tokens of both texts at most.
+    most: usize,
+}
+
+impl Pairs {
+    /// The template and the limit of a model that takes pairs.
+    pub fn of(config: &ModelConfig) -> Option<Self> {
+        let frame = config.frame.pair.clone()?;
+        let typed = frame.row(&[0], &[0]).any(|(_, kind)| kind != 0);
+        Some(Self {
+            typed,
+            most: config.max_length.saturating_sub(frame.len()),
+            frame,
+        })
+    }
+
+    /// Appends the row of two texts of these tokens.
+    fn push(&self, first: &[u32], second: &[u32], side: Side, rows: &mut TokenRows) {
+        let (kept_first, kept_second) = longest_first(first.len(), second.len(), self.most);
+        let is_cut = kept_first < first.len() || kept_second < second.len();
+        let kept = |ids: &'_ [u32], kept: usize| match side {
+            Side::Right => 0..kept,
+            Side::Left => ids.len() - kept..ids.len(),
+        };
+        let first = &first[kept(first, kept_first)];
+        let second = &second[kept(second, kept_second)];
+        let row = self.frame.row(first, second);
+        match self.typed {
+            true => rows.push_typed(row, is_cut),
+            false => rows.push(row.map(|(id, _)| id), is_cut),
+        }
+    }
+}
+
+/// How many tokens of two texts are kept where `most` may be: tokens are taken from the longer one, until both are of
+/// one length. As the tokenizers crate does it, the second text has the odd token of an odd number, or the longer one has.
+fn longest_first(first: usize, second: usize, most: usize) -> (usize, usize) {
+    if first + second <= most {
+        return (first, second);
+    }
+    let short = first.min(second);
+    let mut kept = match short > most {
+        true => (short, short),
+        false => (short, short.max(most - short)),
+    };
+    if kept.0 + kept.1 > most {
+        kept = (most / 2, most / 2 + most % 2);
+    }
+    match first > second {
+        true => (kept.1, kept.0),
+        false => kept,
+    }
+}
+
+impl TextTokenizer {
+    /// The rows of `count` pairs, by their index. The tokens of a first text that several pairs share are made once.
+    pub(super) fn tokenize_pairs<'a>(
+        &self,
+        pairs: &Pairs,
+        count: usize,
+        text: impl Fn(usize) -> &'a str + Sync,
+        clock: &Clock,
+    ) -> TokenRows {
+        let pair = |index: usize| {
+            // Pairs are made where records are read.
+            TextPair::of(text(index)).unwrap_or(TextPair {
+                first: "",
+                second: text(index),
+            })
+        };
+        let mut numbers: HashMap<&str, usize, ahash::RandomState> = HashMap::default();
+        let mut firsts: Vec<&str> = Vec::new();
+        let of_row: Vec<usize> = (0..count)
+            .map(|index| {
+                let first = pair(index).first;
+                *numbers.entry(first).or_insert_with(|| {
+                    firsts.push(first);
+                    firsts.len() - 1
+                })
+            })
+            .collect();
+        // More than the limit is enough to know where both texts are cut.
+        let most = match self.side {
+            Side::Right => pairs.most,
+            Side::Left => usize::MAX,
+        };
+        let tokens = self.in_chunks(firsts.len(), clock, |index, scratch, rows| {
+            let ids = self.encode(&self.prompted(firsts[index]), most, scratch)?;
+            rows.push(ids.iter().copied(), false);
+            Ok(())
+        });
+        self.in_chunks(count, clock, |index, scratch, rows| {
+            let first = of_row[index];
+            if let Some(cause) = tokens.refusal(first) {
+                return Err(cause.clone());
+            }
+            let second = self.encode(pair(index).second, most, scratch)?;
+            pairs.push(tokens.get(first), second, self.side, rows);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokenizers::{Encoding, Token, TruncationParams, TruncationStrategy, truncate_encodings};
+
+    #[test]
+    fn both_texts_are_cut_as_the_tokenizers_crate_cuts_them() {
+        let text = |tokens: usize| {
+            let tokens = (0..tokens).map(|_| Token::new(0, "a".into(), (0, 1)));
+            Encoding::from_tokens(tokens.collect(), 0)
+        };
+        for most in 0..9 {
+            for (first, second) in (0..81).map(|both| (both / 9, both % 9)) {
+                let cut = TruncationParams {
+                    max_length: most,
+                    strategy: TruncationStrategy::LongestFirst,
+                    ..TruncationParams::default()
+                };
+                let (a, b) = truncate_encodings(text(first), Some(text(second)), &cut).unwrap();
+                let expected = (a.get_ids().len(), b.unwrap().get_ids().len());
+                let found = longest_first(first, second, most);
+                assert_eq!(found, expected, "{first} and {second} to {most}");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The products of a layer: their layouts, and how they are packed from the checkpoint.
+
+use rayon::prelude::*;
+
+use super::architecture::{Architecture, ExpertsDescription};
+use super::kernels::{Matrix, PackedLayout, ProductPrecision};
+use super::loader::Loader;
+use super::names::Sources;
+use super::packed::{InputRanges, Product};
+use super::product_loader::StoredProduct;
+use embedctl_common::error::Result;
+
+/// A product of a layer, and where its weights are.
+struct LayerProduct {
+    product: Product,
+    sources: Sources,
+    /// Rows of its parts, which follow one another.
+    outputs: Vec<usize>,
+    biased: bool,
+    layout: PackedLayout,
+}
+
+impl<'a> Loader<'a> {
+    /// The experts of a set's layers, which agree on whether they have any.
+    pub(super) fn experts_of(&self, set: usize) -> Option<ExpertsDescription> {
+        let experts = self.architecture.feed_forward.experts;
+        experts.filter(|_| self.own_layers(set).any(|layer| layer.experts))
+    }
+
+    /// The layouts of a set's products, in the order of [`LayerWeights::products`](super::packed::LayerWeights).
+    pub(super) fn layouts(&self, set: usize) -> Vec<PackedLayout> {
+        let own = self.own_products(set);
+        let mut layouts: Vec<PackedLayout> = own.iter().map(|one| one.layout).collect();
+        if let Some(experts) = self.experts_of(set) {
+            let both = experts.layouts(self.architecture.hidden);
+            layouts.extend((0..experts.count).flat_map(|_| both));
+        }
+        layouts
+    }
+
+    /// A set's products in `arithmetic`; `ranges` as in [`Loader::layer`].
+    ///
+    /// # Errors
+    /// If a tensor is missing or has a wrong shape, type or content.
+    pub(super) fn products(
+        &self,
+        set: usize,
+        arithmetic: ProductPrecision,
+        ranges: Option<&InputRanges>,
+    ) -> Result<Vec<Matrix>> {
+        let names_of_layer = self.layer_names(set)?;
+        let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
+        let pack = |one: &LayerProduct| {
+            let StoredProduct { layout, rows, bias } = self.stored_product(layer, one)?;
+            let ranges = ranges.map(|ranges| ranges[one.product as usize].as_slice());
+            let order = |row| self.row_order(one.product, row);
+            self.pack_by(arithmetic, layout, (rows, bias), ranges, order)
+        };
+        // In parallel: packing takes most of the time of an exact result of a few rows.
+        let own = self.own_products(set);
+        let packed: Vec<_> = own.par_iter().map(pack).collect();
+        // The first error in their order, the same each time.
+        let mut products = packed.into_iter().collect::<Result<Vec<_>>>()?;
+        if let Some(experts) = self.experts_of(set) {
+            self.expert_products(layer[0], &experts, arithmetic, ranges, &mut products)?;
+        }
+        Ok(products)
+    }
+
+    /// The products of a set that are not experts'.
+    fn own_products(&self, set: usize) -> Vec<LayerProduct> {
+        let taken = match self.experts_of(set) {
+            Some(_) => &Product::ALL[..2],
+            None => &Product::ALL[..],
+        };
+        taken.iter().map(|&which| self.described(which)).collect()
+    }
+
+    /// A product of a layer without experts.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has a wrong shape, type or content.
+    pub(super) fn product(&self, layer: [&str; 2], which: Product) -> Result<StoredProduct<'a>> {
+        self.stored_product(layer, &self.described(which))
+    }
+
+    fn stored_product(&self, layer: [&str; 2], one: &LayerProduct) -> Result<StoredProduct<'a>> {
+        let inputs = one.layout.inputs;
+        let (mut rows, mut bias) =
+            self.rows(layer, one.sources, &one.outputs, inputs, one.biased)?;
+        match one.product {
+            Product::Input => {
+                let all = 0..bias.len();
+                bias = all
+                    .map(|row| bias[self.row_order(one.product, row)])
+                    .collect();
+            }
+            Product::Output | Product::Down => {
+                let scale = self.architecture.branch_scale;
+                bias.iter_mut().for_each(|value| *value *= scale);
+                rows.scale(scale);
+            }
+            Product::Up => {}
+        }
+        let layout = one.layout;
+        Ok(StoredProduct { layout, rows, bias })
+    }
+
+    /// Where a product's weights are, and its layout.
+    fn described(&self, product: Product) -> LayerProduct {
+        let Architecture {
+            hidden,
+            attention,
+            feed_forward,
+            names,
+            ..
+        } = self.architecture;
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
+        let inner = feed_forward.width;
+        let is_gated = product == Product::Up && feed_forward.gated;
+        let (sources, outputs, inputs, biased) = match product {
+            Product::Input => {
+                let parts = vec![query, key, key];
+                (names.query_key_value, parts, *hidden, attention.input_bias)
+            }
+            Product::Output => {
+                let parts = vec![*hidden];
+                (names.attention_output, parts, query, attention.output_bias)
+            }
+            Product::Up => {
+                let halves = vec![inner; if is_gated { 2 } else { 1 }];
+                (names.up, halves, *hidden, feed_forward.up_bias)
+            }
+            Product::Down => (names.down, vec![*hidden], inner, feed_forward.down_bias),
+        };
+        LayerProduct {
+            product,
+            sources,
+            biased,
+            layout: PackedLayout {
+                outputs: if is_gated {
+                    inner
+                } else {
+                    outputs.iter().sum()
+                },
+                inputs,
+                gated: is_gated,
+            },
+            outputs,
+        }
+    }
+}

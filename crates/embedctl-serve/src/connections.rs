@@ -1,0 +1,260 @@
+//! Connections: accepting them, their number, and clients that do not read.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use crate::app::App;
+use crate::listen::Bound;
+
+/// Bytes of a request's head at most.
+const HEAD: usize = 64 << 10;
+
+/// Files that stay free for everything but connections.
+const FILES_LEFT: usize = 64;
+
+/// Connections at most, however many files the process may open.
+const MOST: usize = 1 << 16;
+
+/// The pause after connections could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The answer to a connection too many.
+const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
+Connection: close\r\nContent-Length: 69\r\n\r\n{\"error\":\"too many connections; try again\",\"error_type\":\"overloaded\"}\n";
+
+/// A stream of either kind.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// A listener of the runtime.
+pub(crate) enum Listener {
+    Tcp(tokio::net::TcpListener),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixListener),
+}
+
+impl Listener {
+    /// The listener of this address, which must be kept meanwhile.
+    pub fn new(bound: &Bound) -> io::Result<Self> {
+        Ok(match bound {
+            Bound::Tcp(listener) => {
+                Self::Tcp(tokio::net::TcpListener::from_std(listener.try_clone()?)?)
+            }
+            #[cfg(unix)]
+            Bound::Unix(socket) => {
+                let listener = socket.listener.try_clone()?;
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Answers are written whole: waiting for more would delay them.
+                let _ = stream.set_nodelay(true);
+                Box::new(stream)
+            }
+            #[cfg(unix)]
+            Self::Unix(listener) => Box::new(listener.accept().await?.0),
+        })
+    }
+}
+
+/// Accepts connections for as long as it is polled.
+pub(crate) async fn accept(
+    app: Arc<App>,
+    router: Router,
+    listener: Listener,
+    connections: Arc<GracefulShutdown>,
+) {
+    let most = app.options.max_connections.unwrap_or_else(open_files);
+    loop {
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                // A client that is gone already, or no file is left.
+                if error.kind() != io::ErrorKind::ConnectionAborted {
+                    let reason = format!("a connection cannot be accepted: {error}");
+                    app.refused("connection", &reason);
+                    sleep(PAUSE).await;
+                }
+                continue;
+            }
+        };
+        let open = Open::new(&app);
+        if app.connections.load(Ordering::Relaxed) > most {
+            let reason = format!("{most} connections are open, and more are not accepted");
+            app.refused("connection", &reason);
+            tokio::spawn(refuse(stream, open));
+            continue;
+        }
+        tokio::spawn(connection(
+            stream,
+            open,
+            router.clone(),
+            connections.watcher(),
+        ));
+    }
+}
+
+/// A connection that counts.
+struct Open(Arc<App>);
+
+impl Open {
+    fn new(app: &Arc<App>) -> Self {
+        app.connections.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(app))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn refuse(mut stream: Box<dyn Stream>, _open: Open) {
+    let write = std::future::poll_fn(|context| Pin::new(&mut stream).poll_write(context, TOO_MANY));
+    // A new connection takes so little at once.
+    let _ = tokio::time::timeout(PAUSE, write).await;
+}
+
+/// Answers the requests of a connection.
+async fn connection(stream: Box<dyn Stream>, open: Open, router: Router, watcher: Watcher) {
+    let app = Arc::clone(&open.0);
+    let limit = app.options.client_timeout;
+    let stream = Impatient {
+        stream,
+        limit,
+        stalled: None,
+    };
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let (app, router) = (Arc::clone(&app), router.clone());
+        async move { Ok::<_, Infallible>(app.answer(router, request.map(Body::new)).await) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limit)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    // Its errors are the client's: it went away, was too slow, or does not speak HTTP.
+    let _ = watcher.watch(serving).await;
+    drop(open);
+}
+
+/// A stream that fails if nothing of an answer can be written for some time.
+struct Impatient {
+    stream: Box<dyn Stream>,
+    limit: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Impatient {
+    fn patience<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let limit = self.limit;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(limit)));
+        match stalled.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Impatient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Impatient {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.patience(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.patience(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.patience(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Connections that the process's open files allow. The soft limit is raised first, as far as the hard one lets it.
+#[cfg(unix)]
+fn open_files() -> usize {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call fills in the struct that it is given.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return MOST;
+    }
+    let wanted = limit.rlim_max.min((MOST + FILES_LEFT) as libc::rlim_t);
+    if wanted > limit.rlim_cur {
+        let raised = libc::rlimit {
+            rlim_cur: wanted,
+            ..limit
+        };
+        // SAFETY: the call reads the struct that it is given.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            limit = raised;
+        }
+    }
+    let files = usize::try_from(limit.rlim_cur).unwrap_or(MOST);
+    files.saturating_sub(FILES_LEFT).clamp(1, MOST)
+}
+
+#[cfg(not(unix))]
+fn open_files() -> usize {
+    MOST
+}

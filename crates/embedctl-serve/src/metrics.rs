@@ -1,0 +1,291 @@
+//! The server's numbers, in Prometheus' text format.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use embedctl_common::threads::locked;
+
+/// Upper bounds of the durations' buckets, in seconds.
+const SECONDS: [f64; 14] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+];
+
+/// Upper bounds of the buckets of batch sizes.
+const SIZES: [f64; 12] = [
+    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 2048.0, 8192.0,
+];
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many values are up to each bound, and their sum.
+#[derive(Debug)]
+struct Histogram {
+    bounds: &'static [f64],
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+impl Histogram {
+    fn new(bounds: &'static [f64]) -> Self {
+        Self {
+            bounds,
+            counts: vec![0; bounds.len() + 1],
+            sum: 0.0,
+        }
+    }
+
+    fn add(&mut self, value: f64) {
+        let bucket = self.bounds.partition_point(|&bound| bound < value);
+        self.counts[bucket] += 1;
+        self.sum += value;
+    }
+}
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    /// Requests by route and status.
+    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// Durations of requests by route, in seconds.
+    durations: Mutex<BTreeMap<&'static str, Histogram>>,
+    /// Refused requests and connections by reason.
+    refused: Mutex<BTreeMap<&'static str, u64>>,
+    waits: Mutex<Histogram>,
+    batches: Mutex<[Histogram; 3]>,
+    /// Batches that the engine failed on.
+    pub failed_batches: Counter,
+    /// Inputs of answered requests.
+    pub inputs: Counter,
+    /// Their tokens.
+    pub tokens: Counter,
+    /// Inputs that were cut to the model's length.
+    pub truncated: Counter,
+}
+
+/// Numbers of the moment.
+pub(crate) struct Gauges {
+    pub connections: usize,
+    pub requests: usize,
+    pub inputs: usize,
+    pub waiting_tokens: usize,
+    pub body_bytes: usize,
+    pub ready: bool,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let sizes = || Histogram::new(&SIZES);
+        Self {
+            requests: Mutex::default(),
+            durations: Mutex::default(),
+            refused: Mutex::default(),
+            waits: Mutex::new(Histogram::new(&SECONDS)),
+            batches: Mutex::new([sizes(), sizes(), Histogram::new(&SECONDS)]),
+            failed_batches: Counter::default(),
+            inputs: Counter::default(),
+            tokens: Counter::default(),
+            truncated: Counter::default(),
+        }
+    }
+
+    /// A request was answered.
+    pub fn request(&self, route: &'static str, status: u16, took: Duration) {
+        *locked(&self.requests).entry((route, status)).or_default() += 1;
+        locked(&self.durations)
+            .entry(route)
+            .or_insert_with(|| Histogram::new(&SECONDS))
+            .add(took.as_secs_f64());
+    }
+
+    /// A request or a connection was refused.
+    pub fn refused(&self, reason: &'static str) {
+        *locked(&self.refused).entry(reason).or_default() += 1;
+    }
+
+    /// A request's first row left the queue.
+    pub fn waited(&self, time: Duration) {
+        locked(&self.waits).add(time.as_secs_f64());
+    }
+
+    /// A batch ran.
+    pub fn batch(&self, rows: usize, tokens: usize, took: Duration) {
+        let mut batches = locked(&self.batches);
+        batches[0].add(rows as f64);
+        batches[1].add(tokens as f64);
+        batches[2].add(took.as_secs_f64());
+    }
+
+    /// All numbers as text; `model` labels the first metric.
+    pub fn text(&self, model: &str, version: &str, gauges: &Gauges) -> String {
+        let mut page = Page::default();
+        let labels = format!("model=\"{}\",version=\"{version}\"", escaped(model));
+        page.family("info", "gauge", "The server and its model.");
+        page.sample("info", &labels, 1.0);
+        let counts = locked(&self.requests).clone();
+        page.family("requests_total", "counter", "Answered requests.");
+        for ((route, status), count) in counts {
+            let labels = format!("route=\"{route}\",status=\"{status}\"");
+            page.sample("requests_total", &labels, count as f64);
+        }
+        let name = "request_duration_seconds";
+        page.family(
+            name,
+            "histogram",
+            "Time from a request's head to its answer.",
+        );
+        for (route, histogram) in locked(&self.durations).iter() {
+            page.histogram(name, &format!("route=\"{route}\""), histogram);
+        }
+        let refused = locked(&self.refused).clone();
+        page.family(
+            "refused_total",
+            "counter",
+            "Refused requests and connections.",
+        );
+        for (reason, count) in refused {
+            page.sample(
+                "refused_total",
+                &format!("reason=\"{reason}\""),
+                count as f64,
+            );
+        }
+        let name = "queue_duration_seconds";
+        page.family(
+            name,
+            "histogram",
+            "Time that a request waited for a worker.",
+        );
+        page.histogram(name, "", &locked(&self.waits));
+        let batches = locked(&self.batches);
+        for ((name, help), histogram) in [
+            ("batch_inputs", "Inputs of a batch."),
+            ("batch_tokens", "Tokens of a batch, padding not counted."),
+            ("batch_duration_seconds", "Time that a batch ran."),
+        ]
+        .into_iter()
+        .zip(batches.iter())
+        {
+            page.family(name, "histogram", help);
+            page.histogram(name, "", histogram);
+        }
+        drop(batches);
+        for (name, help, counter) in [
+            (
+                "failed_batches_total",
+                "Batches that the engine failed on.",
+                &self.failed_batches,
+            ),
+            (
+                "inputs_total",
+                "Inputs of requests that were answered with numbers.",
+                &self.inputs,
+            ),
+            ("tokens_total", "Tokens of these inputs.", &self.tokens),
+            (
+                "truncated_total",
+                "Inputs that were cut to the model's length.",
+                &self.truncated,
+            ),
+        ] {
+            page.family(name, "counter", help);
+            page.sample(name, "", counter.get() as f64);
+        }
+        let Gauges {
+            connections,
+            requests,
+            inputs,
+            waiting_tokens,
+            body_bytes,
+            ready,
+        } = *gauges;
+        for (name, help, value) in [
+            ("connections", "Open connections.", connections),
+            (
+                "requests_in_flight",
+                "Requests without an answer yet.",
+                requests,
+            ),
+            (
+                "queue_inputs",
+                "Inputs in the server, waiting or running.",
+                inputs,
+            ),
+            (
+                "queue_tokens",
+                "Tokens that wait for a worker.",
+                waiting_tokens,
+            ),
+            (
+                "body_bytes",
+                "Bytes of requests and answers in memory.",
+                body_bytes,
+            ),
+            (
+                "ready",
+                "Whether requests are taken: 0 while the server stops.",
+                usize::from(ready),
+            ),
+        ] {
+            page.family(name, "gauge", help);
+            page.sample(name, "", value as f64);
+        }
+        page.0
+    }
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // A string takes everything.
+        let _ = writeln!(
+            self.0,
+            "# HELP embedctl_serve_{name} {help}\n# TYPE embedctl_serve_{name} {kind}"
+        );
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: f64) {
+        let _ = match labels {
+            "" => writeln!(self.0, "embedctl_serve_{name} {value}"),
+            _ => writeln!(self.0, "embedctl_serve_{name}{{{labels}}} {value}"),
+        };
+    }
+
+    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram) {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut sum = 0;
+        for (index, count) in histogram.counts.iter().enumerate() {
+            sum += count;
+            let bound = match histogram.bounds.get(index) {
+                Some(bound) => bound.to_string(),
+                None => "+Inf".to_owned(),
+            };
+            let labels = format!("{labels}{comma}le=\"{bound}\"");
+            self.sample(&format!("{name}_bucket"), &labels, sum as f64);
+        }
+        self.sample(&format!("{name}_sum"), labels, histogram.sum);
+        self.sample(&format!("{name}_count"), labels, sum as f64);
+    }
+}
+
+/// A label's value as the format wants it.
+fn escaped(value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    value.replace('\n', "\\n")
+}

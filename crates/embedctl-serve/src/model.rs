@@ -1,0 +1,149 @@
+//! The server's view of a model: what it is, tokens of texts, and workers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use embedctl_common::Texts;
+use embedctl_common::error::{Cause, Result};
+use embedctl_model::batch::{BatchLimits, TokenRows};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The numbers that a model gives for a row. A route names the head that it needs, and a model has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    /// A vector: `/embed`, `/v1/embeddings`.
+    Embedding,
+    /// A weight for each token of the vocabulary: `/embed_sparse`.
+    Sparse,
+    /// A score of a pair of texts: `/rerank`.
+    Reranker,
+    /// A score for each label: `/predict`.
+    Classifier,
+}
+
+impl Head {
+    /// The name in `model_type` of `/info`, as text-embeddings-inference has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Embedding => "embedding",
+            Self::Sparse => "sparse",
+            Self::Reranker => "reranker",
+            Self::Classifier => "classifier",
+        }
+    }
+
+    /// The routes that answer with it.
+    pub(crate) const fn routes(self) -> &'static str {
+        match self {
+            Self::Embedding => "/embed and /v1/embeddings",
+            Self::Sparse => "/embed_sparse",
+            Self::Reranker => "/rerank",
+            Self::Classifier => "/predict",
+        }
+    }
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Embedding => "vectors",
+            Self::Sparse => "sparse vectors",
+            Self::Reranker => "scores of pairs",
+            Self::Classifier => "scores of labels",
+        })
+    }
+}
+
+/// A model, as requests and answers need to know it.
+#[derive(Debug, Clone)]
+pub struct ModelCard {
+    /// Hub id or folder.
+    pub id: String,
+    /// Commit, where known.
+    pub revision: Option<String>,
+    /// What its rows are.
+    pub head: Head,
+    /// Widths of the vectors of a row, one after another; requests choose one of them, by default the last.
+    pub widths: Vec<usize>,
+    /// Whether a request may cut the vector shorter (Matryoshka models).
+    pub cuts: bool,
+    /// Tokens of a row at most; longer texts are cut.
+    pub max_length: Option<usize>,
+    /// The prompt before every text of requests that name none.
+    pub prompt: String,
+    /// The prompts that requests can name; empty where requests cannot.
+    pub prompts: BTreeMap<String, String>,
+    /// Whether vectors have length 1.
+    pub normalized: bool,
+    /// How token states become a vector: `mean`.
+    pub pooling: String,
+    /// Type of a component (`float32`).
+    pub dtype: String,
+    /// The side on which long texts are cut: `right`.
+    pub truncation: &'static str,
+    /// Batches that suit the engine.
+    pub limits: BatchLimits,
+    /// Threads that run batches.
+    pub workers: usize,
+    /// Further members of `/info`.
+    pub details: serde_json::Map<String, Value>,
+}
+
+/// A token of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Token {
+    /// Its id.
+    pub id: u32,
+    /// Its characters in the text; of a special token its name.
+    pub text: String,
+    /// Whether the tokenizer adds it.
+    pub special: bool,
+    /// Its first character in the text; `null` for special tokens.
+    pub start: Option<usize>,
+    /// The character after its last.
+    pub stop: Option<usize>,
+}
+
+/// A model behind a server. A model with another [`Head`] implements it in the same way; its rows of tokens may stand
+/// for pairs of texts.
+pub trait ServedModel: Send + Sync + 'static {
+    /// What it is.
+    fn card(&self) -> &ModelCard;
+
+    /// The tokens of each text as its row runs, behind `prompt` (`None`: the model's own). Texts that cannot run are
+    /// refused rows.
+    fn tokenize(&self, texts: &Texts, prompt: Option<&str>) -> TokenRows;
+
+    /// The rows of texts that a client has tokenized, without special tokens.
+    ///
+    /// # Errors
+    /// If they are not what the model's own tokenizer would give.
+    fn frame(&self, ids: &[Vec<u32>]) -> Result<TokenRows, Cause>;
+
+    /// The tokens of a text one by one, not cut to the model's length.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on the text.
+    fn tokens(&self, text: &str, prompt: Option<&str>, special: bool) -> Result<Vec<Token>, Cause>;
+
+    /// The first `dimensions` components of a row of full width, as a vector of that width; `None` where it has no
+    /// finite length. Only called if [`ModelCard::cuts`].
+    fn cut(&self, row: &[f32], dimensions: usize) -> Option<Vec<f32>>;
+
+    /// A worker for one thread.
+    ///
+    /// # Errors
+    /// If the engine cannot make another one.
+    fn worker(&self) -> Result<Box<dyn ServedWorker>>;
+}
+
+/// One thread's way to run rows.
+pub trait ServedWorker: Send {
+    /// The numbers of each row in order, or why a row has none. Rows may be run again after an error.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>>;
+}

@@ -1,0 +1,146 @@
+//! OpenAI's protocol: `/v1/embeddings` and `/v1/models`.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::answer::{ApiError, Refusal, json_answer};
+use crate::app::{App, long_answer};
+use crate::model::Head;
+use crate::rows::{self, Inputs, Wanted};
+use crate::tei::told_of_truncation;
+
+/// The name that requests of text-embeddings-inference's documentation give to every model.
+const ANY_MODEL: &str = "text-embeddings-inference";
+
+#[derive(Deserialize)]
+struct EmbeddingsRequest {
+    input: Inputs,
+    model: Option<String>,
+    #[serde(default)]
+    encoding_format: Encoding,
+    dimensions: Option<usize>,
+    /// Not OpenAI's: the prompt's name, as in text-embeddings-inference.
+    prompt_name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Encoding {
+    #[default]
+    Float,
+    Base64,
+}
+
+#[derive(Serialize)]
+struct EmbeddingsAnswer {
+    object: &'static str,
+    data: Vec<EmbeddingObject>,
+    model: String,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+struct EmbeddingObject {
+    object: &'static str,
+    index: usize,
+    embedding: EncodedVector,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum EncodedVector {
+    Float(Vec<f32>),
+    Base64(String),
+}
+
+#[derive(Serialize)]
+struct Usage {
+    prompt_tokens: usize,
+    total_tokens: usize,
+}
+
+impl EncodedVector {
+    fn new(vector: Vec<f32>, encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Float => Self::Float(vector),
+            Encoding::Base64 => {
+                let bytes: Vec<u8> = vector
+                    .iter()
+                    .flat_map(|value| value.to_le_bytes())
+                    .collect();
+                Self::Base64(STANDARD.encode(bytes))
+            }
+        }
+    }
+}
+
+/// `POST /v1/embeddings`.
+pub(crate) async fn embeddings(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    rows::check_model(&app, Head::Embedding)?;
+    let take = |app: &Arc<App>, request: EmbeddingsRequest| {
+        check_name(app, request.model.as_deref())?;
+        let width = rows::width(app, request.dimensions)?;
+        let prepared = rows::prepare(
+            app,
+            Wanted {
+                inputs: request.input,
+                prompt_name: request.prompt_name,
+                refuses_long: false,
+                param: "input",
+            },
+        )?;
+        Ok((prepared, width, request.encoding_format))
+    };
+    let (prepared, width, encoding) = rows::read(&app, request, take).await?;
+    let rows = prepared.run(&app).await?;
+    let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
+    let vectors = width.take(&app, rows.numbers)?;
+    let data = vectors.into_iter().enumerate();
+    let data = data.map(|(index, vector)| EmbeddingObject {
+        object: "embedding",
+        index,
+        embedding: EncodedVector::new(vector, encoding),
+    });
+    let answer = EmbeddingsAnswer {
+        object: "list",
+        data: data.collect(),
+        model: app.card().id.clone(),
+        usage: Usage {
+            prompt_tokens: tokens,
+            total_tokens: tokens,
+        },
+    };
+    let answer = long_answer(size, answer).await?;
+    Ok(told_of_truncation(answer, truncated))
+}
+
+/// Refuses the name of another model: its vectors would be other ones.
+fn check_name(app: &App, name: Option<&str>) -> Result<(), ApiError> {
+    let id = &app.card().id;
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(());
+    };
+    let last = id.trim_end_matches('/').rsplit('/').next();
+    if name == id || Some(name) == last || name == ANY_MODEL {
+        return Ok(());
+    }
+    let reason = format!("this server has no model {name:?}: it has {id:?}");
+    Err(ApiError::new(Refusal::Model, reason).of("model"))
+}
+
+/// `GET /v1/models`.
+pub(crate) async fn models(State(app): State<Arc<App>>) -> Response {
+    json_answer(&json!({
+        "object": "list",
+        "data": [{"id": app.card().id, "object": "model", "created": 0, "owned_by": "embedctl"}],
+    }))
+}

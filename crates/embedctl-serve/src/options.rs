@@ -1,0 +1,61 @@
+//! The server's limits, and the messages to its caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::keys::ApiKeys;
+
+/// Limits and keys of a server.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Bytes of a request's body at most.
+    pub max_body: usize,
+    /// Inputs of a request at most.
+    pub max_inputs: usize,
+    /// Inputs in the server at most, waiting or running. Further requests are refused with 429.
+    pub max_queue: usize,
+    /// How long a request may take, from its last byte to its answer.
+    pub timeout: Duration,
+    /// How long a client may take for a request's head, for its body, and between two reads of the answer.
+    pub client_timeout: Duration,
+    /// How long requests in the server may take once it is to stop.
+    pub drain: Duration,
+    /// Connections at the same time at most; `None`: as many as the process may have open files.
+    pub max_connections: Option<usize>,
+    /// Keys of clients; `None`: anybody who reaches the server is served.
+    pub keys: Option<ApiKeys>,
+    /// Whether each request is told as a [`Notice::Request`].
+    pub tell_requests: bool,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            max_body: 8 << 20,
+            max_inputs: 2048,
+            max_queue: 4096,
+            timeout: Duration::from_secs(60),
+            client_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(60),
+            max_connections: None,
+            keys: None,
+            tell_requests: false,
+        }
+    }
+}
+
+/// A message of the server to its caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// It accepts connections at this address: `http://127.0.0.1:8080`, `unix:PATH`.
+    Listening(String),
+    /// It was asked to stop, and finishes so many requests.
+    Draining(usize),
+    /// Something that the operator should know.
+    Warning(String),
+    /// A request and its answer: `POST /embed 200 3.1 ms`.
+    Request(String),
+}
+
+/// Takes the server's messages.
+pub type Notify = Arc<dyn Fn(Notice) + Send + Sync>;

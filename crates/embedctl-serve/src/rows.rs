@@ -1,0 +1,267 @@
+//! From a request's inputs to rows of numbers, for every route alike.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use embedctl_common::Texts;
+use embedctl_model::batch::TokenRows;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use crate::answer::{ApiError, Refusal};
+use crate::app::{App, off_thread};
+use crate::body::check_head;
+use crate::model::Head;
+use crate::queue::Room;
+
+/// The inputs of a request: text, or tokens of the model's own tokenizer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "the input must be a string, a list of strings, a list of token ids, or a list of lists of token ids"
+)]
+pub(crate) enum Inputs {
+    One(String),
+    Many(Vec<String>),
+    Tokens(Vec<u32>),
+    ManyTokens(Vec<Vec<u32>>),
+}
+
+impl Inputs {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::One(_) | Self::Tokens(_) => 1,
+            Self::Many(texts) => texts.len(),
+            Self::ManyTokens(rows) => rows.len(),
+        }
+    }
+}
+
+/// The inputs of a request, and how they become rows.
+pub(crate) struct Wanted {
+    pub inputs: Inputs,
+    /// The prompt's name, where the request has one.
+    pub prompt_name: Option<String>,
+    /// Whether texts that are too long are refused.
+    pub refuses_long: bool,
+    /// The member of the request that holds the inputs.
+    pub param: &'static str,
+}
+
+/// The rows of a request.
+pub(crate) struct Rows {
+    /// Each input's numbers.
+    pub numbers: Vec<Vec<f32>>,
+    /// Tokens of each input, special ones counted.
+    pub tokens: Vec<usize>,
+    /// How many inputs were cut to the model's length.
+    pub truncated: usize,
+}
+
+impl Rows {
+    /// Tokens of all inputs.
+    pub fn all_tokens(&self) -> usize {
+        self.tokens.iter().sum()
+    }
+
+    /// Numbers of all inputs.
+    pub fn size(&self) -> usize {
+        self.numbers.iter().map(Vec::len).sum()
+    }
+}
+
+/// Refuses a route whose head the model does not have.
+pub(crate) fn check_model(app: &App, head: Head) -> Result<(), ApiError> {
+    let card = app.card();
+    if card.head == head {
+        return Ok(());
+    }
+    let (id, own) = (&card.id, card.head);
+    let reason = format!(
+        "the model {id} has no head that gives {head}: it gives {own}; use {}",
+        own.routes()
+    );
+    Err(ApiError::new(Refusal::Head, reason))
+}
+
+/// Reads a request in JSON, looks at it off this thread if it is long, and lets `take` make something of it.
+pub(crate) async fn read<R, T>(
+    app: &Arc<App>,
+    request: Request,
+    take: impl FnOnce(&Arc<App>, R) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError>
+where
+    R: DeserializeOwned,
+    T: Send + 'static,
+{
+    check_head(request.headers(), app.options.max_body)?;
+    let body = app.bodies.read(request.into_body(), &app.options).await?;
+    let app = Arc::clone(app);
+    off_thread(body.len(), move || take(&app, body.json()?)).await?
+}
+
+/// A request's rows of tokens, with the room that they have in the queue.
+pub(crate) struct Prepared {
+    rows: TokenRows,
+    room: Room,
+    began: Instant,
+}
+
+/// Tokenizes the inputs of a request, if there is room for them.
+pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<Prepared, ApiError> {
+    let began = Instant::now();
+    let Wanted {
+        inputs,
+        prompt_name,
+        refuses_long,
+        param,
+    } = wanted;
+    check_count(app, inputs.len(), param)?;
+    let prompt = prompt(app, prompt_name.as_deref())?;
+    let room = app.queue.enter(inputs.len()).map_err(|seconds| {
+        let most = app.options.max_queue;
+        let reason = format!("the queue is full ({most} inputs); try again in {seconds} s");
+        ApiError::new(Refusal::Full, reason).retry_after(seconds)
+    })?;
+    let tokenize = |texts: Texts| app.model.tokenize(&texts, prompt);
+    let frame = |ids: Vec<Vec<u32>>| {
+        if prompt_name.is_some() {
+            let reason = "tokens cannot be put behind a prompt; send text, or leave the prompt out";
+            return Err(ApiError::invalid(reason).of(param));
+        }
+        let refused = |cause| ApiError::invalid(format!("{cause}")).of(param);
+        app.model.frame(&ids).map_err(refused)
+    };
+    let rows = match inputs {
+        Inputs::One(text) => tokenize([text].iter().collect()),
+        Inputs::Many(texts) => tokenize(texts.iter().collect()),
+        Inputs::Tokens(ids) => frame(vec![ids])?,
+        Inputs::ManyTokens(ids) => frame(ids)?,
+    };
+    if let Some((index, cause)) = rows.refusals().next() {
+        return Err(ApiError::input(index, cause).of(param));
+    }
+    if refuses_long && let Some(index) = (0..rows.len()).find(|&row| rows.is_truncated(row)) {
+        let most = app.card().max_length.unwrap_or_default();
+        let reason = format!(
+            "input {index} has more than {most} tokens; shorten it, or let it be cut with \"truncate\": true"
+        );
+        return Err(ApiError::new(Refusal::TooLarge, reason).of(param));
+    }
+    Ok(Prepared { rows, room, began })
+}
+
+/// Refuses a request without inputs, or with too many.
+pub(crate) fn check_count(app: &App, inputs: usize, param: &'static str) -> Result<(), ApiError> {
+    let most = app.options.max_inputs;
+    if inputs == 0 {
+        let reason = format!("`{param}` is empty; send at least one text");
+        return Err(ApiError::invalid(reason).of(param));
+    }
+    if inputs > most {
+        let reason = format!("{inputs} inputs, and a request may have {most}; send them in parts");
+        return Err(ApiError::new(Refusal::TooLarge, reason).of(param));
+    }
+    Ok(())
+}
+
+/// The prompt of this name; `None` where the request names none.
+pub(crate) fn prompt<'a>(app: &'a App, name: Option<&str>) -> Result<Option<&'a str>, ApiError> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let prompts = &app.card().prompts;
+    if let Some(prompt) = prompts.get(name) {
+        return Ok(Some(prompt));
+    }
+    let names: Vec<&str> = prompts.keys().map(String::as_str).collect();
+    let reason = match names.is_empty() {
+        true => "this model's prompt cannot be chosen by requests; leave `prompt_name` out".into(),
+        false => format!(
+            "the model has no prompt {name:?}; it has {}",
+            names.join(", ")
+        ),
+    };
+    Err(ApiError::invalid(reason).of("prompt_name"))
+}
+
+impl Prepared {
+    /// Waits for the numbers of these rows.
+    pub async fn run(self, app: &App) -> Result<Rows, ApiError> {
+        let Self { rows, room, began } = self;
+        let tokens: Vec<usize> = (0..rows.len()).map(|row| rows.get(row).len()).collect();
+        let truncated = rows.truncated();
+        let ticket = app.queue.put(rows);
+        let limit = app.options.timeout;
+        let late = |_| {
+            let reason = format!("the request was not done within {} s", limit.as_secs_f64());
+            ApiError::new(Refusal::Late, reason).retry_after(app.queue.seconds())
+        };
+        let numbers = timeout_at(began + limit, ticket.numbers()).await;
+        let numbers = numbers.map_err(late)??;
+        drop(room);
+        let rows = Rows {
+            numbers,
+            tokens,
+            truncated,
+        };
+        app.metrics.inputs.add(rows.numbers.len() as u64);
+        app.metrics.tokens.add(rows.all_tokens() as u64);
+        app.metrics.truncated.add(truncated as u64);
+        Ok(rows)
+    }
+}
+
+/// Refuses a cut to a width that the model's vectors do not have; else the way to get it from a row.
+pub(crate) fn width(app: &App, dimensions: Option<usize>) -> Result<Width, ApiError> {
+    let card = app.card();
+    let all: usize = card.widths.iter().sum();
+    let last = card.widths.last().copied().unwrap_or(all);
+    let Some(wanted) = dimensions else {
+        return Ok(Width::Part(all - last..all));
+    };
+    let mut start = 0;
+    for &width in &card.widths {
+        if width == wanted {
+            return Ok(Width::Part(start..start + width));
+        }
+        start += width;
+    }
+    if card.cuts && wanted > 0 && wanted < all {
+        return Ok(Width::Cut(wanted));
+    }
+    let widths: Vec<String> = card.widths.iter().map(ToString::to_string).collect();
+    let reason = match card.cuts {
+        true => format!("vectors have {all} components; ask for 1 to {all}"),
+        false => format!(
+            "this server's vectors have {} components; leave `dimensions` out, or ask for these",
+            widths.join(" or ")
+        ),
+    };
+    Err(ApiError::invalid(reason).of("dimensions"))
+}
+
+/// The components of a row that a request gets.
+#[derive(Debug, Clone)]
+pub(crate) enum Width {
+    /// One of the row's vectors.
+    Part(std::ops::Range<usize>),
+    /// The beginning of the vector.
+    Cut(usize),
+}
+
+impl Width {
+    /// The vectors of this width.
+    pub fn take(&self, app: &App, rows: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, ApiError> {
+        let take = |(index, row): (usize, Vec<f32>)| match self {
+            Self::Part(part) if part.len() == row.len() => Ok(row),
+            Self::Part(part) => Ok(row[part.clone()].to_vec()),
+            Self::Cut(dimensions) => app.model.cut(&row, *dimensions).ok_or_else(|| {
+                let reason = format!("input {index}: its first {dimensions} components are all 0");
+                ApiError::invalid(reason).of("dimensions")
+            }),
+        };
+        rows.into_iter().enumerate().map(take).collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! The routes of text-embeddings-inference.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::answer::{ApiError, json_answer};
+use crate::app::{App, long_answer};
+use crate::model::{Head, Token};
+use crate::rows::{self, Inputs, Wanted};
+
+/// Tells how many inputs were cut to the model's length; absent if none was.
+const TRUNCATED: &str = "x-truncated-inputs";
+
+#[derive(Deserialize)]
+struct EmbedRequest {
+    inputs: Inputs,
+    truncate: Option<bool>,
+    truncation_direction: Option<String>,
+    normalize: Option<bool>,
+    prompt_name: Option<String>,
+    dimensions: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct TokenizeRequest {
+    inputs: Inputs,
+    #[serde(default = "yes")]
+    add_special_tokens: bool,
+    prompt_name: Option<String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// `POST /embed`.
+pub(crate) async fn embed(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    rows::check_model(&app, Head::Embedding)?;
+    let take = |app: &Arc<App>, request: EmbedRequest| {
+        check_settings(app, &request)?;
+        let width = rows::width(app, request.dimensions)?;
+        let prepared = rows::prepare(
+            app,
+            Wanted {
+                inputs: request.inputs,
+                prompt_name: request.prompt_name,
+                refuses_long: request.truncate == Some(false),
+                param: "inputs",
+            },
+        )?;
+        Ok((prepared, width))
+    };
+    let (prepared, width) = rows::read(&app, request, take).await?;
+    let rows = prepared.run(&app).await?;
+    let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
+    let vectors = width.take(&app, rows.numbers)?;
+    let answer = long_answer(size, vectors).await?;
+    let mut answer = told_of_truncation(answer, truncated);
+    let tokens = HeaderValue::from(tokens);
+    answer.headers_mut().insert("x-compute-tokens", tokens);
+    Ok(answer)
+}
+
+/// Refuses settings by which vectors would differ from those of the server's identity.
+fn check_settings(app: &App, request: &EmbedRequest) -> Result<(), ApiError> {
+    let card = app.card();
+    if let Some(normalize) = request.normalize
+        && normalize != card.normalized
+    {
+        let own = card.normalized;
+        let reason = format!(
+            "this server's vectors are made with \"normalize\": {own}, as the batch job makes them; leave `normalize` \
+             out, or start the server with the other setting"
+        );
+        return Err(ApiError::invalid(reason).of("normalize"));
+    }
+    if let Some(side) = &request.truncation_direction
+        && !side.eq_ignore_ascii_case(card.truncation)
+    {
+        let own = card.truncation;
+        let reason = format!("this model's texts are cut on the {own}; leave it out");
+        return Err(ApiError::invalid(reason).of("truncation_direction"));
+    }
+    Ok(())
+}
+
+/// `POST /embed_sparse`.
+pub(crate) async fn embed_sparse(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    no_head(&app, Head::Sparse)
+}
+
+/// `POST /rerank`.
+pub(crate) async fn rerank(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    no_head(&app, Head::Reranker)
+}
+
+/// `POST /predict`.
+pub(crate) async fn predict(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    no_head(&app, Head::Classifier)
+}
+
+/// The answer of a route whose head no model has yet.
+fn no_head(app: &App, head: Head) -> Result<Response, ApiError> {
+    rows::check_model(app, head)?;
+    let reason = format!("this version does not serve {head}");
+    Err(ApiError::new(crate::answer::Refusal::Head, reason))
+}
+
+/// `POST /tokenize`.
+pub(crate) async fn tokenize(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let take = |app: &Arc<App>, request: TokenizeRequest| {
+        rows::check_count(app, request.inputs.len(), "inputs")?;
+        let prompt = rows::prompt(app, request.prompt_name.as_deref())?;
+        let texts = match request.inputs {
+            Inputs::One(text) => vec![text],
+            Inputs::Many(texts) => texts,
+            Inputs::Tokens(_) | Inputs::ManyTokens(_) => {
+                let reason = "`inputs` must be a string or a list of strings";
+                return Err(ApiError::invalid(reason).of("inputs"));
+            }
+        };
+        let special = request.add_special_tokens;
+        let tokens = |(index, text): (usize, &String)| {
+            let tokens = app.model.tokens(text, prompt, special);
+            tokens.map_err(|cause| ApiError::input(index, &cause))
+        };
+        let tokens = texts.iter().enumerate().map(tokens);
+        tokens.collect::<Result<Vec<Vec<Token>>, _>>()
+    };
+    let tokens = rows::read(&app, request, take).await?;
+    let size = tokens.iter().map(|tokens| 16 * tokens.len()).sum();
+    long_answer(size, tokens).await
+}
+
+/// `GET /info`.
+pub(crate) async fn info(State(app): State<Arc<App>>) -> Response {
+    let (card, options) = (app.card(), &app.options);
+    let model_type = json!({card.head.name(): {"pooling": card.pooling}});
+    let members = json!({
+        "model_id": card.id,
+        "model_sha": card.revision,
+        "model_dtype": card.dtype,
+        "model_type": model_type,
+        "max_concurrent_requests": options.max_queue,
+        "max_input_length": card.max_length,
+        "max_batch_tokens": card.limits.tokens,
+        "max_batch_requests": card.limits.rows,
+        "max_client_batch_size": options.max_inputs,
+        "auto_truncate": true,
+        "tokenization_workers": card.workers,
+        "version": env!("CARGO_PKG_VERSION"),
+        "sha": null,
+        "docker_label": null,
+        "server": "embedctl",
+        "dimensions": card.widths,
+        "normalized": card.normalized,
+        "prompt": card.prompt,
+        "prompts": card.prompts,
+    });
+    let mut all: Map<String, Value> = match members {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    all.extend(card.details.clone());
+    json_answer(&all)
+}
+
+/// `answer`, with how many inputs were cut to the model's length.
+pub(crate) fn told_of_truncation(mut answer: Response, truncated: usize) -> Response {
+    if truncated > 0 {
+        let name = header::HeaderName::from_static(TRUNCATED);
+        answer.headers_mut().insert(name, truncated.into());
+    }
+    answer
+}

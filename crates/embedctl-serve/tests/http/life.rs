@@ -1,0 +1,249 @@
+//! Batching, the queue, deadlines, and the end of a server.
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::model::{FakeModel, numbers};
+use crate::server::{Answer, Server, request};
+use embedctl_serve::{Notice, ServerOptions};
+
+fn body(texts: &[&str]) -> Vec<u8> {
+    json!({"inputs": texts}).to_string().into_bytes()
+}
+
+/// Sends a request without waiting for its answer.
+fn begin(server: &Server, texts: &[&str]) -> std::net::TcpStream {
+    let mut stream = server.connect();
+    let bytes = request("/embed", "application/json", &body(texts));
+    stream.write_all(&bytes).unwrap();
+    stream
+}
+
+#[test]
+fn an_idle_worker_runs_at_once_and_a_busy_one_finds_a_batch() {
+    let server = Server::usual();
+    server.gate.set(false);
+    let mut first = begin(&server, &["first"]);
+    server.gate.wait_for(1);
+    assert_eq!(server.gate.batches(), [["first"]]);
+    let mut others: Vec<_> = ["a", "b", "c"].map(|text| begin(&server, &[text])).into();
+    server.wait_for("embedctl_serve_queue_tokens", 3.0);
+    server.gate.set(true);
+    for (stream, text) in others.iter_mut().zip(["a", "b", "c"]) {
+        assert_eq!(Answer::read(stream).json(), json!([numbers(text)]));
+    }
+    assert_eq!(Answer::read(&mut first).json(), json!([numbers("first")]));
+    let mut batches = server.gate.batches();
+    batches[1].sort();
+    assert_eq!(batches[1..], [["a", "b", "c"]]);
+}
+
+#[test]
+fn a_small_request_waits_for_a_batch_of_a_large_one_and_not_for_all_of_it() {
+    let server = Server::usual();
+    server.gate.set(false);
+    let mut blocking = begin(&server, &["first"]);
+    server.gate.wait_for(1);
+    let long = "x".repeat(200);
+    let mut large = begin(&server, &vec![long.as_str(); 20]);
+    server.wait_for("embedctl_serve_queue_tokens", 4000.0);
+    let mut small = begin(&server, &["small"]);
+    server.wait_for("embedctl_serve_queue_tokens", 4005.0);
+    server.gate.set(true);
+    for stream in [&mut small, &mut large, &mut blocking] {
+        assert_eq!(Answer::read(stream).status, 200);
+    }
+    let batches = server.gate.batches();
+    let at = batches
+        .iter()
+        .position(|batch| batch.contains(&"small".to_owned()));
+    assert_eq!(at, Some(2), "{batches:?}");
+    // The token budget holds.
+    assert!(batches.iter().all(|batch| batch.concat().len() <= 256));
+}
+
+#[test]
+fn two_workers_share_what_waits() {
+    let server = Server::start(FakeModel::new(2), ServerOptions::default());
+    server.gate.set(false);
+    let mut streams = vec![begin(&server, &["first"])];
+    server.gate.wait_for(1);
+    streams.push(begin(&server, &["second"]));
+    server.gate.wait_for(2);
+    let text = "y".repeat(50);
+    streams.push(begin(&server, &[text.as_str(); 4]));
+    server.wait_for("embedctl_serve_queue_tokens", 200.0);
+    server.gate.set(true);
+    for stream in &mut streams {
+        assert_eq!(Answer::read(stream).status, 200);
+    }
+    let sizes: Vec<usize> = server.gate.batches()[2..].iter().map(Vec::len).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 4);
+    assert!(sizes.len() >= 2, "{sizes:?}");
+}
+
+#[test]
+fn a_full_queue_refuses_and_has_room_again_later() {
+    let options = ServerOptions {
+        max_queue: 4,
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    server.gate.set(false);
+    let mut first = begin(&server, &["a", "b", "c"]);
+    server.gate.wait_for(1);
+    let mut fits = begin(&server, &["d"]);
+    server.wait_for("embedctl_serve_queue_inputs", 4.0);
+    for path in ["/embed", "/v1/embeddings"] {
+        let answer = server.post(path, r#"{"inputs": "e", "input": "e"}"#);
+        assert_eq!(answer.status, 429, "{answer:?}");
+        assert!(answer.head.contains("retry-after: "), "{}", answer.head);
+        assert!(
+            answer.body.contains("the queue is full (4 inputs)"),
+            "{answer:?}"
+        );
+    }
+    assert_eq!(
+        server.get("/health").status,
+        200,
+        "a full queue is no illness"
+    );
+    let told = server.notices.lock().unwrap().clone();
+    let warnings = told.iter().filter(|it| matches!(it, Notice::Warning(_)));
+    assert_eq!(warnings.count(), 1, "one line for many refusals: {told:?}");
+    server.gate.set(true);
+    assert_eq!(Answer::read(&mut first).status, 200);
+    assert_eq!(Answer::read(&mut fits).status, 200);
+    server.wait_for("embedctl_serve_queue_inputs", 0.0);
+    // On its own even a request that is larger than the queue is taken.
+    let answer = server.post("/embed", body(&["1", "2", "3", "4", "5", "6"]));
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_rows_along() {
+    let server = Server::usual();
+    server.gate.set(false);
+    let mut first = begin(&server, &["first"]);
+    server.gate.wait_for(1);
+    let gone = begin(&server, &["gone", "gone too"]);
+    server.wait_for("embedctl_serve_queue_tokens", 12.0);
+    gone.shutdown(Shutdown::Both).unwrap();
+    server.wait_for("embedctl_serve_queue_tokens", 0.0);
+    server.wait_for("embedctl_serve_queue_inputs", 1.0);
+    server.gate.set(true);
+    assert_eq!(Answer::read(&mut first).status, 200);
+    assert_eq!(server.gate.batches(), [["first"]]);
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_told_so() {
+    let options = ServerOptions {
+        timeout: Duration::from_millis(100),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    server.gate.set(false);
+    let answer = server.post("/embed", body(&["late"]));
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.body.contains("not done within 0.1 s"), "{answer:?}");
+    assert!(answer.head.contains("retry-after"), "{}", answer.head);
+    assert_eq!(server.metric("embedctl_serve_queue_inputs"), 0.0);
+}
+
+#[test]
+fn one_requests_failure_is_not_anothers() {
+    let server = Server::usual();
+    for bad in ["fail", "panic"] {
+        server.gate.set(false);
+        let before = server.gate.batches().len();
+        let mut first = begin(&server, &["first"]);
+        server.gate.wait_for(before + 1);
+        let mut good = begin(&server, &["good"]);
+        let mut failing = begin(&server, &[bad]);
+        server.wait_for("embedctl_serve_queue_inputs", 3.0);
+        server.gate.set(true);
+        assert_eq!(Answer::read(&mut first).status, 200);
+        assert_eq!(Answer::read(&mut good).json(), json!([numbers("good")]));
+        assert_eq!(Answer::read(&mut failing).status, 424, "{bad}");
+    }
+}
+
+#[test]
+fn an_engine_that_only_fails_is_unhealthy_until_it_works() {
+    let server = Server::usual();
+    for _ in 0..3 {
+        assert_eq!(server.get("/health").status, 200);
+        assert_eq!(server.post("/embed", body(&["fail"])).status, 424);
+    }
+    assert_eq!(server.get("/health").status, 503);
+    assert_eq!(server.post("/embed", body(&["good"])).status, 200);
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn a_signal_lets_requests_end_and_takes_no_more() {
+    let server = Server::usual();
+    server.gate.set(false);
+    let mut first = begin(&server, &["first"]);
+    server.gate.wait_for(1);
+    let _idle = server.connect();
+    server.cancel.cancel();
+    let start = std::time::Instant::now();
+    while server.get("/health").status != 503 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+    let refused = server.post("/embed", body(&["new"]));
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(
+        refused.head.contains("connection: close"),
+        "{}",
+        refused.head
+    );
+    let gate = Arc::clone(&server.gate);
+    let address = server.address.clone();
+    let ended = thread::spawn(move || server.end());
+    gate.set(true);
+    assert_eq!(Answer::read(&mut first).json(), json!([numbers("first")]));
+    ended.join().unwrap().unwrap();
+    assert!(
+        std::net::TcpStream::connect(address).is_err(),
+        "nobody listens any more"
+    );
+}
+
+#[test]
+fn a_drain_has_an_end() {
+    let options = ServerOptions {
+        drain: Duration::from_millis(100),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    server.gate.set(false);
+    let _first = begin(&server, &["first"]);
+    server.gate.wait_for(1);
+    server.cancel.cancel();
+    let gate = Arc::clone(&server.gate);
+    let notices = Arc::clone(&server.notices);
+    let address = server.address.clone();
+    let ended = thread::spawn(move || server.end());
+    // The time is over once nobody listens; then the batch ends, and nobody is answered any more.
+    let start = std::time::Instant::now();
+    while std::net::TcpStream::connect(&address).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+    assert!(notices.lock().unwrap().contains(&Notice::Draining(1)));
+    gate.set(true);
+    let error = ended.join().unwrap().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("not done in time and have no answer: 1"),
+        "{error}"
+    );
+}

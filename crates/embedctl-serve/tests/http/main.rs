@@ -1,0 +1,7 @@
+//! A server with a model of the tests' own, asked over sockets.
+
+mod hostile;
+mod life;
+mod model;
+mod protocols;
+mod server;

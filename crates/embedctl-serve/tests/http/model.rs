@@ -1,0 +1,164 @@
+//! A model without weights: a token is a character, and a row's numbers are its length and its first characters.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+
+use embedctl_common::Texts;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_model::batch::{BatchLimits, TokenRows};
+
+use embedctl_serve::{Head, ModelCard, ServedModel, ServedWorker, Token};
+
+/// Components of a row.
+pub const WIDTH: usize = 4;
+
+/// Whether workers may run, and the batches that they were given.
+#[derive(Default)]
+pub struct Gate {
+    state: Mutex<(bool, Vec<Vec<String>>)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Lets workers run from now on, or holds them.
+    pub fn set(&self, open: bool) {
+        self.state.lock().unwrap().0 = open;
+        self.changed.notify_all();
+    }
+
+    /// The texts of all batches so far.
+    pub fn batches(&self) -> Vec<Vec<String>> {
+        self.state.lock().unwrap().1.clone()
+    }
+
+    /// Waits until so many batches have begun.
+    pub fn wait_for(&self, batches: usize) {
+        let state = self.state.lock().unwrap();
+        let few = |state: &mut (bool, Vec<Vec<String>>)| state.1.len() < batches;
+        drop(self.changed.wait_while(state, few).unwrap());
+    }
+
+    fn pass(&self, batch: Vec<String>) {
+        let mut state = self.state.lock().unwrap();
+        state.1.push(batch);
+        self.changed.notify_all();
+        let closed = |state: &mut (bool, Vec<Vec<String>>)| !state.0;
+        drop(self.changed.wait_while(state, closed).unwrap());
+    }
+}
+
+/// The model. Rows of texts with `fail` fail the engine, those with `panic` panic, those with `null` have no numbers.
+pub struct FakeModel {
+    pub card: ModelCard,
+    pub gate: Arc<Gate>,
+}
+
+impl FakeModel {
+    pub fn new(workers: usize) -> Self {
+        let gate = Gate::default();
+        gate.set(true);
+        let prompts = [("query".to_owned(), "q: ".to_owned())];
+        Self {
+            card: ModelCard {
+                id: "org/fake".into(),
+                revision: None,
+                head: Head::Embedding,
+                widths: vec![WIDTH],
+                cuts: true,
+                max_length: Some(4000),
+                prompt: String::new(),
+                prompts: BTreeMap::from(prompts),
+                normalized: false,
+                pooling: "mean".into(),
+                dtype: "float32".into(),
+                truncation: "right",
+                limits: BatchLimits {
+                    tokens: 256,
+                    rows: 64,
+                    equal_lengths: false,
+                },
+                workers,
+                details: serde_json::Map::new(),
+            },
+            gate: Arc::new(gate),
+        }
+    }
+}
+
+/// The numbers of a text.
+pub fn numbers(text: &str) -> Vec<f32> {
+    let mut numbers = vec![text.chars().count() as f32];
+    numbers.extend(text.chars().map(|it| it as u32 as f32));
+    numbers.resize(WIDTH, 0.0);
+    numbers
+}
+
+impl ServedModel for FakeModel {
+    fn card(&self) -> &ModelCard {
+        &self.card
+    }
+
+    fn tokenize(&self, texts: &Texts, prompt: Option<&str>) -> TokenRows {
+        let mut rows = TokenRows::default();
+        for text in texts.iter() {
+            let most = self.card.max_length.unwrap();
+            let ids = prompt.unwrap_or("").chars().chain(text.chars());
+            let ids: Vec<u32> = ids.map(u32::from).collect();
+            if text.contains("refuse") {
+                rows.push_refused(Cause::of("it is refused"));
+            } else {
+                let kept = ids.len().min(most);
+                rows.push(ids[..kept].iter().copied(), kept < ids.len());
+            }
+        }
+        rows
+    }
+
+    fn frame(&self, ids: &[Vec<u32>]) -> Result<TokenRows, Cause> {
+        let mut rows = TokenRows::default();
+        ids.iter()
+            .for_each(|ids| rows.push(ids.iter().copied(), false));
+        Ok(rows)
+    }
+
+    fn tokens(&self, text: &str, _: Option<&str>, _: bool) -> Result<Vec<Token>, Cause> {
+        let token = |(start, character): (usize, char)| Token {
+            id: character.into(),
+            text: character.into(),
+            special: false,
+            start: Some(start),
+            stop: Some(start + 1),
+        };
+        Ok(text.chars().enumerate().map(token).collect())
+    }
+
+    fn cut(&self, row: &[f32], dimensions: usize) -> Option<Vec<f32>> {
+        Some(row[..dimensions].to_vec())
+    }
+
+    fn worker(&self) -> Result<Box<dyn ServedWorker>> {
+        Ok(Box::new(FakeWorker(Arc::clone(&self.gate))))
+    }
+}
+
+struct FakeWorker(Arc<Gate>);
+
+impl ServedWorker for FakeWorker {
+    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>> {
+        let text = |row| rows.get(row).iter().filter_map(|&id| char::from_u32(id));
+        let texts: Vec<String> = (0..rows.len()).map(|row| text(row).collect()).collect();
+        self.0.pass(texts.clone());
+        assert!(
+            !texts.iter().any(|text| text.contains("panic")),
+            "a wanted panic"
+        );
+        if texts.iter().any(|text| text.contains("fail")) {
+            return Err(Error::engine("fake", "a wanted failure"));
+        }
+        let row = |text: &String| match text.contains("null") {
+            true => Err(Cause::of("it has no numbers")),
+            false => Ok(numbers(text)),
+        };
+        Ok(texts.iter().map(row).collect())
+    }
+}

@@ -1,0 +1,303 @@
+//! Both protocols: answers, and errors in their shapes.
+
+use serde_json::{Value, json};
+
+use crate::model::{FakeModel, numbers};
+use crate::server::{Server, request};
+use embedctl_serve::{ApiKeys, ServerOptions};
+
+#[test]
+fn vectors_come_in_the_order_of_texts_in_both_protocols() {
+    let server = Server::usual();
+    let texts: Vec<String> = (0..300).map(|at| format!("text {at}")).collect();
+    let answer = server.post("/embed", json!({"inputs": texts}).to_string());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let expected: Vec<_> = texts.iter().map(|text| numbers(text)).collect();
+    assert_eq!(answer.json(), json!(expected));
+    for path in ["/", "/embed"] {
+        let answer = server.post(path, r#"{"inputs": "one"}"#);
+        assert_eq!(answer.json(), json!([numbers("one")]));
+    }
+    let body = json!({"input": texts, "model": "fake", "user": "somebody"});
+    let answer = server.post("/v1/embeddings", body.to_string()).json();
+    let tokens: usize = texts.iter().map(String::len).sum();
+    assert_eq!(
+        answer["usage"],
+        json!({"prompt_tokens": tokens, "total_tokens": tokens})
+    );
+    assert_eq!(answer["model"], "org/fake");
+    for (index, (one, text)) in answer["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(&texts)
+        .enumerate()
+    {
+        let object = json!({"object": "embedding", "index": index, "embedding": numbers(text)});
+        assert_eq!(*one, object);
+    }
+}
+
+#[test]
+fn openai_requests_choose_form_width_and_tokens() {
+    let server = Server::usual();
+    let ask = |body: Value| server.post("/v1/embeddings", body.to_string()).json();
+    let base64 = ask(json!({"input": "ab", "encoding_format": "base64"}));
+    let bytes: Vec<u8> = numbers("ab")
+        .iter()
+        .flat_map(|it| it.to_le_bytes())
+        .collect();
+    use base64::Engine as _;
+    let expected = base64::engine::general_purpose::STANDARD.encode(bytes);
+    assert_eq!(base64["data"][0]["embedding"], expected);
+    let cut = ask(json!({"input": "ab", "dimensions": 2}));
+    assert_eq!(cut["data"][0]["embedding"], json!([2.0, 97.0]));
+    let whole = ask(json!({"input": "ab", "dimensions": 4}));
+    assert_eq!(whole["data"][0]["embedding"], json!(numbers("ab")));
+    for (input, count) in [(json!([97, 98]), 1), (json!([[97, 98], [99]]), 2)] {
+        let answer = ask(json!({"input": input}));
+        assert_eq!(answer["data"].as_array().unwrap().len(), count);
+        assert_eq!(answer["data"][0]["embedding"], json!(numbers("ab")));
+    }
+    let prompted = ask(json!({"input": "ab", "prompt_name": "query"}));
+    assert_eq!(prompted["data"][0]["embedding"], json!(numbers("q: ab")));
+}
+
+#[test]
+fn wrong_requests_are_refused_with_a_reason_in_their_protocols_shape() {
+    let options = ServerOptions {
+        max_body: 2000,
+        max_inputs: 3,
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let many = json!(["a", "b", "c", "d"]).to_string();
+    let large = json!("x".repeat(3000)).to_string();
+    for (input, tei, openai, words) in [
+        ("\"refuse\"", 422, 400, "input 0: it is refused"),
+        ("[\"a\", \"null\"]", 422, 400, "input 1: it has no numbers"),
+        ("[]", 422, 400, "is empty; send at least one text"),
+        (
+            "17",
+            422,
+            400,
+            "the input must be a string, a list of strings",
+        ),
+        ("[\"a\", 5]", 422, 400, "the input must be a string"),
+        ("{\"text\": \"a\"}", 422, 400, "the input must be a string"),
+        ("null", 422, 400, "the input must be a string"),
+        ("\"\u{1}\"", 422, 400, "not JSON"),
+        ("\"a\"}, ", 422, 400, "not JSON"),
+        ("\"\\ud800\"", 422, 400, "not JSON"),
+        ("\"fail\"", 424, 500, "a wanted failure"),
+        (&many, 413, 413, "4 inputs, and a request may have 3"),
+        (&large, 413, 413, "larger than 2000 bytes"),
+    ] {
+        let answer = server.post("/embed", format!("{{\"inputs\": {input}}}"));
+        assert_eq!(answer.status, tei, "{input}: {answer:?}");
+        let error = answer.json();
+        assert!(
+            error["error"].as_str().unwrap().contains(words),
+            "{input}: {error}"
+        );
+        assert!(error["error_type"].is_string(), "{error}");
+        let answer = server.post("/v1/embeddings", format!("{{\"input\": {input}}}"));
+        assert_eq!(answer.status, openai, "{input}: {answer:?}");
+        let error = &answer.json()["error"];
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(words), "{input}: {error}");
+        assert!(
+            error["type"].is_string() && error.get("code").is_some(),
+            "{error}"
+        );
+    }
+    // Bytes that are no text.
+    let answer = server.post("/embed", b"{\"inputs\": \"\xff\xfe\"}");
+    assert!(
+        answer.status == 422 && answer.body.contains("not JSON"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn settings_that_would_give_other_vectors_are_refused() {
+    let server = Server::usual();
+    for (path, body, status, words) in [
+        (
+            "/embed",
+            json!({"inputs": "a", "normalize": true}),
+            422,
+            "normalize",
+        ),
+        (
+            "/embed",
+            json!({"inputs": "a", "truncation_direction": "Left"}),
+            422,
+            "cut on the right",
+        ),
+        (
+            "/embed",
+            json!({"inputs": "a", "prompt_name": "passage"}),
+            422,
+            "it has query",
+        ),
+        (
+            "/embed",
+            json!({"inputs": [1, 2], "prompt_name": "query"}),
+            422,
+            "send text",
+        ),
+        (
+            "/embed",
+            json!({"inputs": "a".repeat(5000), "truncate": false}),
+            413,
+            "4000 tokens",
+        ),
+        (
+            "/embed",
+            json!({"inputs": "a", "dimensions": 5}),
+            422,
+            "ask for 1 to 4",
+        ),
+        (
+            "/embed",
+            json!({"inputs": "a", "dimensions": 0}),
+            422,
+            "ask for 1 to 4",
+        ),
+        (
+            "/v1/embeddings",
+            json!({"input": "a", "model": "ada"}),
+            404,
+            "no model \"ada\"",
+        ),
+        (
+            "/v1/embeddings",
+            json!({"input": "a", "encoding_format": "hex"}),
+            400,
+            "hex",
+        ),
+    ] {
+        let answer = server.post(path, body.to_string());
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+        assert!(
+            answer.body.replace("\\\"", "\"").contains(words),
+            "{answer:?}"
+        );
+    }
+    for body in [
+        json!({"inputs": "a", "normalize": false, "truncation_direction": "Right"}),
+        json!({"inputs": "a", "truncate": false, "dimensions": 4}),
+    ] {
+        assert_eq!(
+            server.post("/embed", body.to_string()).status,
+            200,
+            "{body}"
+        );
+    }
+    let cut = server.post(
+        "/embed",
+        json!({"inputs": ["a".repeat(5000), "b".to_owned()]}).to_string(),
+    );
+    assert!(cut.head.contains("x-truncated-inputs: 1"), "{}", cut.head);
+    assert_eq!(server.metric("embedctl_serve_truncated_total"), 1.0);
+}
+
+#[test]
+fn the_document_describes_routes_that_answer() {
+    let server = Server::usual();
+    let document = server.get("/openapi.json").json();
+    // Every reference leads somewhere.
+    let text = document.to_string();
+    for part in text.split("#/components/schemas/").skip(1) {
+        let name = part.split('"').next().unwrap();
+        assert!(
+            document["components"]["schemas"][name].is_object(),
+            "{name}"
+        );
+    }
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let is_get = methods.get("get").is_some();
+        let (own, other) = match is_get {
+            true => (server.get(path), server.post(path, "{}")),
+            false => (server.post(path, "{}"), server.get(path)),
+        };
+        assert!(![404, 405].contains(&own.status), "{path}: {own:?}");
+        assert_eq!(other.status, 405, "{path}: {other:?}");
+    }
+    let lost = server.get("/nowhere");
+    let kind = lost.json()["error_type"].clone();
+    assert_eq!((lost.status, kind), (404, json!("not_found")));
+}
+
+#[test]
+fn a_route_without_its_head_says_which_the_model_has() {
+    let server = Server::usual();
+    for path in ["/rerank", "/predict", "/embed_sparse"] {
+        let answer = server.post(path, r#"{"inputs": "a", "query": "a", "texts": ["b"]}"#);
+        let error = answer.json();
+        assert_eq!(
+            (answer.status, &error["error_type"]),
+            (424, &json!("backend")),
+            "{error}"
+        );
+        let message = error["error"].as_str().unwrap();
+        assert!(
+            message.contains("org/fake has no head") && message.contains("/embed"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_server_with_keys_serves_nobody_else() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "right\n").unwrap();
+    let options = ServerOptions {
+        keys: Some(ApiKeys::read(file.path()).unwrap()),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    assert_eq!(server.get("/health").status, 200);
+    for path in [
+        "/info",
+        "/metrics",
+        "/v1/models",
+        "/openapi.json",
+        "/nowhere",
+    ] {
+        assert_eq!(server.get(path).status, 401, "{path}");
+    }
+    let with = |key: &str| {
+        let bytes = request("/v1/embeddings", "application/json", br#"{"input": "a"}"#);
+        let text = String::from_utf8(bytes).unwrap();
+        server.send(text.replacen("Host: x", &format!("Host: x\r\nAuthorization: {key}"), 1))
+    };
+    assert_eq!(with("Bearer right").status, 200);
+    let refused = with("Bearer wrong");
+    assert_eq!(refused.json()["error"]["code"], "invalid_api_key");
+    assert!(
+        refused.head.contains("www-authenticate: bearer"),
+        "{}",
+        refused.head
+    );
+}
+
+#[test]
+fn tokens_info_and_models_describe_the_model() {
+    let server = Server::usual();
+    let tokens = server
+        .post("/tokenize", r#"{"inputs": ["ab", "c"]}"#)
+        .json();
+    assert_eq!(
+        tokens[0][1],
+        json!({"id": 98, "text": "b", "special": false, "start": 1, "stop": 2})
+    );
+    let info = server.get("/info").json();
+    assert_eq!(
+        info["model_type"],
+        json!({"embedding": {"pooling": "mean"}})
+    );
+    assert_eq!(info["max_input_length"], 4000);
+    assert_eq!(server.get("/v1/models").json()["data"][0]["id"], "org/fake");
+}

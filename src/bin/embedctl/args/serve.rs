@@ -1,0 +1,121 @@
+//! Options of `embedctl serve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use embedctl::serve::Listen;
+
+use super::embed::StoreArgs;
+use super::engine::EngineArgs;
+use super::model::OverrideArgs;
+use super::values::{positive, seconds};
+
+/// Serve a model's vectors over HTTP, as embed computes them
+///
+/// Speaks OpenAI's protocol (/v1/embeddings) and that of text-embeddings-inference (/embed, /tokenize, /info, /health,
+/// /metrics); /openapi.json describes all routes. A text's vector is the one that embed gives it with the same options.
+/// There is no TLS: put a proxy in front of it for other machines.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES, override_usage = "embedctl serve [OPTIONS]")]
+pub struct ServeArgs {
+    /// Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = Listen::DEFAULT,
+        help_heading = "Server"
+    )]
+    pub listen: Listen,
+
+    /// Output of embed whose vectors the server's must mix with: a file, a folder of parts, or an address
+    ///
+    /// Model, revision, prompt, pooling, dimensions, type and precision are those in its provenance. The server does
+    /// not start if the model's files or a setting differ. --prompt and --prompt-name may name another prompt for
+    /// queries.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, help_heading = "Server")]
+    pub like: Option<PathBuf>,
+
+    /// Embed N rows of --like again before the server starts, and compare; FILE must hold their texts
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = positive,
+        requires = "like",
+        help_heading = "Server"
+    )]
+    pub verify: Option<usize>,
+
+    /// File with a key per line; requests must send one as 'Authorization: Bearer KEY'
+    ///
+    /// All routes but /health want a key then.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Server")]
+    pub api_key_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub limits: ServeLimitArgs,
+
+    /// Hub id (org/name or org/name@revision) or a folder [default: that of --like, or
+    /// sentence-transformers/all-MiniLM-L6-v2]
+    ///
+    /// With --like: another place of the same model. A model that is not in the Hub's cache on this machine is
+    /// downloaded. The variable EMBEDCTL_MODEL counts without --like.
+    #[arg(
+        short,
+        long,
+        value_name = "MODEL",
+        value_hint = ValueHint::DirPath,
+        help_heading = "Model"
+    )]
+    pub model: Option<String>,
+
+    #[command(flatten)]
+    pub overrides: OverrideArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
+}
+
+/// Limits of the server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub struct ServeLimitArgs {
+    /// Threads that run the model [default: one per usable core, two per device]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub threads: Option<usize>,
+
+    /// Largest request body [default: 8MiB]
+    #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse)]
+    pub max_body_bytes: Option<usize>,
+
+    /// Most inputs per request [default: 2048]
+    #[arg(long, value_name = "INPUTS", value_parser = positive)]
+    pub max_inputs: Option<usize>,
+
+    /// Most inputs in the server, waiting or running; further requests are refused with 429 [default: 4096]
+    #[arg(long, value_name = "INPUTS", value_parser = positive)]
+    pub max_queue: Option<usize>,
+
+    /// Longest time from a request's arrival to its answer, and for requests under way once a signal stops the server
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<f64>,
+
+    /// Longest time for a client to send a request, or to read its answer; idle connections are closed after it
+    /// [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub client_timeout: Option<f64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  embedctl serve -m sentence-transformers/all-MiniLM-L6-v2
+  embedctl serve --like vectors.parquet --prompt-name query
+  embedctl serve --like s3://vectors/2026/ --listen 0.0.0.0:8080 --api-key-file keys.txt
+  curl 127.0.0.1:8080/embed -H 'Content-Type: application/json' -d '{\"inputs\": \"some text\"}'
+
+Exit codes:
+  0    stopped by a signal, and every request was answered
+  1    failed
+  2    wrong options, or vectors that would not mix with those of --like
+  130  requests were left without an answer";

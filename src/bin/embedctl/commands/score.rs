@@ -1,0 +1,58 @@
+//! `embedctl score`: a run of `embed` whose model gives scores.
+
+use embedctl::input::Template;
+use embedctl::model::{ModelTask, ScoreTask};
+
+use super::embed;
+use crate::args::{MessageArgs, OF_VECTORS, ScoreArgs};
+use crate::exit::ExitCode;
+use crate::failure::CommandFailure;
+use crate::printer::Printer;
+
+/// Scores the inputs and reports the result.
+pub fn run(
+    args: &ScoreArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
+    refuse_vectors(args)?;
+    let mut options = embed::options(&args.embed, messages, printer)?;
+    let pairs = args.scores.query_field.is_some();
+    options.model.task = ModelTask::Score(ScoreTask {
+        pairs,
+        softmax: args.scores.softmax,
+    });
+    options.top_labels = args.scores.top_labels;
+    if let Some(query) = &args.scores.query_field {
+        let input = &mut options.input;
+        let template = input.text_template.take();
+        let pair = Template::of_pair(query, &input.text_field, template.as_ref());
+        input.text_template = Some(pair);
+    }
+    embed::run_with(&args.embed, options, messages, printer)
+}
+
+/// Refuses options of `embed` that say something of vectors alone.
+fn refuse_vectors(args: &ScoreArgs) -> Result<(), CommandFailure> {
+    let embed = &args.embed;
+    let (output, chunks) = (&embed.output, &embed.chunks);
+    let overrides = &embed.model.overrides;
+    let given = [
+        output.dtype.is_some(),
+        output.calibration.is_some(),
+        chunks.chunk.is_some(),
+        chunks.chunk_tokens.is_some(),
+        chunks.chunk_overlap.is_some(),
+        chunks.chunk_text,
+        overrides.tokens.pooling.is_some(),
+        overrides.normalize.is_some(),
+        !overrides.dimensions.is_empty(),
+    ];
+    match OF_VECTORS.iter().zip(given).find(|(_, given)| *given) {
+        Some((name, _)) => Err(CommandFailure::usage(format!(
+            "--{} is about vectors, and `score` writes scores; leave it out",
+            name.replace('_', "-")
+        ))),
+        None => Ok(()),
+    }
+}

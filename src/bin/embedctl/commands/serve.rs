@@ -1,0 +1,133 @@
+//! `embedctl serve`: a model behind HTTP, until a signal comes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use embedctl::cancel::CancelToken;
+use embedctl::engine::EngineOptions;
+use embedctl::model::ModelName;
+use embedctl::output::RunFiles;
+use embedctl::serve::{self, ApiKeys, LikeFile, Notice, Notify, ServerOptions};
+
+use super::{embed, stores};
+use crate::args::{MessageArgs, ServeArgs};
+use crate::exit::ExitCode;
+use crate::failure::CommandFailure;
+use crate::interrupt;
+use crate::printer::{Printer, engine_label};
+
+/// Opens the model and serves it.
+pub fn run(
+    args: &ServeArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
+    let mut server = options(args, messages)?;
+    let cancel = CancelToken::with_patience(server.drain);
+    let cancel = interrupt::watch_for(RunFiles::new(), cancel)?;
+    server.drain = cancel.patience();
+    let storage = stores::storage(
+        args.like.iter().map(std::path::PathBuf::as_path),
+        &args.stores.options,
+        messages,
+        &cancel,
+    )?;
+    // Whatever is wrong with a file or an address is found before a model is opened.
+    let mut like = match &args.like {
+        Some(path) => Some(LikeFile::open(path, storage.as_ref())?),
+        None => None,
+    };
+    let listener = args.listen.bind()?;
+
+    let named = args.model.clone().or_else(|| match like {
+        Some(_) => None,
+        None => std::env::var("EMBEDCTL_MODEL").ok(),
+    });
+    let named = named.filter(|name| !name.is_empty());
+    let name = named.as_deref().unwrap_or(ModelName::DEFAULT);
+    let mut model = embed::model(name, &args.overrides, messages);
+    let mut engine = EngineOptions {
+        workers: args.limits.threads.unwrap_or(0),
+        cancel: cancel.clone(),
+        ..embed::engine(&args.engine)?
+    };
+    embedctl_common::threads::check(engine.workers)?;
+    if let Some(like) = &mut like {
+        (model, engine) = like.options(named.as_deref(), &model, &engine)?;
+    }
+    if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
+        super::ensure(&model, &engine, messages, printer, &cancel)?;
+    }
+    let verified = match (&like, args.verify) {
+        (Some(like), Some(count)) => {
+            let verified = like.verify(count, (&model, &engine), &cancel)?;
+            printer.info(format!(
+                "{} rows embedded again: least cosine {:.6}",
+                verified.rows, verified.least_cosine
+            ));
+            Some(verified)
+        }
+        _ => None,
+    };
+    if let Some(like) = &like {
+        model = like.settle(model, &engine)?;
+    }
+    let ready = serve::open(&model, &engine, like.as_ref(), verified.as_ref())?;
+    for note in &ready.notes {
+        printer.note(note);
+    }
+    printer.info(format!(
+        "model {}, {} dimensions, engine {}, {} threads",
+        ready.id,
+        dimensions(&ready.dimensions.0),
+        engine_label(&ready.engine),
+        ready.threads
+    ));
+    serve::serve(ready.model, listener, server, notify(printer), &cancel)?;
+    printer.info("stopped");
+    Ok(ExitCode::Done)
+}
+
+fn options(args: &ServeArgs, messages: &MessageArgs) -> Result<ServerOptions, CommandFailure> {
+    let usual = ServerOptions::default();
+    let limits = &args.limits;
+    let timeout = limits
+        .timeout
+        .map_or(usual.timeout, Duration::from_secs_f64);
+    Ok(ServerOptions {
+        max_body: limits.max_body_bytes.unwrap_or(usual.max_body),
+        max_inputs: limits.max_inputs.unwrap_or(usual.max_inputs),
+        max_queue: limits.max_queue.unwrap_or(usual.max_queue),
+        timeout,
+        client_timeout: limits
+            .client_timeout
+            .map_or(usual.client_timeout, Duration::from_secs_f64),
+        drain: timeout,
+        max_connections: None,
+        keys: args
+            .api_key_file
+            .as_deref()
+            .map(ApiKeys::read)
+            .transpose()?,
+        tell_requests: messages.verbose > 0,
+    })
+}
+
+fn dimensions(widths: &[usize]) -> String {
+    let widths: Vec<String> = widths.iter().map(ToString::to_string).collect();
+    widths.join(", ")
+}
+
+/// The server's messages, for people and programs.
+fn notify(printer: &Printer) -> Notify {
+    let printer = printer.clone();
+    Arc::new(move |notice| match notice {
+        Notice::Listening(address) => printer.info(format!("listening on {address}")),
+        Notice::Draining(0) => printer.info("stopping"),
+        Notice::Draining(requests) => {
+            printer.info(format!("stopping once {requests} requests are answered"));
+        }
+        Notice::Warning(warning) => printer.warning(warning),
+        Notice::Request(line) => printer.detail(line),
+    })
+}

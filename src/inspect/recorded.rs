@@ -1,0 +1,83 @@
+//! The model that made an output, as its provenance records it, to be opened again.
+
+use serde_json::Value;
+
+use crate::engine::{self, EngineOptions};
+use crate::error::{Error, Result};
+use crate::identity::{VectorIdentity, VectorSettings};
+use crate::model::{Model, ModelOptions, ModelTask, PoolingMode, ScoreTask, WeightsKind};
+
+/// A model with what overrode its own files.
+pub(crate) struct RecordedModel {
+    /// Its options, but for the pooling.
+    pub(crate) options: ModelOptions,
+    /// Its pooling.
+    pub(crate) pooling: Vec<PoolingMode>,
+}
+
+impl RecordedModel {
+    /// The model in the provenance `made`, or `named` in its place. `options` say where models are kept.
+    ///
+    /// # Errors
+    /// If the provenance has a setting that this version does not know.
+    pub(crate) fn of(made: &Value, named: Option<&str>, options: &ModelOptions) -> Result<Self> {
+        let identity = VectorIdentity::of_provenance(made);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let id = text(&made["model"]["id"]).unwrap_or_default();
+        let name = match (named, text(&made["model"]["revision"])) {
+            (Some(model), _) => model.to_owned(),
+            (None, Some(revision)) => format!("{id}@{revision}"),
+            (None, None) => id,
+        };
+        let VectorSettings {
+            model_file,
+            pooling,
+            prompt,
+            max_length,
+            include_prompt: _, // the model's files say so
+            normalized: _,     // the caller decides
+            normalized_before_cut: _,
+            scores,
+            dimensions: _,
+        } = identity.settings.clone();
+        let native = identity.weights() == WeightsKind::Checkpoint;
+        let parse = |name: &String| name.parse::<PoolingMode>().map_err(Error::usage);
+        let pooling = pooling.iter().flatten().map(parse);
+        let precision = identity.precision().filter(|_| native);
+        let precision = precision.map(|it| it.parse().map_err(Error::usage));
+        Ok(Self {
+            options: ModelOptions {
+                model: name,
+                task: scores.map_or(ModelTask::Embed, |scores| {
+                    ModelTask::Score(ScoreTask {
+                        pairs: scores.pairs,
+                        softmax: scores.softmax,
+                    })
+                }),
+                prompt,
+                max_length,
+                model_file: model_file.filter(|_| !native),
+                precision: precision.transpose()?,
+                ..options.clone()
+            },
+            // Scores have no pooling but the model's own.
+            pooling: match scores {
+                Some(_) => Vec::new(),
+                None => pooling.collect::<Result<_>>()?,
+            },
+        })
+    }
+
+    /// The options with the pooling, where it is not the model's own: named again, its own modes would be another thing.
+    ///
+    /// # Errors
+    /// If the model cannot be opened.
+    pub(crate) fn open(self, engine: &EngineOptions) -> Result<ModelOptions> {
+        let mut options = self.options;
+        let (settled, _) = engine::settle(&options, engine)?;
+        if !self.pooling.is_empty() && Model::open(&settled)?.config.pooling != self.pooling {
+            options.pooling = Some(self.pooling);
+        }
+        Ok(options)
+    }
+}

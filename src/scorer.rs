@@ -1,0 +1,114 @@
+//! A model ready to score: rerankers and classifiers, for programs that hold their texts in memory.
+
+use crate::embedder::Embedder;
+use crate::engine::{EngineInfo, EngineOptions};
+use crate::error::{Error, Result};
+use crate::model::score::ScoreKind;
+use crate::model::{Model, ModelOptions, ModelTask, ScoreTask};
+use embedctl_common::pair::TextPair;
+
+/// Scores pairs of texts, or single texts, held in memory.
+///
+/// ```
+/// use embedctl::engine::EngineOptions;
+/// use embedctl::model::{ModelOptions, ScoreTask};
+/// use embedctl::Scorer;
+///
+/// # fn main() -> embedctl::Result<()> {
+/// let model = ModelOptions {
+///     model: "fixtures/scores/bert/model".into(),
+///     ..ModelOptions::default()
+/// };
+/// let pairs = ScoreTask { pairs: true, softmax: false };
+/// let mut scorer = Scorer::open(&model, pairs, &EngineOptions::default())?;
+/// let scores = scorer.score_pairs(&[("who is it?", "a cat"), ("who is it?", "it rains")])?;
+/// assert_eq!((scores.len(), scores[0].len()), (2, scorer.labels().len()));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Scorer {
+    embedder: Embedder,
+}
+
+impl Scorer {
+    /// Opens a model with an engine, to be asked for scores as `task` says.
+    ///
+    /// # Errors
+    /// If the model's files or the engine cannot be had, or the model gives no scores.
+    pub fn open(model: &ModelOptions, task: ScoreTask, engine: &EngineOptions) -> Result<Self> {
+        let model = ModelOptions {
+            task: ModelTask::Score(task),
+            ..model.clone()
+        };
+        Ok(Self {
+            embedder: Embedder::open(&model, engine)?,
+        })
+    }
+
+    /// The names of a row's scores: as many as a row has.
+    #[must_use]
+    pub fn labels(&self) -> &[String] {
+        self.kind().map_or(&[], |kind| &kind.labels)
+    }
+
+    /// The engine that runs the model.
+    #[must_use]
+    pub fn engine(&self) -> &EngineInfo {
+        self.embedder.engine()
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        self.embedder.model()
+    }
+
+    fn kind(&self) -> Option<&ScoreKind> {
+        self.model().config.kind.scores()
+    }
+
+    /// The scores of pairs, such as a query and a document, in their order: a number for each label.
+    ///
+    /// # Errors
+    /// If the model was opened for single texts, the engine fails, or a pair (the error names its index) gets no finite
+    /// score.
+    pub fn score_pairs<A: AsRef<str>, B: AsRef<str>>(
+        &mut self,
+        pairs: &[(A, B)],
+    ) -> Result<Vec<Vec<f32>>> {
+        self.check(true)?;
+        let joined = pairs.iter().map(|(first, second)| {
+            let (first, second) = (first.as_ref(), second.as_ref());
+            TextPair { first, second }.joined()
+        });
+        self.embedder.embed(&joined.collect::<Vec<_>>())
+    }
+
+    /// The scores of single texts, in their order: a number for each label.
+    ///
+    /// # Errors
+    /// As [`Scorer::score_pairs`], of a model that was opened for pairs.
+    pub fn score_texts<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
+        self.check(false)?;
+        self.embedder.embed(texts)
+    }
+
+    fn check(&self, pairs: bool) -> Result<()> {
+        let opened = self.kind().is_some_and(|kind| kind.pairs);
+        if opened == pairs {
+            return Ok(());
+        }
+        let name = |pairs| {
+            if pairs {
+                "pairs of texts"
+            } else {
+                "single texts"
+            }
+        };
+        Err(Error::usage(format!(
+            "the model was opened to score {}, and {} were given",
+            name(opened),
+            name(pairs)
+        )))
+    }
+}

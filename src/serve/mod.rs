@@ -1,0 +1,71 @@
+//! The batch job's model behind HTTP: `embedctl serve`.
+//!
+//! Tokenizer, batches, workers and pooling are those of [`crate::Embedder`], so a text's vector is the one that the batch
+//! job gives it. [`LikeFile`] takes the model and its settings from an output.
+
+mod like;
+mod model;
+
+use std::sync::Arc;
+
+pub use embedctl_serve::{
+    ApiKeys, BoundListener, Listen, Notice, Notify, ServedModel, ServerOptions, serve,
+};
+
+pub use like::LikeFile;
+
+use crate::embedder::LoadedModel;
+use crate::engine::{self, EngineInfo, EngineOptions};
+use crate::error::Result;
+use crate::inspect::Verified;
+use crate::model::{Dimensions, ModelOptions};
+use model::EmbeddingModel;
+
+/// A model that is ready to be served.
+pub struct ReadyModel {
+    /// It.
+    pub model: Arc<dyn ServedModel>,
+    /// Hub id or folder.
+    pub id: String,
+    /// Widths of its vectors.
+    pub dimensions: Dimensions,
+    /// The engine that runs it.
+    pub engine: EngineInfo,
+    /// Threads that run it.
+    pub threads: usize,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+}
+
+/// Opens a model for a server; with `like`, one whose vectors mix with those of that output. `verified` goes into
+/// `/info`.
+///
+/// # Errors
+/// If the model or the engine cannot be had, or the vectors would not mix.
+pub fn open(
+    model: &ModelOptions,
+    engine: &EngineOptions,
+    like: Option<&LikeFile>,
+    verified: Option<&Verified>,
+) -> Result<ReadyModel> {
+    let loaded = LoadedModel::open(model, engine)?;
+    let weights = loaded.info.provider.weights();
+    let mut notes = engine::notes(&loaded.model, weights);
+    let files = loaded.model.provenance(weights)?;
+    let identity = like::identity(&loaded, &files, like)?;
+    if let Some(like) = like {
+        notes.extend(like.check(&identity)?);
+    }
+    let (id, info) = (loaded.model.id.clone(), loaded.info.clone());
+    let (dimensions, threads) = (loaded.model.config.vectors(), loaded.threads());
+    Ok(ReadyModel {
+        model: Arc::new(EmbeddingModel::new(
+            loaded, &identity, &files, like, verified,
+        )?),
+        id,
+        dimensions,
+        engine: info,
+        threads,
+        notes,
+    })
+}

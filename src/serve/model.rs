@@ -1,0 +1,211 @@
+//! An opened model as the server knows it.
+
+use std::sync::Arc;
+
+use embedctl_serve::{Head, ModelCard, ServedModel, ServedWorker, Token};
+use half::f16;
+use serde_json::{Map, Value, json};
+
+use super::LikeFile;
+use crate::batch::TokenRows;
+use crate::embedder::LoadedModel;
+use crate::engine::row_worker::RowWorker;
+use crate::error::{Cause, Error, Result};
+use crate::identity::VectorIdentity;
+use crate::inspect::Verified;
+use crate::model::{ModelProvenance, Side, Step};
+use crate::output::Dtype;
+use crate::record::Texts;
+use crate::threads::foreign;
+
+/// A model that gives vectors.
+pub(super) struct EmbeddingModel {
+    loaded: Arc<LoadedModel>,
+    card: ModelCard,
+    /// Whether components are rounded to float16, as in the output that the server is to be like.
+    is_half: bool,
+}
+
+impl EmbeddingModel {
+    pub fn new(
+        loaded: LoadedModel,
+        identity: &VectorIdentity,
+        files: &ModelProvenance,
+        like: Option<&LikeFile>,
+        verified: Option<&Verified>,
+    ) -> Result<Self> {
+        let (model, config) = (&loaded.model, &loaded.model.config);
+        // Where prompt tokens are left out of pooling, a worker's pooling belongs to one prompt.
+        let prompts = match config.include_prompt {
+            true => config.prompts.by_name.clone(),
+            false => Default::default(),
+        };
+        // A vector that was scaled is not the one that a shorter one is cut from.
+        let is_whole = !config.normalize_last || config.steps.last() == Some(&Step::Normalize);
+        let is_half = identity.dtype() == Dtype::F16.name();
+        let modes = config.pooling.iter().map(|mode| mode.name());
+        let card = ModelCard {
+            id: model.id.clone(),
+            revision: model.revision.clone(),
+            head: Head::Embedding,
+            widths: config.vectors().0,
+            cuts: config.dimensions.is_empty() && is_whole && like.is_none(),
+            max_length: config.limit(),
+            prompt: config.prompt.clone(),
+            prompts,
+            normalized: config.normalized(),
+            pooling: modes.collect::<Vec<_>>().join("+"),
+            dtype: if is_half { "float16" } else { "float32" }.to_owned(),
+            truncation: match config.truncation_side {
+                Side::Left => "left",
+                Side::Right => "right",
+            },
+            limits: loaded.limits(),
+            workers: loaded.threads(),
+            details: details(&loaded, identity, files, like, verified)?,
+        };
+        Ok(Self {
+            loaded: Arc::new(loaded),
+            card,
+            is_half,
+        })
+    }
+}
+
+/// What `/info` tells beside the members of text-embeddings-inference.
+fn details(
+    loaded: &LoadedModel,
+    identity: &VectorIdentity,
+    files: &ModelProvenance,
+    like: Option<&LikeFile>,
+    verified: Option<&Verified>,
+) -> Result<Map<String, Value>> {
+    let failed = |error| Error::internal(format!("describing the model: {error}"));
+    let value = |name: &str, value: serde_json::Result<Value>| {
+        Ok((name.to_owned(), value.map_err(failed)?))
+    };
+    let mut all = vec![
+        value("identity", serde_json::to_value(identity))?,
+        value("model", serde_json::to_value(files))?,
+        value("engine", serde_json::to_value(&loaded.info))?,
+    ];
+    if let Some(like) = like {
+        let like = json!({
+            "file": like.path(),
+            "prompt_differs": like.has_own_prompt(),
+            "verified": verified,
+        });
+        all.push(("like".to_owned(), like));
+    }
+    Ok(all.into_iter().collect())
+}
+
+impl ServedModel for EmbeddingModel {
+    fn card(&self) -> &ModelCard {
+        &self.card
+    }
+
+    fn tokenize(&self, texts: &Texts, prompt: Option<&str>) -> TokenRows {
+        let Some(prompt) = prompt else {
+            return self.loaded.tokenize(texts);
+        };
+        let mut rows = self.loaded.tokenizer.tokenize_behind(prompt, texts);
+        self.loaded.bounds.refuse(&mut rows);
+        rows
+    }
+
+    fn frame(&self, ids: &[Vec<u32>]) -> Result<TokenRows, Cause> {
+        let mut rows = TokenRows::default();
+        for ids in ids {
+            self.loaded.tokenizer.frame_ids(ids, &mut rows)?;
+        }
+        self.loaded.bounds.refuse(&mut rows);
+        Ok(rows)
+    }
+
+    fn tokens(&self, text: &str, prompt: Option<&str>, special: bool) -> Result<Vec<Token>, Cause> {
+        let model = &self.loaded.model;
+        let tokenizer = &model.tokenizer;
+        let text = format!("{}{text}", prompt.unwrap_or(&model.config.prompt));
+        let encoded = foreign(|| tokenizer.encode_char_offsets(text.as_str(), false));
+        let encoded = encoded
+            .and_then(|encoded| encoded.map_err(|error| error.to_string()))
+            .map_err(|reason| Cause::of(format!("the tokenizer fails on it: {reason}")))?;
+        let characters: Vec<char> = text.chars().collect();
+        let own = encoded.get_ids().iter().zip(encoded.get_offsets());
+        let own = own.map(|(&id, &(start, stop))| Token {
+            id,
+            text: characters
+                .get(start..stop)
+                .unwrap_or_default()
+                .iter()
+                .collect(),
+            special: false,
+            start: Some(start),
+            stop: Some(stop),
+        });
+        let added = |ids: &[u32]| -> Vec<Token> {
+            let ids = ids.iter().filter(|_| special);
+            ids.map(|&id| Token {
+                id,
+                text: tokenizer.id_to_token(id).unwrap_or_default(),
+                special: true,
+                start: None,
+                stop: None,
+            })
+            .collect()
+        };
+        let frame = &model.config.frame;
+        let (before, after) = (added(&frame.before), added(&frame.after));
+        Ok(before.into_iter().chain(own).chain(after).collect())
+    }
+
+    fn cut(&self, row: &[f32], dimensions: usize) -> Option<Vec<f32>> {
+        let mut vector = Vec::with_capacity(dimensions);
+        let pooler = &self.loaded.pooler;
+        pooler.cut_to(dimensions, row, &mut vector)?;
+        Some(vector)
+    }
+
+    fn worker(&self) -> Result<Box<dyn ServedWorker>> {
+        Ok(Box::new(EmbeddingWorker {
+            worker: self.loaded.worker()?,
+            loaded: Arc::clone(&self.loaded),
+            is_half: self.is_half,
+        }))
+    }
+}
+
+/// A thread's worker of it.
+struct EmbeddingWorker {
+    loaded: Arc<LoadedModel>,
+    worker: RowWorker,
+    is_half: bool,
+}
+
+impl ServedWorker for EmbeddingWorker {
+    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>> {
+        let width = self.loaded.pooler.width();
+        let mut vectors: Vec<Option<Result<Vec<f32>, Cause>>> = vec![None; rows.len()];
+        for plan in self.loaded.plan(rows) {
+            let finished = self.worker.run(&plan, rows)?;
+            let found = finished.vectors.chunks_exact(width);
+            for (&row, vector) in finished.rows.iter().zip(found) {
+                vectors[row as usize] = Some(Ok(vector.to_vec()));
+            }
+            for (row, cause) in finished.failed {
+                vectors[row as usize] = Some(Err(cause));
+            }
+        }
+        let mut finish = |vector: Option<Result<Vec<f32>, Cause>>| {
+            let mut vector = vector.unwrap_or_else(|| self.loaded.vector_of_nothing())?;
+            if self.is_half {
+                for value in &mut vector {
+                    *value = f16::from_f32(*value).to_f32();
+                }
+            }
+            Ok(vector)
+        };
+        Ok(vectors.into_iter().map(&mut finish).collect())
+    }
+}

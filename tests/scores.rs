@@ -1,0 +1,149 @@
+//! Scores of the real binary against sentence-transformers' `CrossEncoder` and transformers, every row of every case.
+//!
+//! Cases live in `fixtures/scores`; `generate.py` beside them made them. A case's reference was made one record at a time,
+//! so agreement here also shows that batching changes nothing.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::npy::{Matrix, apart};
+
+/// How far a score may be from the reference.
+const TOLERANCE: f32 = 2e-5;
+
+/// A logit may be large: it may differ by so much of its size.
+fn tolerance(expected: &[f32]) -> f32 {
+    let most = expected
+        .iter()
+        .fold(1.0_f32, |most, value| most.max(value.abs()));
+    TOLERANCE * most
+}
+
+/// The folders of all cases.
+fn cases() -> Vec<PathBuf> {
+    let folders = std::fs::read_dir("fixtures/scores").unwrap();
+    let folders = folders.map(|entry| entry.unwrap().path());
+    let mut cases: Vec<PathBuf> = folders
+        .filter(|path| path.join("case.json").exists())
+        .collect();
+    cases.sort();
+    assert!(cases.len() >= 45, "only {} cases found", cases.len());
+    cases
+}
+
+/// Runs the binary on the records of a case.
+fn score(case: &Path, provider: &str, more: &[&str]) -> Result<Matrix, String> {
+    let described = std::fs::read(case.join("case.json")).unwrap();
+    let described: Value = serde_json::from_slice(&described).unwrap();
+    let args = described["args"].as_array().unwrap().iter();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.npy");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+    command
+        .env("EMBEDCTL_NO_CONFIG", "1")
+        .arg("score")
+        .arg(case.join("records.jsonl"))
+        .arg("-m")
+        .arg(case.join("model"))
+        .arg("-o")
+        .arg(&out)
+        .args(["-q", "--threads", "2", "-p", provider])
+        .args(args.map(|arg| arg.as_str().unwrap()))
+        .args(more);
+    let output = command.output().unwrap();
+    match output.status.success() {
+        true => Ok(Matrix::read(&out)),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// What differs between scores and the reference, if anything does.
+fn difference(ours: &Matrix, expected: &Matrix) -> Option<String> {
+    if (ours.rows, ours.width) != (expected.rows, expected.width) {
+        let (own, theirs) = ((ours.rows, ours.width), (expected.rows, expected.width));
+        return Some(format!("{own:?} instead of {theirs:?}"));
+    }
+    let far = (0..ours.rows).filter_map(|row| {
+        let by = apart(ours.row(row), expected.row(row));
+        (by.is_nan() || by > tolerance(expected.row(row))).then_some((row, by))
+    });
+    let far: Vec<(usize, f32)> = far.collect();
+    let most = far.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "{} of {} rows differ, row {} by {}",
+        far.len(),
+        ours.rows,
+        most.0,
+        most.1
+    ))
+}
+
+#[test]
+fn every_case_equals_the_reference_on_the_native_engine() {
+    let failures: Vec<String> = cases()
+        .iter()
+        .filter_map(|case| {
+            let expected = Matrix::read(&case.join("expected.npy"));
+            let failure = match score(case, "native", &[]) {
+                Ok(ours) => difference(&ours, &expected),
+                Err(error) => Some(error),
+            };
+            let name = case.file_name().unwrap().to_string_lossy();
+            failure.map(|failure| format!("{name}: {failure}"))
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_exported_case_equals_the_reference_on_rten() {
+    let cases = cases();
+    let exported: Vec<_> = cases
+        .iter()
+        .filter(|case| case.join("model/onnx/model.onnx").exists())
+        .collect();
+    assert!(
+        exported.len() >= 3,
+        "only {} exported cases",
+        exported.len()
+    );
+    for case in exported {
+        let expected = Matrix::read(&case.join("expected.npy"));
+        let ours = score(case, "rten", &[]).unwrap();
+        assert_eq!(difference(&ours, &expected), None, "{}", case.display());
+    }
+}
+
+/// Scores must not depend on batches, threads or repeated texts.
+#[test]
+fn scores_do_not_depend_on_batches() {
+    let case = Path::new("fixtures/scores/bert-three-labels");
+    let expected = score(case, "native", &[]).unwrap();
+    for more in [
+        ["--batch-size", "1"],
+        ["--window", "3"],
+        ["--batch-tokens", "64"],
+    ] {
+        let ours = score(case, "native", &more).unwrap();
+        for row in 0..expected.rows {
+            assert_eq!(ours.row(row), expected.row(row), "{more:?}, row {row}");
+        }
+    }
+}
+
+/// Reduced precision is near, and says how near the states are that scores are made of.
+#[test]
+fn reduced_precision_stays_near() {
+    let case = Path::new("fixtures/scores/bert-three-labels");
+    let expected = score(case, "native", &[]).unwrap();
+    for (precision, most) in [("int16", 0.05), ("int8", 0.5)] {
+        let ours = score(case, "native", &["--precision", precision]).unwrap();
+        for row in 0..expected.rows {
+            let by = apart(ours.row(row), expected.row(row));
+            assert!(by <= most, "{precision}, row {row}: {by}");
+        }
+    }
+}

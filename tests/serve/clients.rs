@@ -1,0 +1,142 @@
+//! Programs that speak the server's protocols: Python clients, and the documentation's curl commands.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+use crate::server::Server;
+use crate::support;
+
+/// Every client gives the vectors that `embed` writes.
+#[test]
+fn clients_of_openai_and_text_embeddings_inference_get_the_batch_jobs_vectors() {
+    let Some(python) = support::clients("serve::clients") else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let model = in_repository(REAL_MODEL).display().to_string();
+    sandbox.write(
+        "texts.txt",
+        "A cat sits on a mat.\nInterest rates rose.\nWhat is Deep Learning?\n",
+    );
+    let run = sandbox.run(&format!(
+        "embed texts.txt -o vectors.npy -m {model} -p native"
+    ));
+    assert_eq!(run.code, Some(0), "{run}");
+    sandbox.write("keys.txt", "sk-right\n");
+    let server = Server::start(
+        &sandbox,
+        &["--like", "vectors.npy", "--api-key-file", "keys.txt"],
+    );
+    let output = Command::new(python)
+        .arg(in_repository("tests/serve/clients.py"))
+        .args([&format!("http://{}", server.address), "sk-right"])
+        .current_dir(sandbox.path(""))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(said.ends_with("all clients agree\n"), "{said}");
+}
+
+/// The commands of text-embeddings-inference's quick tour, as they are.
+#[test]
+fn the_quick_tours_curl_commands_work() {
+    let Some(curl) = support::program("curl", "serve::clients::the_quick_tours_curl_commands_work")
+    else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let model = in_repository(REAL_MODEL).display().to_string();
+    let server = Server::start(&sandbox, &["-m", &model, "-p", "native"]);
+    let ask = |path: &str, body: &str| -> Value {
+        let output = Command::new(&curl)
+            .args([
+                "--silent",
+                &format!("{}{path}", server.address),
+                "-X",
+                "POST",
+                "-d",
+                body,
+            ])
+            .args(["-H", "Content-Type: application/json"])
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let vectors = ask("/embed", r#"{"inputs":"What is Deep Learning?"}"#);
+    assert_eq!(vectors[0].as_array().unwrap().len(), 384);
+    let openai = ask(
+        "/v1/embeddings",
+        r#"{"input":"What is Deep Learning?","model":"text-embeddings-inference"}"#,
+    );
+    assert_eq!(openai["data"][0]["embedding"], vectors[0]);
+    let rerank = ask(
+        "/rerank",
+        r#"{"query":"What is Deep Learning?", "texts": ["Deep Learning is not...", "Deep learning is..."], "raw_scores": false}"#,
+    );
+    assert_eq!(rerank["error_type"], "backend");
+    let predict = ask("/predict", r#"{"inputs":"I like you."}"#);
+    assert_eq!(predict["error_type"], "backend");
+}
+
+/// README's recipe, line by line: the nearest row of a corpus to a query.
+#[test]
+fn the_readmes_recipe_finds_the_nearest_rows() {
+    let Some(python) = support::clients("serve::recipe") else {
+        return;
+    };
+    let readme = std::fs::read_to_string(in_repository("README.md")).unwrap();
+    let (_, recipe) = readme.split_once("## Queries online\n").unwrap();
+    let block = |language: &str| {
+        let (_, rest) = recipe.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    };
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "texts.txt",
+        "A cat sits on a mat.\nOn a rug there is a cat.\nInterest rates rose.\n",
+    );
+    let commands = block("sh");
+    let mut commands = commands
+        .lines()
+        .map(|line| line.strip_prefix("embedctl ").unwrap());
+    let model = in_repository(REAL_MODEL).display().to_string();
+    let run = sandbox.run(&format!(
+        "{} -m {model} -p native",
+        commands.next().unwrap()
+    ));
+    assert_eq!(run.code, Some(0), "{run}");
+    let serve: Vec<&str> = commands
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .skip(1)
+        .collect();
+    let server = Server::start(&sandbox, &serve);
+    let script = block("python").replace("127.0.0.1:8080", &server.address);
+    let output = Command::new(python)
+        .args(["-c", &script])
+        .current_dir(sandbox.path(""))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let cats = said
+        .find("a cat")
+        .or(said.find("A cat"))
+        .expect("rows about cats");
+    assert!(
+        cats < said.find("Interest").expect("all three rows"),
+        "{said}"
+    );
+}

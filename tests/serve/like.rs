@@ -1,0 +1,198 @@
+//! `--like`: the model and its settings from an output, and the refusal of vectors that would not mix with it.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Sandbox, copy_folder, in_repository};
+use crate::server::Server;
+
+const MODEL: &str = "fixtures/parity/dense-two-layers/model";
+/// A model without modules after pooling, which takes any.
+const POOLED: &str = "fixtures/parity/family-mpnet/model";
+const PROMPTS: &str = "fixtures/parity/e5-prompts/model";
+
+/// A folder with a copy of a model and some texts.
+fn scene(model: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    copy_folder(&in_repository(model), &sandbox.path("model"));
+    let texts = texts()
+        .iter()
+        .map(|text| json!({"text": text}).to_string() + "\n")
+        .collect::<String>();
+    sandbox.write("texts.jsonl", texts);
+    sandbox
+}
+
+fn texts() -> Vec<String> {
+    (0..20)
+        .map(|number| format!("text number {number}, {}", "word ".repeat(number)))
+        .collect()
+}
+
+fn embed(sandbox: &Sandbox, options: &str) {
+    let run = sandbox.run(&format!("embed texts.jsonl -m model --threads 1 {options}"));
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+/// The vectors of an output in JSON lines.
+fn lines(sandbox: &Sandbox, name: &str) -> Vec<Vec<f32>> {
+    let text = std::fs::read_to_string(sandbox.path(name)).unwrap();
+    let vector = |line: &str| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        serde_json::from_value(row["embedding"].clone()).unwrap()
+    };
+    text.lines().map(vector).collect()
+}
+
+#[test]
+fn a_server_like_an_output_gives_its_vectors() {
+    for (options, output) in [
+        ("-p native", "out.parquet"),
+        ("-p native --precision int8", "out.npy"),
+        ("-p native --prompt a: --max-length 9", "out.jsonl"),
+        ("-p native --dimensions 5", "out.arrow"),
+        ("-p native --dimensions 5 --normalize true", "out.parquet"),
+        ("-p native --normalize false --dimensions 5", "out.parquet"),
+        ("-p native --pooling max", "out.parquet"),
+        ("-p native --dtype f16", "out.parquet"),
+        ("-p native --part-rows 7", "folder/"),
+        ("-p rten", "out.parquet"),
+    ] {
+        let is_pooled = options.contains("--pooling");
+        let sandbox = scene(if is_pooled { POOLED } else { MODEL });
+        embed(&sandbox, &format!("{options} -o {output}"));
+        let plain = options
+            .replace("--dtype f16", "")
+            .replace("--part-rows 7", "");
+        embed(&sandbox, &format!("{plain} -o vectors.jsonl"));
+        let mut expected = lines(&sandbox, "vectors.jsonl");
+        if options.contains("f16") {
+            let half = |it: &mut f32| *it = half::f16::from_f32(*it).to_f32();
+            expected.iter_mut().flatten().for_each(half);
+        }
+        let server = Server::start(&sandbox, &["--like", output]);
+        let served = server.vectors(&texts());
+        match options.contains("rten") {
+            // Its rows round with their batch.
+            true => {
+                let apart = served.iter().flatten().zip(expected.iter().flatten());
+                assert!(apart.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) < 1e-5);
+            }
+            false => assert_eq!(served, expected, "{options}"),
+        }
+        let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
+        assert_eq!(info["like"]["prompt_differs"], false, "{info}");
+        assert!(
+            info["identity"]["model"]
+                .as_object()
+                .is_some_and(|files| files.len() > 2),
+            "{info}"
+        );
+    }
+}
+
+#[test]
+fn a_server_whose_vectors_would_not_mix_does_not_start() {
+    let sandbox = scene(MODEL);
+    embed(&sandbox, "-p native -o out.parquet");
+    for (options, words) in [
+        ("--normalize true", "normalized"),
+        ("--dimensions 5", "dimensions"),
+        ("--max-length 7", "max_length"),
+        ("--precision int8", "engine.precision"),
+        ("-p rten", "would not mix"),
+    ] {
+        let run = sandbox.run(&format!(
+            "serve --like out.parquet --listen 127.0.0.1:0 {options}"
+        ));
+        assert_eq!(run.code, Some(2), "{options}: {run}");
+        assert!(run.stderr.contains(words), "{options}: {run}");
+        assert!(!run.stderr.contains("listening"), "{run}");
+    }
+    let pooled = scene(POOLED);
+    embed(&pooled, "-p native -o out.parquet");
+    let run = pooled.run("serve --like out.parquet --listen 127.0.0.1:0 --pooling max");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr
+            .contains("would not mix with its vectors: pooling"),
+        "{run}"
+    );
+
+    let weights = sandbox.path("model/model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&weights, bytes).unwrap();
+    let run = sandbox.run("serve --like out.parquet --listen 127.0.0.1:0");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr.contains("model.files.model.safetensors"),
+        "{run}"
+    );
+}
+
+#[test]
+fn an_output_without_what_a_server_needs_is_refused() {
+    let sandbox = scene(MODEL);
+    sandbox.write("plain.parquet", "not one");
+    sandbox.write("plain.jsonl", "{\"embedding\": [1.0]}\n");
+    std::fs::create_dir(sandbox.path("empty")).unwrap();
+    embed(&sandbox, "-p native -o bits.npy --dtype ubinary");
+    for (name, words) in [
+        ("plain.parquet", "plain.parquet"),
+        ("plain.jsonl", "no provenance"),
+        ("texts.txt", "texts.txt"),
+        ("missing.parquet", "missing.parquet"),
+        ("empty", "empty"),
+        ("bits.npy", "holds ubinary vectors"),
+    ] {
+        let run = sandbox.run(&format!("serve --like {name} --listen 127.0.0.1:0"));
+        assert!(matches!(run.code, Some(1 | 2)), "{name}: {run}");
+        assert!(run.stderr.contains(words), "{name}: {run}");
+    }
+}
+
+#[test]
+fn a_prompt_for_queries_is_the_one_difference_that_is_taken() {
+    let sandbox = scene(PROMPTS);
+    embed(&sandbox, "-p rten --prompt-name document -o out.parquet");
+    embed(&sandbox, "-p rten --prompt-name query -o queries.jsonl");
+    let server = Server::start(
+        &sandbox,
+        &["--like", "out.parquet", "--prompt-name", "query"],
+    );
+    assert!(
+        server
+            .messages()
+            .contains("prompt (\"passage: \" then, \"query: \" now)"),
+        "{}",
+        server.messages()
+    );
+    let apart = server.vectors(&texts());
+    for (served, batch) in apart.iter().zip(lines(&sandbox, "queries.jsonl")) {
+        assert!(served.iter().zip(&batch).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+    let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
+    assert_eq!(info["like"]["prompt_differs"], true);
+}
+
+#[test]
+fn rows_are_embedded_again_before_the_server_starts() {
+    let sandbox = scene(MODEL);
+    embed(&sandbox, "-p native --keep text -o out.parquet");
+    embed(&sandbox, "-p native -o bare.parquet");
+    let server = Server::start(&sandbox, &["--like", "out.parquet", "--verify", "5"]);
+    assert!(
+        server
+            .messages()
+            .contains("5 rows embedded again: least cosine 1.000000"),
+        "{}",
+        server.messages()
+    );
+    let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
+    assert_eq!(info["like"]["verified"]["rows"], 5);
+    let run = sandbox.run("serve --like bare.parquet --verify 5 --listen 127.0.0.1:0");
+    assert!(
+        run.code != Some(0) && run.stderr.contains("--verify"),
+        "{run}"
+    );
+}
