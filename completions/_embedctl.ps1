@@ -40,6 +40,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors over HTTP, as embed computes them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
             [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with reference vectors from sentence-transformers')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show hardware, runtimes and working providers, and why the others do not work')
@@ -87,6 +88,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder')
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file of the model, such as onnx/model_fp16.onnx')
             [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]')
+            [CompletionResult]::new('--weights', '--weights', [CompletionResultType]::ParameterName, 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]')
             [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'Pooling mode; several, separated by commas, are concatenated')
             [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Most tokens per record; longer records are truncated and counted')
             [CompletionResult]::new('--normalize', '--normalize', [CompletionResultType]::ParameterName, 'Whether to scale vectors to length 1; overrides the model''s files')
@@ -182,6 +184,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         'embedctl;download' {
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file of the model, such as onnx/model_fp16.onnx')
             [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]')
+            [CompletionResult]::new('--weights', '--weights', [CompletionResultType]::ParameterName, 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]')
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
             [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
             [CompletionResult]::new('--local-dir', '--local-dir', [CompletionResultType]::ParameterName, 'Write the files into this folder, under their own names, instead of the cache')
@@ -209,6 +212,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         'embedctl;info' {
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file of the model, such as onnx/model_fp16.onnx')
             [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]')
+            [CompletionResult]::new('--weights', '--weights', [CompletionResultType]::ParameterName, 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]')
             [CompletionResult]::new('--ort-lib', '--ort-lib', [CompletionResultType]::ParameterName, 'ONNX Runtime library, or its folder; no other library is tried')
             [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
             [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Format of messages on standard error; json prints one object per line')
@@ -216,6 +220,28 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s model cache')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object instead of the table')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be in the cache')
+            [CompletionResult]::new('--no-config', '--no-config', [CompletionResultType]::ParameterName, 'Read no settings files')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;export' {
+            [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Numbers that the graph computes in; its output is fp32 in any case')
+            [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'Pooling mode; several, separated by commas, are concatenated')
+            [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Most tokens per record; longer records are truncated and counted')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Format of messages on standard error; json prints one object per line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' respects NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s model cache')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
+            [CompletionResult]::new('--pooled', '--pooled', [CompletionResultType]::ParameterName, 'Write finished vectors (sentence_embedding), not token states (last_hidden_state)')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace OUT.onnx and its weights if they exist')
+            [CompletionResult]::new('--overwrite', '--overwrite', [CompletionResultType]::ParameterName, 'Replace OUT.onnx and its weights if they exist')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
@@ -273,6 +299,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--text-column', '--text-column', [CompletionResultType]::ParameterName, 'Field or column that holds the text; nested as a.b')
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file of the model, such as onnx/model_fp16.onnx')
             [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]')
+            [CompletionResult]::new('--weights', '--weights', [CompletionResultType]::ParameterName, 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]')
             [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'Pooling mode; several, separated by commas, are concatenated')
             [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Most tokens per record; longer records are truncated and counted')
             [CompletionResult]::new('--normalize', '--normalize', [CompletionResultType]::ParameterName, 'Whether to scale vectors to length 1; overrides the model''s files')
@@ -521,6 +548,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors over HTTP, as embed computes them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
             [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with reference vectors from sentence-transformers')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show hardware, runtimes and working providers, and why the others do not work')
@@ -542,6 +570,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;info' {
+            break
+        }
+        'embedctl;help;export' {
             break
         }
         'embedctl;help;inspect' {

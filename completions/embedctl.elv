@@ -37,6 +37,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand serve 'Serve a model''s vectors over HTTP, as embed computes them'
             cand download 'Download and verify models from the Hugging Face Hub'
             cand info 'Describe a model, and the providers that run it on this machine'
+            cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
             cand verify-model 'Compare a model''s vectors with reference vectors from sentence-transformers'
             cand devices 'Show hardware, runtimes and working providers, and why the others do not work'
@@ -83,6 +84,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --model 'Hub id (org/name or org/name@revision) or a folder'
             cand --model-file 'ONNX file of the model, such as onnx/model_fp16.onnx'
             cand --precision 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]'
+            cand --weights 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]'
             cand --pooling 'Pooling mode; several, separated by commas, are concatenated'
             cand --max-length 'Most tokens per record; longer records are truncated and counted'
             cand --normalize 'Whether to scale vectors to length 1; overrides the model''s files'
@@ -176,6 +178,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;download'= {
             cand --model-file 'ONNX file of the model, such as onnx/model_fp16.onnx'
             cand --precision 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]'
+            cand --weights 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]'
             cand -p 'Execution providers in order of preference, or auto'
             cand --provider 'Execution providers in order of preference, or auto'
             cand --local-dir 'Write the files into this folder, under their own names, instead of the cache'
@@ -202,6 +205,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;info'= {
             cand --model-file 'ONNX file of the model, such as onnx/model_fp16.onnx'
             cand --precision 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]'
+            cand --weights 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]'
             cand --ort-lib 'ONNX Runtime library, or its folder; no other library is tried'
             cand --progress 'Show progress: on a terminal, always, or never'
             cand --log-format 'Format of messages on standard error; json prints one object per line'
@@ -209,6 +213,27 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --cache-dir 'Folder of the Hub''s model cache'
             cand --config 'Settings file; no other file is read'
             cand --json 'Print one JSON object instead of the table'
+            cand -q 'Show only errors and rejected records'
+            cand --quiet 'Show only errors and rejected records'
+            cand -v 'Show more: load time, skipped libraries and why'
+            cand --verbose 'Show more: load time, skipped libraries and why'
+            cand --offline 'Never use the network: models must be in the cache'
+            cand --no-config 'Read no settings files'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;export'= {
+            cand --precision 'Numbers that the graph computes in; its output is fp32 in any case'
+            cand --pooling 'Pooling mode; several, separated by commas, are concatenated'
+            cand --max-length 'Most tokens per record; longer records are truncated and counted'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Format of messages on standard error; json prints one object per line'
+            cand --color 'Colour messages; ''auto'' respects NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s model cache'
+            cand --config 'Settings file; no other file is read'
+            cand --pooled 'Write finished vectors (sentence_embedding), not token states (last_hidden_state)'
+            cand --force 'Replace OUT.onnx and its weights if they exist'
+            cand --overwrite 'Replace OUT.onnx and its weights if they exist'
             cand -q 'Show only errors and rejected records'
             cand --quiet 'Show only errors and rejected records'
             cand -v 'Show more: load time, skipped libraries and why'
@@ -264,6 +289,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --text-column 'Field or column that holds the text; nested as a.b'
             cand --model-file 'ONNX file of the model, such as onnx/model_fp16.onnx'
             cand --precision 'Precision of the arithmetic, or of the model''s ONNX file [default: fp32]'
+            cand --weights 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]'
             cand --pooling 'Pooling mode; several, separated by commas, are concatenated'
             cand --max-length 'Most tokens per record; longer records are truncated and counted'
             cand --normalize 'Whether to scale vectors to length 1; overrides the model''s files'
@@ -505,6 +531,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand serve 'Serve a model''s vectors over HTTP, as embed computes them'
             cand download 'Download and verify models from the Hugging Face Hub'
             cand info 'Describe a model, and the providers that run it on this machine'
+            cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
             cand verify-model 'Compare a model''s vectors with reference vectors from sentence-transformers'
             cand devices 'Show hardware, runtimes and working providers, and why the others do not work'
@@ -522,6 +549,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;help;download'= {
         }
         &'embedctl;help;info'= {
+        }
+        &'embedctl;help;export'= {
         }
         &'embedctl;help;inspect'= {
         }

@@ -39,7 +39,7 @@ pub use embedctl_data::{input, output, position, record};
 pub use embedctl_hub as hub;
 pub use embedctl_model as model;
 pub use embedctl_model::{batch, pool, tokenize};
-pub use embedctl_ort::{device, provider, runtime};
+pub use embedctl_ort::{built, device, provider, runtime};
 pub use embedctl_storage as storage;
 pub use embedder::Embedder;
 pub use identity::provenance;

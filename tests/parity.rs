@@ -52,7 +52,16 @@ impl Case {
     /// Whether an engine has something to run: the native engine a checkpoint, all others a graph.
     fn is_for(&self, engine: &Engine) -> bool {
         let model = self.folder.join("model");
-        if engine.provider == "native" {
+        if engine.built {
+            // The network's own, without those that choose another file.
+            let chooses = |arg: &String| arg == "--model-file" || arg == "--precision";
+            let config = std::fs::read(model.join("config.json")).unwrap_or_default();
+            let config: Value = serde_json::from_slice(&config).unwrap_or_default();
+            let is_network = config["model_type"]
+                .as_str()
+                .is_some_and(|kind| kind != "model2vec");
+            model.join("model.safetensors").exists() && is_network && !self.args.iter().any(chooses)
+        } else if engine.provider == "native" {
             let places = ["model.safetensors", "0_StaticEmbedding/model.safetensors"];
             places.iter().any(|place| model.join(place).exists())
         } else {
@@ -67,6 +76,8 @@ struct Engine {
     library: Option<PathBuf>,
     /// Whether it comes from a plug-in.
     plugged: bool,
+    /// Whether it runs graphs that are built from checkpoints, beside ONNX files or not.
+    built: bool,
     /// What a case's tolerance is multiplied by: other kernels add in another order.
     slack: f32,
     /// Cases that the provider itself cannot run, or gets wrong: they must be refused.
@@ -85,6 +96,7 @@ fn rten() -> Engine {
         provider: "rten".into(),
         library: None,
         plugged: false,
+        built: false,
         slack: 1.0,
         faulty: &[],
     }
@@ -110,6 +122,7 @@ fn others(test: &str) -> Vec<Engine> {
             provider: provider.trim_end_matches(PLUGGED).into(),
             library: Some(library.into()),
             plugged: provider.ends_with(PLUGGED),
+            built: false,
             slack: 2.5,
             faulty: match provider.trim_end_matches(PLUGGED) {
                 // ONNX Runtime 1.27 and the plug-in 0.4.0: `And` of masks [1, 1, n, n] and [1, 1, n, 1] is wrong where n is a
@@ -139,6 +152,7 @@ fn onnxruntime(test: &str) -> Option<Engine> {
         provider: "cpu".into(),
         library: Some(library),
         plugged: false,
+        built: false,
         slack: 1.0,
         faulty: &[],
     })
@@ -160,6 +174,9 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
     command
         .args(["-i", "jsonl", "-q", "-p", &engine.provider])
         .args(args);
+    if engine.built {
+        command.args(["--weights", "safetensors"]);
+    }
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);
     }
@@ -174,6 +191,8 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         let sidecar: Value = serde_json::from_slice(&sidecar).unwrap();
         let plugin = sidecar["engine"].get("plugin");
         assert_eq!(plugin.is_some(), engine.plugged, "{plugin:?}");
+        let built = sidecar["engine"].get("built_graph").and_then(Value::as_str);
+        assert_eq!(built, engine.built.then_some("fp32"));
         Ok(Matrix::read(&out))
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
@@ -207,7 +226,7 @@ fn check_cases(engine: &Engine) {
     let mut cases = cases();
     cases.retain(|case| case.is_for(engine));
     assert!(
-        cases.len() >= 60,
+        cases.len() >= if engine.built { 30 } else { 60 },
         "only {} cases for {}",
         cases.len(),
         engine.provider
@@ -302,6 +321,45 @@ fn the_real_model_equals_the_reference_on_rten() {
 fn the_real_model_equals_the_reference_on_onnxruntime() {
     if let Some(engine) = onnxruntime("the_real_model_equals_the_reference_on_onnxruntime") {
         check_real(&engine);
+    }
+}
+
+/// The same engine on graphs that are built from checkpoints.
+fn built(engine: Engine) -> Engine {
+    Engine {
+        built: true,
+        faulty: &[],
+        ..engine
+    }
+}
+
+#[test]
+fn every_checkpoint_equals_the_reference_as_a_built_graph_on_rten() {
+    check_cases(&built(rten()));
+}
+
+#[test]
+fn every_checkpoint_equals_the_reference_as_a_built_graph_on_onnxruntime() {
+    let test = "every_checkpoint_equals_the_reference_as_a_built_graph_on_onnxruntime";
+    if let Some(engine) = onnxruntime(test) {
+        check_cases(&built(engine));
+    }
+}
+
+#[test]
+fn every_checkpoint_equals_the_reference_as_a_built_graph_on_other_providers() {
+    for engine in
+        others("every_checkpoint_equals_the_reference_as_a_built_graph_on_other_providers")
+    {
+        check_cases(&built(engine));
+    }
+}
+
+#[test]
+fn the_real_model_equals_the_reference_as_a_built_graph() {
+    check_real(&built(rten()));
+    if let Some(engine) = onnxruntime("the_real_model_equals_the_reference_as_a_built_graph") {
+        check_real(&built(engine));
     }
 }
 

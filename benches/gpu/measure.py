@@ -192,8 +192,11 @@ def corpora(args, out):
 class Setting:
     """A provider with an arithmetic: what embedctl is told."""
 
-    def __init__(self, name, *told, half=False):
-        self.name, self.told, self.half = name, told, half
+    def __init__(self, name, *told, half=False, built=False):
+        self.name, self.told, self.half, self.built = name, told, half, built
+
+
+BUILT = ("--weights", "safetensors")
 
 
 def settings(args):
@@ -205,6 +208,10 @@ def settings(args):
             Setting("cuda, fp32", "-p", "cuda"),
             Setting("cuda, TF32", "-p", "cuda", "--provider-option", "cuda.tf32=true"),
             Setting("cuda, fp16", "-p", "cuda", "--precision", "fp16", half=True),
+            *(
+                Setting(f"cuda, {kind} of a built graph", *BUILT, "-p", "cuda", "--precision", kind, built=True)
+                for kind in ("fp32", "fp16", "bf16")
+            ),
         ],
         "tensorrt": [
             Setting("tensorrt, fp32", "-p", "tensorrt"),
@@ -217,7 +224,8 @@ def settings(args):
 def models(args):
     """(name, folder, folder with half precision or None), the small model first."""
     found = [("MiniLM, 6 layers of 384", MODEL, args.half_model)]
-    return found + ([("BERT base, 12 layers of 768", args.base_model, args.half_base)] if args.base_model else [])
+    found += [("BERT base, 12 layers of 768", args.base_model, args.half_base)] if args.base_model else []
+    return found + [(f"{path.name}'s shape", path, None) for path in args.checkpoint]
 
 
 def cosine(ours, theirs):
@@ -277,8 +285,11 @@ def speed(args, out, inputs):
         sample.write_text("".join(line for line, _ in zip(file, range(args.cosine_rows))), encoding="utf-8")
     lines = table(["model", "provider", "texts"], [*RATE, "least cosine"])
     for name, folder, half in models(args):
+        # A checkpoint without an ONNX file is built for the processor, too.
         reference, said = embed(args, sample, "-m", folder, "-p", "cpu", "-o", out / "reference.npy")
         for setting in settings(args):
+            if not (folder / "model.safetensors").exists() if setting.built else not (folder / "onnx").exists():
+                continue
             if setting.half and not half:
                 lines.append(row_of([name, setting.name, "no model_fp16.onnx was given"]))
                 continue
@@ -382,6 +393,7 @@ def main():
     parser.add_argument("--other-library", help="a library for another version of CUDA, to see it refused")
     parser.add_argument("--half-model", type=Path, help="a copy of the model with onnx/model_fp16.onnx")
     parser.add_argument("--base-model", type=Path, help="a larger model, as make_base.py writes one")
+    parser.add_argument("--checkpoint", type=Path, action="append", default=[], help="a model without an ONNX file")
     parser.add_argument("--half-base", type=Path, help="a copy of that with onnx/model_fp16.onnx")
     parser.add_argument("--corpora", type=Path, help="the folder of benches/corpus/make.sh")
     parser.add_argument("--providers", default="cuda,tensorrt", type=lambda text: text.split(","))

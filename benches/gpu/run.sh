@@ -67,6 +67,14 @@ if python3 -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
         python3 "$here/make_fp16.py" "$base" "$halfbase"
     fi
 fi
+if python3 -c 'import numpy' 2>/dev/null; then
+    # Shapes of published models without ONNX files, whose graphs embedctl builds in fp32, fp16 and bf16.
+    for shape in e5-small bge-base qwen3-0.6b; do
+        [ -e "$work/shapes/$shape/model.safetensors" ] ||
+            python3 "$here/make_checkpoint.py" "$shape" "$repo/fixtures/models/all-MiniLM-L6-v2" "$work/shapes/$shape"
+        rest+=(--checkpoint "$work/shapes/$shape")
+    done
+fi
 [ -z "$half" ] || rest+=(--half-model "$half")
 [ -z "$base" ] || rest+=(--base-model "$base")
 [ -z "$halfbase" ] || rest+=(--half-base "$halfbase")

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::availability::{self, AvailabilityState, DeviceReport};
 use crate::cancel::CancelToken;
-use crate::engine::{self, EngineOptions, Provider};
-use crate::error::Result;
+use crate::engine::{self, EngineOptions, FloatType, Provider};
+use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};
 use crate::runtime::RuntimeOptions;
 use crate::runtime::probe::ProbeCommand;
@@ -45,6 +45,9 @@ pub struct Fit {
     pub remedy: Option<String>,
     /// The main file of the weights that it would take.
     pub weights: Option<String>,
+    /// Whether it would run a graph built from them: there is no ONNX file, or another kind was asked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub built: bool,
 }
 
 /// Describes a downloaded model and the providers that would run it, without loading weights. Libraries are probed in
@@ -75,7 +78,7 @@ pub fn info(
     let report = availability::report(command, ort_library, cancel)?;
     let providers: Vec<Fit> = Provider::ALL
         .into_iter()
-        .map(|provider| fit(provider, &model, &report))
+        .map(|provider| fit(provider, &model, engine.float, &report))
         .collect();
     let runs = |provider: &Provider| {
         // A device that the processor emulates is used only if the user names the provider.
@@ -90,7 +93,7 @@ pub fn info(
         schema: 1,
         notes: engine::notes(
             &model,
-            provider.map_or(WeightsKind::Onnx, Provider::weights),
+            provider.map_or(WeightsKind::Onnx, |provider| provider.weights_of(&model)),
         ),
         native: native(&model),
         model: card,
@@ -107,8 +110,16 @@ fn native(model: &Model) -> Option<String> {
     (kind != "model2vec").then(|| embedctl_native::support(&config))
 }
 
-fn fit(provider: Provider, model: &Model, report: &DeviceReport) -> Fit {
-    let lacks = model.lacks(provider.weights());
+fn fit(provider: Provider, model: &Model, float: Option<FloatType>, report: &DeviceReport) -> Fit {
+    let kind = provider.weights_of(model);
+    let unable = float
+        .filter(|float| kind == WeightsKind::Checkpoint && !provider.computes_in(*float))
+        .map(|float| {
+            Cause::of(format!(
+                "has a checkpoint, which {provider} does not compute in {float}"
+            ))
+        });
+    let lacks = model.lacks(kind).or(unable.as_ref());
     let status = report.status(provider);
     let works = status.is_some_and(|status| status.status == AvailabilityState::Works);
     Fit {
@@ -123,8 +134,7 @@ fn fit(provider: Provider, model: &Model, report: &DeviceReport) -> Fit {
             Some(status) => status.remedy.clone(),
             None => lacks.and_then(|cause| cause.remedy.clone()),
         },
-        weights: lacks
-            .is_none()
-            .then(|| model.weights_name(provider.weights())),
+        weights: lacks.is_none().then(|| model.weights_name(kind)),
+        built: lacks.is_none() && kind == WeightsKind::Checkpoint && provider != Provider::Native,
     }
 }

@@ -151,7 +151,7 @@ impl Session {
         engine.prepare(threads)?;
         let load = start.elapsed();
         // `embed` hashes while the engine loads and the first texts run; here it must be over.
-        let weights = engine.info().provider.weights();
+        let weights = engine.info().provider.weights_of(&model);
         let files = model.provenance(weights)?;
         let suits = engine.limits();
         let limits = BatchLimits {

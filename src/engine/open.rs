@@ -1,14 +1,14 @@
 //! Opening a model: the providers of a choice, one after another, until one works.
 
 use super::{
-    Arithmetic, Engine, EngineOptions, PassedOver, Provider, ProviderChoice, auto, native, ort,
-    rten,
+    Arithmetic, Engine, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice, auto,
+    native, ort, rten,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, ModelOptions, Precision, WeightsKind, WeightsPreference};
 use crate::provider::ProviderOption;
 use crate::runtime::selection::LibrarySelection;
-use crate::setting::{MODEL_FILE, PRECISION, PROVIDER};
+use crate::setting::{MODEL_FILE, PRECISION, PROVIDER, WEIGHTS};
 
 /// Settles the options that model and engine decide together: the kinds of weights to look for, and the native engine's
 /// arithmetic. Open both with the returned options.
@@ -31,6 +31,11 @@ pub fn settle(
         engine.provider_options.splice(..0, options);
         model.precision = None;
     }
+    engine.float = match model.precision {
+        Some(Precision::Fp16) => Some(FloatType::F16),
+        Some(Precision::Bf16) => Some(FloatType::Bf16),
+        _ => None,
+    };
     engine.arithmetic = match model.precision {
         Some(Precision::Int16) => Arithmetic::Int16,
         Some(Precision::Int8) => Arithmetic::Int8,
@@ -41,8 +46,21 @@ pub fn settle(
             "{option} chooses among ONNX files, and {PROVIDER} native reads none: it computes in fp32, int16 or int8"
         ))
     };
+    // A graph can be built of numbers that are stored or rounded one by one.
+    let builds = onnx
+        && model.model_file.is_none()
+        && matches!(
+            model.precision,
+            None | Some(Precision::Fp32 | Precision::Fp16 | Precision::Bf16)
+        );
     let (native, onnx) = match model.precision {
         _ if model.model_file.is_some() => {
+            if model.kind == Some(WeightsKind::Checkpoint) {
+                return Err(Error::usage(format!(
+                    "{MODEL_FILE} names an ONNX file, and {WEIGHTS} {} takes none",
+                    WeightsKind::Checkpoint
+                )));
+            }
             if !onnx {
                 return Err(of_file(MODEL_FILE.to_string()));
             }
@@ -64,11 +82,29 @@ pub fn settle(
         Some(_) => (false, true),
     };
     model.weights = match (native, onnx) {
+        _ if model.kind == Some(WeightsKind::Onnx) && onnx => WeightsPreference::Onnx,
+        (true, false) if model.kind == Some(WeightsKind::Onnx) => {
+            return Err(Error::usage(format!(
+                "{WEIGHTS} {} takes an ONNX file, and the native engine reads none",
+                WeightsKind::Onnx
+            ))
+            .with_remedy(format!("name another {PROVIDER}, or leave {WEIGHTS} out")));
+        }
+        _ if model.kind == Some(WeightsKind::Checkpoint) && (native || builds) => {
+            WeightsPreference::Checkpoint(native::knows)
+        }
         (true, false) => WeightsPreference::Checkpoint(native::knows),
         (true, true) if native_comes_first(&engine) => {
             WeightsPreference::CheckpointFirst(native::knows)
         }
         (true, true) => WeightsPreference::OnnxFirst(native::knows),
+        (false, _) if builds => WeightsPreference::OnnxFirst(native::knows),
+        (false, _) if model.kind == Some(WeightsKind::Checkpoint) => {
+            return Err(Error::usage(format!(
+                "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
+                model.precision.map_or("fp32", Precision::name)
+            )));
+        }
         (false, _) => WeightsPreference::Onnx,
     };
     Ok((model, engine))
@@ -153,7 +189,13 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
             passed_over.push(passed(provider, reason));
             continue;
         }
-        if let Some(cause) = model.lacks(provider.weights()) {
+        if let Some(float) = options.float.filter(|_| provider == Provider::Native) {
+            let reason = format!("computes in fp32, int16 or int8, not in {float}");
+            passed_over.push(passed(provider, reason));
+            continue;
+        }
+        let weights = provider.weights_of(model);
+        if let Some(cause) = model.lacks(weights) {
             passed_over.push(passed(provider, cause.to_string()));
             continue;
         }
@@ -164,7 +206,7 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         };
         match opened {
             Ok(engine) => {
-                model.check_unchanged(provider.weights())?;
+                model.check_unchanged(weights)?;
                 return Ok(engine);
             }
             Err(error) => {
@@ -250,14 +292,14 @@ mod tests {
         use Arithmetic::{Fp32, Int8, Int16};
         for (providers, precision, expected) in [
             ("native", None, ("checkpoint", Fp32)),
-            ("cpu,rten", None, ("onnx", Fp32)),
+            ("cpu,rten", None, ("onnx first", Fp32)),
             ("native,cpu", None, ("checkpoint first", Fp32)),
             ("cpu,native", None, ("onnx first", Fp32)),
             // Nothing is probed, so no GPU goes first.
             ("auto", None, ("checkpoint first", Fp32)),
             ("auto", Some(Precision::Int8), ("checkpoint first", Int8)),
             ("auto", Some(Precision::Int16), ("checkpoint", Int16)),
-            ("auto", Some(Precision::Fp16), ("onnx", Fp32)),
+            ("auto", Some(Precision::Fp16), ("onnx first", Fp32)),
             ("cpu", Some(Precision::Int8), ("onnx", Int8)),
         ] {
             assert_eq!(

@@ -34,7 +34,9 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
     let single = engine.limits().rows < 2;
     // The native engine has no padding, and quantization of whole batches has a warning of its own.
     let graph = match &model.onnx {
-        Ok(onnx) if !single && engine.info().provider.weights() == WeightsKind::Onnx => &onnx.graph,
+        Ok(onnx) if !single && engine.info().provider.weights_of(model) == WeightsKind::Onnx => {
+            &onnx.graph
+        }
         _ => return Ok(engine),
     };
     if mixes_rows(model, engine.info()) {
@@ -63,7 +65,7 @@ pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Eng
 /// Whether the rows of a batch change each other's vectors: a graph that is quantized while it runs takes one scale for
 /// all of them.
 pub(crate) fn mixes_rows(model: &Model, info: &EngineInfo) -> bool {
-    let runs_graph = info.provider.weights() == WeightsKind::Onnx;
+    let runs_graph = info.provider.weights_of(model) == WeightsKind::Onnx;
     runs_graph
         && model
             .onnx()

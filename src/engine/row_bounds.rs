@@ -21,7 +21,7 @@ impl RowBounds {
     /// The bounds of `model` on `engine`.
     pub(crate) fn of(engine: &dyn Engine, model: &Arc<Model>) -> Self {
         let graph = match &model.onnx {
-            Ok(onnx) if engine.info().provider.weights() == WeightsKind::Onnx => {
+            Ok(onnx) if engine.info().provider.weights_of(model) == WeightsKind::Onnx => {
                 onnx.graph.token_rows
             }
             _ => None,

@@ -53,7 +53,7 @@ impl RowWorker {
             pooler: Arc::clone(pooler),
             limit: Arc::clone(limit),
             model: model
-                .weights_file(engine.info().provider.weights())
+                .weights_file(engine.info().provider.weights_of(model))
                 .map_or_else(|| model.id.clone(), |file| file.display().to_string()),
             frame: model.config.frame.clone(),
             batch: Batch::default(),

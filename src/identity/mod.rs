@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use self::compare::{Difference, Fields, Weight, differences, flatten, listed};
-use crate::engine::{EngineInfo, Provider};
+use crate::engine::{EngineInfo, FloatType, Provider};
 use crate::error::Result;
 use crate::model::WeightsKind;
 use crate::model::{
@@ -162,7 +162,7 @@ impl VectorIdentity {
     pub fn with_engine(self, model: &Model, files: &ModelProvenance, info: &EngineInfo) -> Self {
         Self {
             computation: Some(Computation::of(info)),
-            ..self.with_files(model, files, info.provider.weights())
+            ..self.with_files(model, files, info.provider.weights_of(model))
         }
     }
 
@@ -191,10 +191,16 @@ impl VectorIdentity {
     /// The kind of weights that the vectors were computed with.
     #[must_use]
     pub fn weights(&self) -> WeightsKind {
+        // Graphs that were built from a checkpoint run on the engines of ONNX files.
+        let file = self.settings.model_file.as_deref().unwrap_or_default();
+        let is_checkpoint = [".safetensors", ".safetensors.index.json"]
+            .iter()
+            .any(|ending| file.ends_with(ending));
         match &self.computation {
             Some(computation) if computation.engine == Computation::NATIVE => {
                 WeightsKind::Checkpoint
             }
+            _ if is_checkpoint => WeightsKind::Checkpoint,
             _ => WeightsKind::Onnx,
         }
     }
@@ -261,8 +267,9 @@ impl VectorSettings {
         // of the identity already.
         let ModelOptions {
             task,
-            model: _, // these four choose files, whose hashes are compared
+            model: _, // these five choose files, whose hashes are compared
             model_file: _,
+            kind: _,
             weights: _,
             cache_dir: _,
             precision: _, // chooses a file, or is part of the computation
@@ -335,6 +342,7 @@ impl Computation {
         let EngineInfo {
             provider,
             options,
+            built_graph,
             precision,
             arithmetic,
             engine: _, // the others measure, or say who computes and where
@@ -352,7 +360,8 @@ impl Computation {
         } = info;
         let asked = options.iter().rfind(|option| option.name == Self::OPTION);
         let asked = asked.and_then(|option| option.value.word());
-        Self::new(provider.weights(), *precision, asked, *arithmetic)
+        let built = built_graph.filter(|built| *built != FloatType::F32.name());
+        Self::new(provider.weights(), precision.or(built), asked, *arithmetic)
     }
 
     fn of_provenance(engine: &Value) -> Self {
@@ -363,7 +372,9 @@ impl Computation {
         let provider: Option<Provider> = engine["provider"].as_str().and_then(|it| it.parse().ok());
         Self::new(
             provider.map_or(WeightsKind::Onnx, Provider::weights),
-            engine["precision"].as_str(),
+            (engine["precision"].as_str()).or(engine["built_graph"]
+                .as_str()
+                .filter(|built| *built != "fp32")),
             asked.next_back().map(|(_, value)| value),
             arithmetic.and_then(|version| version.try_into().ok()),
         )

@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::provenance::Provenance;
 use super::*;
 use crate::cancel::CancelToken;
-use crate::engine::{self, Arithmetic, EngineOptions};
+use crate::engine::{self, Arithmetic, EngineOptions, FloatType};
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{PoolingMode, Precision, ScoreTask};
 use crate::output::{Calibration, Destination, OutputFormat, RowNumbers, VectorType};
@@ -70,7 +70,7 @@ impl Options {
         let model = Model::open(&model).unwrap();
         let engine = engine::open(&model, &engine).unwrap();
         let info = engine.info();
-        let files = model.provenance(info.provider.weights()).unwrap();
+        let files = model.provenance(info.provider.weights_of(&model)).unwrap();
         let identity = VectorIdentity::new(&model, &self.output).unwrap();
         let made = Provenance::new(&model, &files, info, None, &Counts::default(), None);
         let made = serde_json::to_value(&made).unwrap();
@@ -102,6 +102,7 @@ fn options() -> Vec<Row> {
         } => Decides,
         model_file: |all| all.model.model_file = Some("onnx/model.onnx".into()) => Decides,
         precision: |all| all.model.precision = Some(Precision::Int8) => Decides,
+        kind: |all| all.model.kind = Some(WeightsKind::Onnx) => Decides,
         weights: |all| all.model.weights = crate::model::WeightsPreference::Onnx => DoesNot(FOLLOWS),
         cache_dir: |all| all.model.cache_dir = Some("elsewhere".into()) => DoesNot(FILES),
         pooling: |all| all.model.pooling = Some(vec![PoolingMode::Max]) => Decides,
@@ -120,6 +121,7 @@ fn options() -> Vec<Row> {
         } => DoesNot("it is for a provider that is not taken here"),
         batch_tokens: |all| all.engine.batch_tokens = Some(64) => DoesNot(ROUNDING),
         arithmetic: |all| all.engine.arithmetic = Arithmetic::Int16 => DoesNot(FOLLOWS),
+        float: |all| all.engine.float = Some(FloatType::F16) => DoesNot(FOLLOWS),
         min_cosine: |all| all.engine.min_cosine = Some(0.5) => DoesNot("it refuses vectors and changes none"),
         weights_cache: |all| all.engine.weights_cache = Some("elsewhere".into()) => DoesNot("it holds what would be computed"),
         runtime: |all| all.engine.runtime.library = Some("elsewhere".into()) => DoesNot(ROUNDING),

@@ -242,7 +242,7 @@ fn texts(
 
 /// Refuses a model whose files differ from those in the provenance.
 fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
-    let weights = embedder.engine().provider.weights();
+    let weights = embedder.engine().provider.weights_of(embedder.model());
     let here = embedder.model().provenance(weights)?;
     for (path, hash) in then.files.iter().flatten() {
         let own = here.files.iter().find(|own| own.path == *path);

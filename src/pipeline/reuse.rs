@@ -49,7 +49,7 @@ impl Earlier {
 
     /// Its vectors, to be looked up by a caller that has opened its model and engine.
     pub(crate) fn vectors_for(&self, model: &Model, info: &EngineInfo) -> Result<EarlierVectors> {
-        let files = model.provenance(info.provider.weights())?;
+        let files = model.provenance(info.provider.weights_of(model))?;
         self.check(model, &files, info)?;
         Ok(self.ask(model.config.vectors().0))
     }

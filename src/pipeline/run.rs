@@ -150,7 +150,7 @@ impl Run {
         let pooler = Pooler::new(&self.model.config, self.tokenizer.prompt_tokens());
         let pooler = Arc::new(pooler);
         let mut info = engine.info().clone();
-        let weights = info.provider.weights();
+        let weights = info.provider.weights_of(&self.model);
         let hashes = hash_files(&self.model, self.files, weights)?;
         let bounds = RowBounds::of(engine.as_ref(), &self.model);
         let precision = self.engine.options.as_ref().filter(|_| info.is_reduced());

@@ -74,6 +74,7 @@ fn usage_lines_tell_required_arguments_apart() {
         ("man", "embedctl man [OPTIONS] [COMMAND]"),
         ("serve", "embedctl serve [OPTIONS]"),
         ("info", "embedctl info [OPTIONS] [MODEL]"),
+        ("export", "embedctl export [OPTIONS] <MODEL> <OUT.onnx>"),
         ("inspect", "embedctl inspect [OPTIONS] <FILE>..."),
         ("config", "embedctl config [OPTIONS] [COMMAND]"),
         ("devices", "embedctl devices [OPTIONS]"),

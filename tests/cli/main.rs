@@ -13,6 +13,7 @@ mod config;
 mod devices;
 mod dry_run;
 mod embed;
+mod export;
 #[cfg(unix)]
 mod faults;
 mod help;

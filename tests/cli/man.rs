@@ -43,6 +43,7 @@ fn all_pages_into_a_folder() {
         "embedctl-devices.1",
         "embedctl-download.1",
         "embedctl-embed.1",
+        "embedctl-export.1",
         "embedctl-info.1",
         "embedctl-inspect.1",
         "embedctl-man.1",

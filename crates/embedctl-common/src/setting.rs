@@ -193,6 +193,8 @@ pub const THREADS: Setting = Setting("threads");
 pub const VECTOR_TYPE: Setting = Setting("vector-type");
 /// `verify`.
 pub const VERIFY: Setting = Setting("verify");
+/// `weights`.
+pub const WEIGHTS: Setting = Setting("weights");
 /// `window`.
 pub const WINDOW: Setting = Setting("window");
 

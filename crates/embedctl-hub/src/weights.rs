@@ -4,18 +4,19 @@ use serde_json::Value;
 
 use super::onnx_file::OnnxChoice;
 use embedctl_common::error::Cause;
-use embedctl_common::setting::{MODEL, PROVIDER};
+use embedctl_common::named::named;
+use embedctl_common::setting::{MODEL, MODEL_FILE, PROVIDER, WEIGHTS};
 
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
 pub type Knows = fn(&Value) -> Result<(), String>;
 
-/// The two kinds of weights that a model's folder may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WeightsKind {
-    /// Safetensors files with their `config.json`, for the native engine.
-    Checkpoint,
-    /// An ONNX file, for ONNX Runtime and rten.
-    Onnx,
+named! {
+    /// The two kinds of weights that a model's folder may hold: safetensors files with their `config.json`, or an ONNX
+    /// file, which ONNX Runtime and rten run.
+    pub enum WeightsKind("kind of weights", "choose one of") {
+        Checkpoint = "safetensors",
+        Onnx = "onnx",
+    }
 }
 
 /// The kinds of weights to look for, in order of preference.
@@ -135,7 +136,7 @@ pub fn unknown_settings(reason: &str) -> Cause {
 pub fn neither(onnx: Cause, checkpoint: Cause) -> Cause {
     Cause {
         reason: format!(
-            "{}; and for the native engine it {}",
+            "{}; and its checkpoint cannot be run in its place: it {}",
             onnx.reason, checkpoint.reason
         ),
         // Weights are saved anew more easily than a graph is exported.
@@ -179,10 +180,10 @@ const MERGE: &str =
 #[must_use]
 pub fn refuses_onnx() -> Cause {
     Cause::of(format!(
-        "holds an adapter ({ADAPTER_SETTINGS}), which is applied by the native engine only: an ONNX file would run without it"
+        "holds an adapter ({ADAPTER_SETTINGS}), which is applied to a checkpoint only: an ONNX file would run without it"
     ))
     .with(format!(
-        "use {PROVIDER} native, or {MERGE} and export the result"
+        "leave {MODEL_FILE} and {WEIGHTS} out, or {MERGE} and export the result"
     ))
 }
 

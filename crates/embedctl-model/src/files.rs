@@ -203,6 +203,13 @@ impl Model {
         checkpoint.map_or(&self.transformer, |checkpoint| &checkpoint.folder)
     }
 
+    /// Whether there is a checkpoint of a network, from whose description a graph can be built.
+    #[must_use]
+    pub fn has_network(&self) -> bool {
+        let config = self.checkpoint.as_ref().map(|one| &one.config);
+        config.is_ok_and(|config| !config.is_null())
+    }
+
     /// The adapter that changes the checkpoint's weights, where there is one.
     #[must_use]
     pub fn adapter(&self) -> Option<&Adapter> {

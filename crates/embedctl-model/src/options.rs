@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
-use super::weights::{FileChoice, WeightsPreference};
+use super::weights::{FileChoice, WeightsKind, WeightsPreference};
 
 /// What a model is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct ModelOptions {
     pub model_file: Option<String>,
     /// The native engine's arithmetic, or the kind of ONNX file.
     pub precision: Option<Precision>,
+    /// The kind of weights to take; `None`: as the providers prefer.
+    pub kind: Option<WeightsKind>,
     /// The kinds of weights to look for. Set from the providers of the engine.
     pub weights: WeightsPreference,
     /// The folder of the Hub's cache; `None`: from the environment, as `huggingface_hub` does.

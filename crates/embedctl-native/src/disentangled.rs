@@ -19,7 +19,8 @@ pub(crate) struct RelativePositions {
 
 impl Disentangled {
     /// Embeddings of relative positions.
-    fn rows(&self) -> usize {
+    #[must_use]
+    pub fn rows(&self) -> usize {
         2 * self.span
     }
 
@@ -30,7 +31,8 @@ impl Disentangled {
         clippy::cast_possible_wrap,
         clippy::cast_sign_loss
     )]
-    fn row(&self, ahead: isize) -> usize {
+    #[must_use]
+    pub fn row(&self, ahead: isize) -> usize {
         let bucket = match self.farthest {
             None => ahead,
             Some(farthest) => {
@@ -163,6 +165,32 @@ impl Loader<'_> {
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
     pub(super) fn relative_positions(&self, layer: [&str; 2]) -> Result<RelativePositions> {
+        let attention = &self.architecture.attention;
+        let hidden = self.architecture.hidden;
+        let size = attention.head_size;
+        let [keys, queries] = self.relative_tables(layer)?.map(|made| {
+            let layout = PackedLayout {
+                outputs: made.len() / hidden,
+                inputs: size,
+                gated: false,
+            };
+            let heads = if made.is_empty() { 0 } else { attention.heads };
+            let head = |head: usize| {
+                let row = |row: usize, out: &mut [f32]| {
+                    out.copy_from_slice(&made[row * hidden + head * size..][..size]);
+                };
+                pack_exactly(self.isa, layout, row)
+            };
+            (0..heads).map(head).collect()
+        });
+        Ok(RelativePositions { keys, queries })
+    }
+
+    /// The same as tables of `[positions, hidden]`, heads side by side; empty where the model has none.
+    ///
+    /// # Errors
+    /// As [`Loader::relative_positions`].
+    pub(super) fn relative_tables(&self, layer: [&str; 2]) -> Result<[Vec<f32>; 2]> {
         let Architecture {
             hidden,
             attention,
@@ -170,9 +198,9 @@ impl Loader<'_> {
             ..
         } = self.architecture;
         let Some(kind) = attention.disentangled else {
-            return Ok(RelativePositions::default());
+            return Ok(Default::default());
         };
-        let (hidden, rows, size) = (*hidden, kind.rows(), attention.head_size);
+        let (hidden, rows) = (*hidden, kind.rows());
         let mut table = self
             .tensor(&format!("{}.weight", kind.table), &[rows, hidden])?
             .floats()?;
@@ -180,22 +208,17 @@ impl Loader<'_> {
             self.norm(["", ""], names, *norm, hidden)?
                 .apply(self.isa, &mut table);
         }
-        let of = |sources: Option<super::names::Sources>| -> Result<Vec<Matrix>> {
+        let of = |sources: Option<super::names::Sources>| -> Result<Vec<f32>> {
             let Some(sources) = sources else {
                 return Ok(Vec::new());
             };
             let projected = self.rows(layer, sources, &[hidden], hidden, true)?;
-            let layout = |outputs: usize, inputs: usize| PackedLayout {
-                outputs,
-                inputs,
+            let layout = PackedLayout {
+                outputs: hidden,
+                inputs: hidden,
                 gated: false,
             };
-            let projection = self.pack(
-                ProductPrecision::F32,
-                layout(hidden, hidden),
-                projected,
-                None,
-            )?;
+            let projection = self.pack(ProductPrecision::F32, layout, projected, None)?;
             let mut operand = Operand::default();
             let mut made = vec![0.0; rows * hidden];
             linear(
@@ -206,18 +229,9 @@ impl Loader<'_> {
                 hidden,
                 ProductFinish::Store,
             );
-            let head = |head: usize| {
-                let row = |row: usize, out: &mut [f32]| {
-                    out.copy_from_slice(&made[row * hidden + head * size..][..size]);
-                };
-                pack_exactly(self.isa, layout(rows, size), row)
-            };
-            Ok((0..attention.heads).map(head).collect())
+            Ok(made)
         };
-        Ok(RelativePositions {
-            keys: of(kind.keys)?,
-            queries: of(kind.queries)?,
-        })
+        Ok([of(kind.keys)?, of(kind.queries)?])
     }
 }
 

@@ -70,7 +70,7 @@ impl Executor<'_> {
         let [into, output, up, down, ..] = &weights.products[..] else {
             return;
         };
-        let input = self.before(&weights.attention_norms, states, branch);
+        let input = self.before(&weights.beside.attention_norms, states, branch);
         note(Product::Input, input);
         let input = operand.convert(into, input, hidden, tokens);
         let query = attention.heads * attention.head_size;
@@ -94,10 +94,19 @@ impl Executor<'_> {
                 },
             },
         };
-        if let (Some(kind), false) = (attention.position_bias, weights.relative_bias.is_empty()) {
+        if let (Some(kind), false) = (
+            attention.position_bias,
+            weights.beside.relative_bias.is_empty(),
+        ) {
             bias.clear();
             let longest = rows.longest();
-            relative_bias::extend(bias, kind, &weights.relative_bias, attention.heads, longest);
+            relative_bias::extend(
+                bias,
+                kind,
+                &weights.beside.relative_bias,
+                attention.heads,
+                longest,
+            );
         }
         let bias = (!bias.is_empty())
             .then(|| ScoreBias::by_distance(bias, relative_bias::reach(bias, attention.heads)));
@@ -108,9 +117,9 @@ impl Executor<'_> {
                 let other = beyond.filter(|(limit, _)| span.len() > *limit);
                 &turns[other.map_or(index, |(_, other)| other)]
             });
-            if weights.query_key_norms.is_some() || turns.is_some() {
+            if weights.beside.query_key_norms.is_some() || turns.is_some() {
                 for (position, token) in own.chunks_exact_mut(stride).enumerate() {
-                    if let Some([query_norm, key_norm]) = &weights.query_key_norms {
+                    if let Some([query_norm, key_norm]) = &weights.beside.query_key_norms {
                         query_norm.apply(self.isa, &mut token[..query]);
                         key_norm.apply(self.isa, &mut token[query..query + key]);
                     }
@@ -179,12 +188,17 @@ impl Executor<'_> {
         }
         note(Product::Output, context);
         let context = operand.convert(output, context, query, tokens);
-        self.after(&weights.attention_norms, states, branch, |out, finish| {
-            linear(context, 0..tokens, output, out, hidden, finish);
-        });
+        self.after(
+            &weights.beside.attention_norms,
+            states,
+            branch,
+            |out, finish| {
+                linear(context, 0..tokens, output, out, hidden, finish);
+            },
+        );
 
         // Feed-forward, a block of tokens at a time.
-        let input = self.before(&weights.feed_forward_norms, states, branch);
+        let input = self.before(&weights.beside.feed_forward_norms, states, branch);
         note(Product::Up, input);
         if weights.experts.is_some() {
             let note = |values: &[f32]| note(Product::Down, values);
@@ -200,7 +214,7 @@ impl Executor<'_> {
             );
             let sum = room(&mut experts.sum, tokens * hidden);
             self.after(
-                &weights.feed_forward_norms,
+                &weights.beside.feed_forward_norms,
                 states,
                 branch,
                 |out, finish| match finish {
@@ -221,7 +235,7 @@ impl Executor<'_> {
         };
         let inner = room(inner, block * width);
         self.after(
-            &weights.feed_forward_norms,
+            &weights.beside.feed_forward_norms,
             states,
             branch,
             |out, add_or_store| {

@@ -245,39 +245,14 @@ impl Loader<'_> {
         ranges: Option<&InputRanges>,
         products: &mut Vec<Matrix>,
     ) -> Result<()> {
-        let hidden = self.architecture.hidden;
-        let names = &self.architecture.names.experts;
-        let (count, width) = (described.count, described.width);
-        let [up_layout, down_layout] = described.layouts(hidden);
-        let range = |product: Product| ranges.map(|ranges| ranges[product as usize].as_slice());
-        for expert in 0..count {
-            let number = expert.to_string();
-            let mut up = StoredRows::new(hidden);
-            for part in names.up {
-                if part.contains("{}") {
-                    let name = format!("{layer}{}.weight", part.replace("{}", &number));
-                    up.append(self.tensor(&name, &[width, hidden])?, 0, width);
-                } else {
-                    let whole = self.tensor(&format!("{layer}{part}"), &[count * width, hidden])?;
-                    up.append(whole, expert * width, width);
-                }
+        let layouts = described.layouts(self.architecture.hidden);
+        for expert in 0..described.count {
+            let rows = self.expert_rows(layer, described, expert)?;
+            let both = [Product::Up, Product::Down].into_iter().zip(layouts);
+            for ((product, layout), rows) in both.zip(rows) {
+                let ranges = ranges.map(|ranges| ranges[product as usize].as_slice());
+                products.push(self.pack(arithmetic, layout, (rows, Vec::new()), ranges)?);
             }
-            let up = (up, Vec::new());
-            let up = self.pack(arithmetic, up_layout, up, range(Product::Up))?;
-            let mut down = StoredRows::new(width);
-            match names.down.strip_prefix('^') {
-                None => {
-                    let name = format!("{layer}{}.weight", names.down.replace("{}", &number));
-                    down.append(self.tensor(&name, &[hidden, width])?, 0, hidden);
-                }
-                Some(name) => {
-                    let whole = self.tensor(&format!("{layer}{name}"), &[count * width, hidden])?;
-                    down.append_columns(whole, expert * width, hidden);
-                }
-            }
-            let down = (down, Vec::new());
-            let down = self.pack(arithmetic, down_layout, down, range(Product::Down))?;
-            products.extend([up, down]);
         }
         Ok(())
     }
@@ -292,24 +267,76 @@ impl Loader<'_> {
         described: &ExpertsDescription,
     ) -> Result<ExpertWeights> {
         let hidden = self.architecture.hidden;
-        let names = &self.architecture.names.experts;
-        let count = described.count;
-        let mut router = StoredRows::new(hidden);
-        let name = format!("{layer}{}.weight", names.router);
-        router.append(self.tensor(&name, &[count, hidden])?, 0, count);
         let layout = PackedLayout {
-            outputs: count,
+            outputs: described.count,
             inputs: hidden,
             gated: false,
         };
+        let router = (self.router_rows(layer, described)?, Vec::new());
         Ok(ExpertWeights {
-            router: self.pack(ProductPrecision::F32, layout, (router, Vec::new()), None)?,
-            bias: if described.bias {
-                self.tensor(&format!("{layer}{}", names.bias), &[hidden])?
-                    .floats()?
-            } else {
-                Vec::new()
-            },
+            router: self.pack(ProductPrecision::F32, layout, router, None)?,
+            bias: self.experts_bias(layer, described)?,
         })
+    }
+
+    /// The rows of an expert's two products, of the layer that the checkpoint calls `layer`.
+    pub(super) fn expert_rows(
+        &self,
+        layer: &str,
+        described: &ExpertsDescription,
+        expert: usize,
+    ) -> Result<[StoredRows<'_>; 2]> {
+        let hidden = self.architecture.hidden;
+        let names = &self.architecture.names.experts;
+        let (count, width) = (described.count, described.width);
+        let number = expert.to_string();
+        let mut up = StoredRows::new(hidden);
+        for part in names.up {
+            if part.contains("{}") {
+                let name = format!("{layer}{}.weight", part.replace("{}", &number));
+                up.append(self.tensor(&name, &[width, hidden])?, 0, width);
+            } else {
+                let whole = self.tensor(&format!("{layer}{part}"), &[count * width, hidden])?;
+                up.append(whole, expert * width, width);
+            }
+        }
+        let mut down = StoredRows::new(width);
+        match names.down.strip_prefix('^') {
+            None => {
+                let name = format!("{layer}{}.weight", names.down.replace("{}", &number));
+                down.append(self.tensor(&name, &[hidden, width])?, 0, hidden);
+            }
+            Some(name) => {
+                let whole = self.tensor(&format!("{layer}{name}"), &[count * width, hidden])?;
+                down.append_columns(whole, expert * width, hidden);
+            }
+        }
+        Ok([up, down])
+    }
+
+    /// The rows of the product that makes the experts' shares.
+    pub(super) fn router_rows(
+        &self,
+        layer: &str,
+        described: &ExpertsDescription,
+    ) -> Result<StoredRows<'_>> {
+        let (hidden, count) = (self.architecture.hidden, described.count);
+        let name = format!("{layer}{}.weight", self.architecture.names.experts.router);
+        let mut router = StoredRows::new(hidden);
+        router.append(self.tensor(&name, &[count, hidden])?, 0, count);
+        Ok(router)
+    }
+
+    /// The bias of the experts' sum; empty where there is none.
+    pub(super) fn experts_bias(
+        &self,
+        layer: &str,
+        described: &ExpertsDescription,
+    ) -> Result<Vec<f32>> {
+        if !described.bias {
+            return Ok(Vec::new());
+        }
+        let name = format!("{layer}{}", self.architecture.names.experts.bias);
+        self.tensor(&name, &[self.architecture.hidden])?.floats()
     }
 }

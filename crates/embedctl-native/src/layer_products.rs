@@ -7,6 +7,7 @@ use super::kernels::{Matrix, PackedLayout, ProductPrecision};
 use super::loader::Loader;
 use super::names::Sources;
 use super::packed::{InputRanges, Product};
+use super::product_loader::StoredProduct;
 use embedctl_common::error::Result;
 
 /// A product of a layer, and where its weights are.
@@ -19,13 +20,11 @@ struct LayerProduct {
     layout: PackedLayout,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
     /// The experts of a set's layers, which agree on whether they have any.
     pub(super) fn experts_of(&self, set: usize) -> Option<ExpertsDescription> {
-        let layers = self.architecture.layers.iter();
-        let mut own = layers.filter(|layer| layer.weights == set);
         let experts = self.architecture.feed_forward.experts;
-        experts.filter(|_| own.any(|layer| layer.experts))
+        experts.filter(|_| self.own_layers(set).any(|layer| layer.experts))
     }
 
     /// The layouts of a set's products, in the order of [`LayerWeights::products`](super::packed::LayerWeights).
@@ -49,31 +48,13 @@ impl Loader<'_> {
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
     ) -> Result<Vec<Matrix>> {
-        let stored = self.layer_name(set)?;
-        let layer = self.layer_names(set, &stored);
+        let names_of_layer = self.layer_names(set)?;
+        let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
         let pack = |one: &LayerProduct| {
-            let inputs = one.layout.inputs;
-            let mut rows = self.rows(layer, one.sources, &one.outputs, inputs, one.biased)?;
-            match one.product {
-                Product::Input => {
-                    let bias = &rows.1;
-                    let all = 0..bias.len();
-                    rows.1 = all.map(|row| bias[self.stored_row(row)]).collect();
-                }
-                Product::Output | Product::Down => {
-                    let scale = self.architecture.branch_scale;
-                    rows.1.iter_mut().for_each(|value| *value *= scale);
-                    rows.0.scale(scale);
-                }
-                Product::Up => {}
-            }
+            let StoredProduct { layout, rows, bias } = self.stored_product(layer, one)?;
             let ranges = ranges.map(|ranges| ranges[one.product as usize].as_slice());
-            match one.product {
-                Product::Input => self.pack_by(arithmetic, one.layout, rows, ranges, |row| {
-                    self.stored_row(row)
-                }),
-                _ => self.pack(arithmetic, one.layout, rows, ranges),
-            }
+            let order = |row| self.row_order(one.product, row);
+            self.pack_by(arithmetic, layout, (rows, bias), ranges, order)
         };
         // In parallel: packing takes most of the time of an exact result of a few rows.
         let own = self.own_products(set);
@@ -88,6 +69,45 @@ impl Loader<'_> {
 
     /// The products of a set that are not experts'.
     fn own_products(&self, set: usize) -> Vec<LayerProduct> {
+        let taken = match self.experts_of(set) {
+            Some(_) => &Product::ALL[..2],
+            None => &Product::ALL[..],
+        };
+        taken.iter().map(|&which| self.described(which)).collect()
+    }
+
+    /// A product of a layer without experts.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has a wrong shape, type or content.
+    pub(super) fn product(&self, layer: [&str; 2], which: Product) -> Result<StoredProduct<'a>> {
+        self.stored_product(layer, &self.described(which))
+    }
+
+    fn stored_product(&self, layer: [&str; 2], one: &LayerProduct) -> Result<StoredProduct<'a>> {
+        let inputs = one.layout.inputs;
+        let (mut rows, mut bias) =
+            self.rows(layer, one.sources, &one.outputs, inputs, one.biased)?;
+        match one.product {
+            Product::Input => {
+                let all = 0..bias.len();
+                bias = all
+                    .map(|row| bias[self.row_order(one.product, row)])
+                    .collect();
+            }
+            Product::Output | Product::Down => {
+                let scale = self.architecture.branch_scale;
+                bias.iter_mut().for_each(|value| *value *= scale);
+                rows.scale(scale);
+            }
+            Product::Up => {}
+        }
+        let layout = one.layout;
+        Ok(StoredProduct { layout, rows, bias })
+    }
+
+    /// Where a product's weights are, and its layout.
+    fn described(&self, product: Product) -> LayerProduct {
         let Architecture {
             hidden,
             attention,
@@ -98,47 +118,36 @@ impl Loader<'_> {
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
         let inner = feed_forward.width;
-        let one = |product, sources, outputs: &[usize], inputs, biased| {
-            let is_gated = product == Product::Up && feed_forward.gated;
-            let rows: usize = outputs.iter().sum();
-            LayerProduct {
-                product,
-                sources,
-                outputs: outputs.to_vec(),
-                biased,
-                layout: PackedLayout {
-                    outputs: if is_gated { inner } else { rows },
-                    inputs,
-                    gated: is_gated,
-                },
+        let is_gated = product == Product::Up && feed_forward.gated;
+        let (sources, outputs, inputs, biased) = match product {
+            Product::Input => {
+                let parts = vec![query, key, key];
+                (names.query_key_value, parts, *hidden, attention.input_bias)
             }
+            Product::Output => {
+                let parts = vec![*hidden];
+                (names.attention_output, parts, query, attention.output_bias)
+            }
+            Product::Up => {
+                let halves = vec![inner; if is_gated { 2 } else { 1 }];
+                (names.up, halves, *hidden, feed_forward.up_bias)
+            }
+            Product::Down => (names.down, vec![*hidden], inner, feed_forward.down_bias),
         };
-        let halves: &[usize] = match feed_forward.gated {
-            true => &[inner, inner],
-            false => &[inner],
-        };
-        let (into, output) = (names.query_key_value, names.attention_output);
-        let mut products = vec![
-            one(
-                Product::Input,
-                into,
-                &[query, key, key],
-                *hidden,
-                attention.input_bias,
-            ),
-            one(
-                Product::Output,
-                output,
-                &[*hidden],
-                query,
-                attention.output_bias,
-            ),
-        ];
-        if self.experts_of(set).is_none() {
-            let (up, down) = (feed_forward.up_bias, feed_forward.down_bias);
-            products.push(one(Product::Up, names.up, halves, *hidden, up));
-            products.push(one(Product::Down, names.down, &[*hidden], inner, down));
+        LayerProduct {
+            product,
+            sources,
+            biased,
+            layout: PackedLayout {
+                outputs: if is_gated {
+                    inner
+                } else {
+                    outputs.iter().sum()
+                },
+                inputs,
+                gated: is_gated,
+            },
+            outputs,
         }
-        products
     }
 }

@@ -45,6 +45,7 @@ mod names;
 mod need;
 mod network;
 mod packed;
+mod plain;
 mod prefix;
 mod prepared;
 mod product_loader;
@@ -73,7 +74,10 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 
 pub use self::adapter_settings::{Adapter, AdapterSettings};
 pub use self::encoder::{Encoder, EncoderWorker};
+pub use self::packed::{BesideProducts, Norms, Product};
+pub use self::plain::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable, RelativeTables};
 pub use self::prepared::PreparedCache;
+pub use self::rotary::RotaryTable;
 pub use self::scratch::Rows;
 pub use self::settings::Unsupported;
 pub use self::statics::StaticTable;

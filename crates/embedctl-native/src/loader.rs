@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use super::adapter::CheckedAdapter;
-use super::architecture::{Architecture, NormDescription, NormKind, PositionBias, QueryKeyNorm};
+use super::architecture::{
+    Architecture, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
+};
 use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
 use super::names::{self, Alternatives, NormNames, TASK_TYPE};
-use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights};
+use super::packed::{BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights};
 use super::prefix::{self, Prefix};
 use super::prepared::PreparedWeights;
+use super::product_loader::StoredProduct;
 use super::rotary::{Rotary, RotaryTable};
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
@@ -109,79 +112,118 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
     pub(crate) fn outer_weights(&self) -> Result<OuterWeights> {
-        let Architecture {
-            hidden,
-            embeddings,
-            names,
-            attention,
-            ..
-        } = self.architecture;
+        let embeddings = &self.architecture.embeddings;
         let width = embeddings.width;
         let (word_source, word) = self.word();
         let positions = embeddings.positions.map(|positions| {
             let (source, name) = self.positions();
             ElementTable::open(source, &name, Some(positions.count), Some(width))
         });
-        let table = |own: &str, shape: &[usize]| {
-            let name = format!("{}{own}.weight", self.prefix);
-            let tensor = self
-                .replaced(&format!("{own}.weight"))
-                .or_else(|| self.checkpoint.get(&name))
-                .ok_or_else(|| missing(self.checkpoint, &name))?;
-            tensor.expect_shape(shape)?;
-            tensor.floats()
-        };
-        let mut types = match embeddings.types {
-            0 => Vec::new(),
-            types => table(names.token_type, &[types, width])?,
-        };
-        if embeddings.tasks > 0 {
-            // A text's task is the first, so that its row may come with a token's type.
-            let tasks = table(TASK_TYPE, &[embeddings.tasks, width])?;
-            for row in types.chunks_exact_mut(width) {
-                (row.iter_mut().zip(&tasks)).for_each(|(value, task)| *value += task);
-            }
-        }
         let projection = if embeddings.projected {
-            let rows = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
-            let layout = PackedLayout {
-                outputs: *hidden,
-                inputs: width,
-                gated: false,
-            };
-            Some(self.pack(ProductPrecision::F32, layout, rows, None)?)
+            let StoredProduct { layout, rows, bias } = self.projection()?;
+            Some(self.pack(ProductPrecision::F32, layout, (rows, bias), None)?)
         } else {
             None
-        };
-        let relative_bias = match attention.position_bias {
-            Some(PositionBias::Buckets {
-                rows,
-                of_each_layer: false,
-                ..
-            }) => table(names.relative_bias, &[rows, attention.heads])?,
-            _ => Vec::new(),
         };
         Ok(OuterWeights {
             word: ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?,
             positions: positions.transpose()?,
-            types,
+            types: self.types()?,
             angles: self.angles()?,
-            norm: embeddings
-                .norm
-                .map(|norm| self.norm(["", ""], names.embedding_norm, norm, width))
-                .transpose()?,
+            norm: self.embedding_norm()?,
             projection,
-            final_norm: self
-                .architecture
-                .final_norm
-                .then(|| self.norm(["", ""], names.final_norm, self.architecture.norm, *hidden))
-                .transpose()?,
-            relative_bias,
+            final_norm: self.final_norm()?,
+            relative_bias: self.shared_relative_bias()?,
         })
     }
 
+    /// The tensor of a module outside the layers, `own` in transformers' class.
+    fn outer_tensor(&self, own: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let name = format!("{}{own}.weight", self.prefix);
+        let tensor = self
+            .replaced(&format!("{own}.weight"))
+            .or_else(|| self.checkpoint.get(&name))
+            .ok_or_else(|| missing(self.checkpoint, &name))?;
+        tensor.expect_shape(shape)?;
+        tensor.floats()
+    }
+
+    /// The table of token types, row-major; empty where there is none.
+    pub(super) fn types(&self) -> Result<Vec<f32>> {
+        let embeddings = &self.architecture.embeddings;
+        let width = embeddings.width;
+        let mut types = match embeddings.types {
+            0 => Vec::new(),
+            types => self.outer_tensor(self.architecture.names.token_type, &[types, width])?,
+        };
+        if embeddings.tasks > 0 {
+            // A text's task is the first, so that its row may come with a token's type.
+            let tasks = self.outer_tensor(TASK_TYPE, &[embeddings.tasks, width])?;
+            for row in types.chunks_exact_mut(width) {
+                (row.iter_mut().zip(&tasks)).for_each(|(value, task)| *value += task);
+            }
+        }
+        Ok(types)
+    }
+
+    /// The norm of the embeddings.
+    pub(super) fn embedding_norm(&self) -> Result<Option<kernels::Norm>> {
+        let embeddings = &self.architecture.embeddings;
+        let names = self.architecture.names.embedding_norm;
+        let norm = embeddings.norm;
+        norm.map(|norm| self.norm(["", ""], names, norm, embeddings.width))
+            .transpose()
+    }
+
+    /// The projection from the embeddings' width to the model's.
+    pub(super) fn projection(&self) -> Result<StoredProduct<'a>> {
+        let Architecture {
+            hidden,
+            embeddings,
+            names,
+            ..
+        } = self.architecture;
+        let width = embeddings.width;
+        let (rows, bias) = self.rows(["", ""], names.projection, &[*hidden], width, true)?;
+        let layout = PackedLayout {
+            outputs: *hidden,
+            inputs: width,
+            gated: false,
+        };
+        Ok(StoredProduct { layout, rows, bias })
+    }
+
+    /// The norm after the last layer.
+    pub(super) fn final_norm(&self) -> Result<Option<kernels::Norm>> {
+        let Architecture {
+            hidden,
+            names,
+            norm,
+            ..
+        } = self.architecture;
+        let has = self.architecture.final_norm;
+        has.then(|| self.norm(["", ""], names.final_norm, *norm, *hidden))
+            .transpose()
+    }
+
+    /// Bias of attention scores by relative position, `[buckets, heads]`, where all layers share it; else empty.
+    pub(super) fn shared_relative_bias(&self) -> Result<Vec<f32>> {
+        let attention = &self.architecture.attention;
+        match attention.position_bias {
+            Some(PositionBias::Buckets {
+                rows,
+                of_each_layer: false,
+                ..
+            }) => self.outer_tensor(
+                self.architecture.names.relative_bias,
+                &[rows, attention.heads],
+            ),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Sines and cosines that the checkpoint has, of each set of frequencies.
-    fn angles(&self) -> Result<Vec<Option<RotaryTable>>> {
+    pub(super) fn angles(&self) -> Result<Vec<Option<RotaryTable>>> {
         let stored = |rotary: &Rotary| {
             let name = format!("{}{}.weight", self.prefix, rotary.stored?);
             self.checkpoint.get(&name)
@@ -218,6 +260,31 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// As [`Loader::outer_weights`].
     pub(crate) fn layer_around(&self, set: usize, products: Vec<Matrix>) -> Result<LayerWeights> {
+        let names_of_layer = self.layer_names(set)?;
+        let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
+        let experts = self.experts_of(set);
+        let experts = experts
+            .map(|experts| self.expert_weights(layer[0], &experts))
+            .transpose()?;
+        Ok(LayerWeights {
+            products,
+            experts,
+            relative_positions: self.relative_positions(layer)?,
+            beside: self.beside_products(set)?,
+        })
+    }
+
+    /// The layers that take a set of weights.
+    pub(super) fn own_layers(&self, set: usize) -> impl Iterator<Item = &'a Layer> + use<'a> {
+        let layers = self.architecture.layers.iter();
+        layers.filter(move |layer| layer.weights == set)
+    }
+
+    /// A set's weights beside products, experts and relative positions.
+    ///
+    /// # Errors
+    /// As [`Loader::outer_weights`].
+    pub(super) fn beside_products(&self, set: usize) -> Result<BesideProducts> {
         let Architecture {
             hidden,
             attention,
@@ -225,19 +292,10 @@ impl<'a> Loader<'a> {
             norm,
             ..
         } = self.architecture;
-        let stored = self.layer_name(set)?;
-        let layer = self.layer_names(set, &stored);
+        let names_of_layer = self.layer_names(set)?;
+        let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
-        // All layers of a set agree on the first norm.
-        let mut own_layers = {
-            let layers = self.architecture.layers.iter();
-            layers.filter(|layer| layer.weights == set)
-        };
-        let experts = self.experts_of(set);
-        let experts = experts
-            .map(|experts| self.expert_weights(layer[0], &experts))
-            .transpose()?;
         let relative_bias = match attention.position_bias {
             Some(PositionBias::Buckets {
                 rows,
@@ -249,7 +307,7 @@ impl<'a> Loader<'a> {
             }
             _ => Vec::new(),
         };
-        let first_norm = own_layers.any(|layer| layer.first_norm);
+        let first_norm = self.own_layers(set).any(|layer| layer.first_norm);
         let around = |names: &NormNames, before: bool| {
             let one = |names: Alternatives| {
                 (!names.is_empty())
@@ -275,10 +333,7 @@ impl<'a> Loader<'a> {
                 ])
             }
         };
-        Ok(LayerWeights {
-            products,
-            experts,
-            relative_positions: self.relative_positions(layer)?,
+        Ok(BesideProducts {
             relative_bias,
             attention_norms: around(&names.attention_norms, first_norm)?,
             feed_forward_norms: around(&names.feed_forward_norms, true)?,
@@ -286,10 +341,10 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// A layer's part of names: in the checkpoint, as `stored`, and in transformers' class.
-    pub(super) fn layer_names<'b>(&'b self, set: usize, stored: &'b str) -> [&'b str; 2] {
+    /// The layer's part of a name, of a set of weights: in the checkpoint, and in transformers' class.
+    pub(super) fn layer_names(&self, set: usize) -> Result<[String; 2]> {
         let own = self.architecture.weight_sets[set].first();
-        [stored, own.map_or("", String::as_str)]
+        Ok([self.layer_name(set)?, own.cloned().unwrap_or_default()])
     }
 
     /// How the checkpoint spells the layer of a set.
@@ -331,14 +386,14 @@ impl<'a> Loader<'a> {
     }
 
     /// Where the table of tokens is.
-    fn word(&self) -> (&'a Arc<Checkpoint>, String) {
+    pub(super) fn word(&self) -> (&'a Arc<Checkpoint>, String) {
         let names = self.architecture.names.word;
         let stored = self.full(names, ".weight").unwrap_or_default();
         self.table(names.first().copied().unwrap_or_default(), stored)
     }
 
     /// Where the table of positions is.
-    fn positions(&self) -> (&'a Arc<Checkpoint>, String) {
+    pub(super) fn positions(&self) -> (&'a Arc<Checkpoint>, String) {
         let own = self.architecture.names.position;
         self.table(own, format!("{}{own}.weight", self.prefix))
     }

@@ -8,7 +8,7 @@ use crate::safetensors::ElementTable;
 
 /// The norms around half a layer.
 #[derive(Debug, Default)]
-pub(crate) struct Norms {
+pub struct Norms {
     /// Of the input.
     pub before: Option<Norm>,
     /// Of the branch.
@@ -21,7 +21,7 @@ pub(crate) struct Norms {
 
 /// A layer's products, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Product {
+pub enum Product {
     /// Query, key and value.
     Input,
     /// Attention's output projection.
@@ -32,10 +32,15 @@ pub(crate) enum Product {
     Down,
 }
 
+impl Product {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Up, Self::Down];
+}
+
 /// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Product`].
 pub(crate) type InputRanges = [Vec<f32>; 4];
 
-/// A layer's weights.
+/// A layer's weights, packed.
 #[derive(Debug)]
 pub(crate) struct LayerWeights {
     /// The products, indexed by [`Product`]; behind an expert's two those of the next.
@@ -44,6 +49,13 @@ pub(crate) struct LayerWeights {
     pub experts: Option<ExpertWeights>,
     /// Keys and queries of relative positions.
     pub relative_positions: RelativePositions,
+    /// All others.
+    pub beside: BesideProducts,
+}
+
+/// A layer's weights beside its products, as they are for every engine.
+#[derive(Debug)]
+pub struct BesideProducts {
     /// Bias of attention scores by relative position, `[buckets, heads]`, where the layer has its own; else empty.
     pub relative_bias: Vec<f32>,
     /// Norms around attention.

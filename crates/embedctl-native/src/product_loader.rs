@@ -5,11 +5,30 @@ use super::architecture::Architecture;
 use super::kernels::{Matrix, PackedLayout, ProductPrecision};
 use super::loader::Loader;
 use super::names::{self, Sources};
+use super::packed::Product;
 use super::rows::StoredRows;
 use crate::safetensors::{Tensor, missing};
 use embedctl_common::error::{Error, Result};
 
+/// A product's weight as a checkpoint stores it.
+pub(super) struct StoredProduct<'a> {
+    /// Its shape, and whether it is gated: then the activated half's rows come before those of its factor.
+    pub layout: PackedLayout,
+    /// Its rows, in the checkpoint's order ([`Loader::row_order`]).
+    pub rows: StoredRows<'a>,
+    /// Its bias, in the product's order; empty where it has none.
+    pub bias: Vec<f32>,
+}
+
 impl<'a> Loader<'a> {
+    /// Where the checkpoint keeps row `row` of a product.
+    pub(super) fn row_order(&self, which: Product, row: usize) -> usize {
+        match which {
+            Product::Input => self.stored_row(row),
+            _ => row,
+        }
+    }
+
     /// Packs a product's rows as they are stored.
     pub(super) fn pack(
         &self,
@@ -39,7 +58,7 @@ impl<'a> Loader<'a> {
 
     /// Where the checkpoint keeps row `row` of queries, keys and values: rotary positions turn channels of both halves
     /// of a head here, and query, key and value of all heads follow one another.
-    pub(super) fn stored_row(&self, row: usize) -> usize {
+    fn stored_row(&self, row: usize) -> usize {
         let Architecture {
             attention, rotary, ..
         } = self.architecture;

@@ -14,6 +14,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::folder::with_slashes;
 use embedctl_common::setting::BATCH_SIZE;
 use embedctl_common::small_file;
+use prost::Message as _;
 
 /// Element type of a graph's input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +115,13 @@ impl Graph {
             ));
         }
         Ok(graph)
+    }
+
+    /// The declarations of a model in memory; `None` if these are not an ONNX model's bytes.
+    #[must_use]
+    pub fn of_bytes(model: &[u8]) -> Option<Self> {
+        let model = skeleton::ModelSkeleton::decode(model).ok()?;
+        Some(Self::from_header(&model.graph?))
     }
 
     fn from_header(graph: &skeleton::GraphSkeleton) -> Self {

@@ -77,12 +77,16 @@ pub struct Shape {
 pub struct Dimension {
     #[prost(int64, optional, tag = "1")]
     pub dim_value: Option<i64>,
+    #[prost(string, optional, tag = "2")]
+    pub dim_param: Option<String>,
 }
 
 /// `TensorProto.DataType`.
 pub const FLOAT: i32 = 1;
 /// `TensorProto.DataType`.
 pub const INT64: i32 = 7;
+/// `TensorProto.DataType`.
+pub const FLOAT16: i32 = 10;
 /// `TensorProto.DataType`.
 pub const BFLOAT16: i32 = 16;
 /// `TensorProto.DataLocation`.
@@ -93,6 +97,10 @@ pub const EXTERNAL: i32 = 1;
 pub struct ModelProto {
     #[prost(int64, tag = "1")]
     pub ir_version: i64,
+    #[prost(string, tag = "2")]
+    pub producer_name: String,
+    #[prost(string, tag = "3")]
+    pub producer_version: String,
     #[prost(message, optional, tag = "7")]
     pub graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]
@@ -149,11 +157,13 @@ impl Node {
     }
 }
 
-/// `AttributeProto`: integers, a tensor or a graph.
+/// `AttributeProto`: numbers, a tensor or a graph.
 #[derive(Clone, PartialEq, Message)]
 pub struct Attribute {
     #[prost(string, tag = "1")]
     pub name: String,
+    #[prost(float, optional, tag = "2")]
+    pub f: Option<f32>,
     #[prost(int64, optional, tag = "3")]
     pub i: Option<i64>,
     #[prost(message, optional, tag = "5")]
@@ -192,6 +202,7 @@ pub fn float_value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
         .iter()
         .map(|dim| Dimension {
             dim_value: dim.map(|size| size as i64),
+            dim_param: None,
         })
         .collect();
     ValueInfo {
@@ -202,6 +213,41 @@ pub fn float_value(name: &str, dims: &[Option<usize>]) -> ValueInfo {
                 shape: Some(Shape { dim }),
             }),
         }),
+    }
+}
+
+impl Attribute {
+    /// A number.
+    #[must_use]
+    pub fn float(name: &str, value: f32) -> Self {
+        Self {
+            name: name.into(),
+            f: Some(value),
+            kind: 1,
+            ..Self::default()
+        }
+    }
+
+    /// An integer.
+    #[must_use]
+    pub fn int(name: &str, value: i64) -> Self {
+        Self {
+            name: name.into(),
+            i: Some(value),
+            kind: 2,
+            ..Self::default()
+        }
+    }
+
+    /// A list of integers.
+    #[must_use]
+    pub fn ints(name: &str, values: &[i64]) -> Self {
+        Self {
+            name: name.into(),
+            ints: values.to_vec(),
+            kind: 7,
+            ..Self::default()
+        }
     }
 }
 

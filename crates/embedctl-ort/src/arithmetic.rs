@@ -8,6 +8,16 @@ use embedctl_common::named::named;
 use embedctl_common::setting::{MIN_COSINE, PRECISION};
 
 named! {
+    /// The numbers that a graph computes in: IEEE single precision, IEEE half precision, or the upper half of single
+    /// precision.
+    pub enum FloatType("precision of a graph", "choose one of") {
+        F32 = "fp32",
+        F16 = "fp16",
+        Bf16 = "bf16",
+    }
+}
+
+named! {
     /// The number format in which the native engine multiplies.
     #[derive(Default)]
     pub enum Arithmetic {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::arithmetic::{Arithmetic, Cosine, FinishRow, Lengths, sample};
+pub use crate::arithmetic::{Arithmetic, Cosine, FinishRow, FloatType, Lengths, sample};
 
 pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
 pub use embedctl_model::batch::BatchLimits;
@@ -41,6 +41,8 @@ pub struct EngineOptions {
     pub batch_tokens: Option<usize>,
     /// Precision of the native engine.
     pub arithmetic: Arithmetic,
+    /// The numbers that a graph is to compute in which is built from a checkpoint; `None`: single precision.
+    pub float: Option<FloatType>,
     /// The least cosine to exact vectors that reduced precision may have.
     pub min_cosine: Option<f64>,
     /// The folder in which the native engine keeps packed weights and measured cosines; `None`: it keeps none.
@@ -81,6 +83,10 @@ pub struct EngineInfo {
     /// five digits; where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,
+    /// The numbers that the graph computes in ([`FloatType::name`]), where it was built from the checkpoint; `None`: it is
+    /// that of an ONNX file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub built_graph: Option<&'static str>,
     /// The native engine's number format: one of [`Arithmetic::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<&'static str>,
@@ -124,6 +130,7 @@ impl EngineInfo {
             options: Vec::new(),
             placement: Vec::new(),
             cosine_to_cpu: None,
+            built_graph: None,
             precision: None,
             arithmetic: None,
             cosine: None,

@@ -6,6 +6,7 @@
 //!  provider, device ── execution providers, and the hardware that they run on
 //!  onnxruntime ── sessions; checks that the provider does the work and does it right; batch budgets
 //!  rten ── ONNX files without ONNX Runtime
+//!  built ── graphs written from a network's description, for checkpoints without an ONNX file
 //!  feeds, padded ── the contents of a graph's inputs; rows are padded here and nowhere else
 //! ```
 //!
@@ -32,6 +33,7 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod arithmetic;
+pub mod built;
 pub mod device;
 pub mod engine;
 mod feeds;

@@ -55,6 +55,30 @@ impl Norm {
         }
     }
 
+    /// One factor for each value of a row.
+    #[must_use]
+    pub fn weight(&self) -> &[f32] {
+        &self.weight
+    }
+
+    /// What is added to each value; empty where there is nothing.
+    #[must_use]
+    pub fn bias(&self) -> &[f32] {
+        &self.bias
+    }
+
+    /// Added to the variance, or to the mean of squares.
+    #[must_use]
+    pub fn epsilon(&self) -> f32 {
+        self.epsilon
+    }
+
+    /// Whether it divides by the root of the mean square, and no mean is subtracted.
+    #[must_use]
+    pub fn is_rms(&self) -> bool {
+        self.form == NormForm::Rms
+    }
+
     /// Values of a row.
     #[must_use]
     pub fn width(&self) -> usize {

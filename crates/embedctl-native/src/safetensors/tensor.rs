@@ -223,6 +223,18 @@ impl ElementTable {
         })
     }
 
+    /// Its rows as they are stored.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn element(&self) -> Element {
+        self.element
+    }
+
     /// Memory that it takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -39,12 +39,13 @@ pub(crate) struct Feeds {
     pub padding_id: u32,
     /// Rows of a batch at most, where the graph itself fixes them (to 1).
     pub max_rows: Option<usize>,
+    /// Token ids from this number on have no vector; `None`: the graph does not show it.
+    pub token_rows: Option<usize>,
 }
 
 impl Feeds {
-    /// Decides for an opened model.
-    pub(crate) fn of(model: &Model) -> Result<Self> {
-        let graph = &model.onnx()?.graph;
+    /// Decides for an opened model and the graph that runs it.
+    pub(crate) fn of(model: &Model, graph: &Graph) -> Result<Self> {
         let feeds = Self::new(graph, model.config.positions, &model.config.output)
             .map_err(|reason| Error::model(&model.id, reason).with_remedy(another_file()))?;
         Ok(Self {
@@ -108,6 +109,7 @@ impl Feeds {
             element: declared.element,
             padding_id: 0,
             max_rows,
+            token_rows: graph.token_rows,
         })
     }
 

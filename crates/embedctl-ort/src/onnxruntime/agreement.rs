@@ -3,19 +3,20 @@
 //! A wrong kernel gives plausible vectors, so its errors would go unnoticed. For example, ONNX Runtime 1.27 combines
 //! masks wrongly on WebGPU, and so computes every model with local attention wrongly. So a sample is run on both.
 
-use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use ort::session::Session;
 
 use super::inputs::SessionReading;
 use super::session::OrtWorker;
+use crate::built::FloatType;
 use crate::engine::{Cosine, Provider, Worker as _};
 use crate::runtime::provider_error;
 use embedctl_common::error::Cause;
-use embedctl_common::setting::{MODEL_FILE, PROVIDER};
+use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
+use embedctl_model::Model;
 use embedctl_model::batch::Batch;
-use embedctl_model::{Model, Onnx};
 
 /// Below this cosine a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -29,22 +30,33 @@ const LENGTH: usize = 160;
 /// Models whose files are larger are not loaded a second time for the check.
 const MOST_BYTES: u64 = 2 << 30;
 
+/// The graph that is checked.
+pub(super) struct CheckedGraph<'a> {
+    /// Its file, or the folder of its checkpoint.
+    pub shown: &'a Path,
+    /// Bytes of the files of weights.
+    pub stored_bytes: u64,
+    /// Whether vectors may differ visibly, by the user's options or the model's quantization.
+    pub rough: bool,
+    /// The numbers that it was built in, if they are narrower than single precision.
+    pub narrow: Option<FloatType>,
+}
+
 /// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same graph on the
-/// CPU, rounded to five digits; `None` where the model is too large to be loaded twice. `rough`: vectors may differ
-/// visibly, by the user's options or the model's quantization.
+/// CPU, rounded to five digits; `None` where the model is too large to be loaded twice.
 ///
 /// # Errors
 /// If the provider fails, or computes something else; if the CPU cannot run the sample, nothing is known.
 pub(super) fn check(
     provider: Provider,
     reading: &SessionReading,
-    rough: bool,
+    graph: &CheckedGraph<'_>,
     reference: impl FnOnce() -> Option<Session>,
     model: &Model,
     worker: &mut OrtWorker,
 ) -> embedctl_common::Result<Option<f64>> {
-    let onnx = model.onnx()?;
-    if weight_bytes(onnx) > MOST_BYTES {
+    // Numbers that overflow are found without another session.
+    if graph.stored_bytes > MOST_BYTES && graph.narrow.is_none() {
         return Ok(None);
     }
     let batch = sample(model, reading.feeds.max_rows);
@@ -52,9 +64,24 @@ pub(super) fn check(
         provider_error(format!(
             "{} cannot run {}: {error}",
             provider,
-            onnx.path.display()
+            graph.shown.display()
         ))
     })?;
+    let remedy = |float: FloatType| match float {
+        FloatType::F16 => format!("{PRECISION} bf16 or fp32 holds greater numbers"),
+        _ => format!("{PRECISION} fp32 computes exactly"),
+    };
+    if let Some(float) = graph.narrow
+        && ours.iter().flatten().any(|value| !value.is_finite())
+    {
+        let reason = format!(
+            "{provider} computes no numbers for this model in {float}: states overflow (NaN or infinity in a sample)"
+        );
+        return Err(provider_error(Cause::of(reason).with(remedy(float))));
+    }
+    if graph.stored_bytes > MOST_BYTES {
+        return Ok(None);
+    }
     let Some(reference) = on_cpu(reference, reading, &batch) else {
         return Ok(None);
     };
@@ -67,7 +94,7 @@ pub(super) fn check(
             1.0,
             |least: f64, one| if one >= least { least } else { one },
         );
-    let least = if rough { LEAST_ROUGH } else { LEAST };
+    let least = if graph.rough { LEAST_ROUGH } else { LEAST };
     if cosine >= least {
         return Ok(Some((cosine * 1e5).round() / 1e5));
     }
@@ -75,9 +102,13 @@ pub(super) fn check(
         "{provider} computes this model wrongly: a sample's vector has the cosine {cosine:.4} to the same one from \
          the CPU"
     );
-    Err(provider_error(Cause::of(reason).with(format!(
-        "another version of the library or another export of the model ({MODEL_FILE}) may be right, {PROVIDER} cpu is"
-    ))))
+    let other = match graph.narrow {
+        Some(float) => remedy(float),
+        None => format!(
+            "another version of the library or another export of the model ({MODEL_FILE}) may be right, {PROVIDER} cpu is"
+        ),
+    };
+    Err(provider_error(Cause::of(reason).with(other)))
 }
 
 /// The sample's rows as the CPU has them; `None` where it can't run them.
@@ -112,13 +143,6 @@ fn rows(worker: &mut OrtWorker, batch: &Batch) -> embedctl_common::Result<Vec<Ve
     Ok((0..batch.rows())
         .map(|row| output.row(batch, row).to_vec())
         .collect())
-}
-
-fn weight_bytes(onnx: &Onnx) -> u64 {
-    onnx.files()
-        .filter_map(|path| fs::metadata(path).ok())
-        .map(|file| file.len())
-        .sum()
 }
 
 #[cfg(test)]

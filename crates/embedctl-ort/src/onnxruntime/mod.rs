@@ -28,7 +28,9 @@ use self::inputs::SessionReading;
 use self::opener::Opener;
 use self::session::OrtWorker;
 use self::settings::DEVICE_LIMITS;
+use self::source::ModelGraph;
 use self::weights::{SharedSessions, SharedWeights};
+use super::built::FloatType;
 use super::feeds::Feeds;
 use super::{
     BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker,
@@ -63,7 +65,8 @@ pub fn open(
     selection: &LibrarySelection,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
-    let feeds = Arc::new(Feeds::of(model)?);
+    let graph = ModelGraph::of(model, provider, options)?;
+    let feeds = Arc::new(Feeds::of(model, &graph.declared)?);
     process::require_no_tf32(provider, &options.provider_options)?;
     let library = selection.library(provider)?;
     let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);
@@ -76,7 +79,8 @@ pub fn open(
         .copied()
         .collect();
     let rows = feeds.max_rows;
-    let opener = Opener::new(library, provider, model, feeds, options)?;
+    info.built_graph = graph.source.built_in().map(FloatType::name);
+    let opener = Opener::new(library, provider, model, graph, feeds, options)?;
     let kind = opener.kind;
     let mut engine = if kind.device {
         on_devices(model, options, opener, info)?
@@ -96,14 +100,12 @@ fn on_processor(
 ) -> Result<OrtEngine> {
     single_device(opener.provider, options)?;
     let mut shared = None;
-    if options.workers > 1 && opener.provider == Provider::Cpu {
+    // A built graph's weights are freed only where they lie in a file, once they are packed.
+    let shares = options.workers > 1 || info.built_graph.is_some();
+    if shares && opener.provider == Provider::Cpu {
         let builder = || opener.builder();
-        match SharedSessions::open(
-            &builder,
-            &model.onnx()?.path,
-            options.workers,
-            &opener.cancel,
-        ) {
+        let workers = options.workers.max(1);
+        match SharedSessions::open(&builder, &opener.source, workers, &opener.cancel) {
             Ok(sessions) => shared = Some(sessions),
             Err(_) if opener.cancel.is_cancelled() => return Err(Error::interrupted()),
             // Sessions work without, too, in more memory. If the model is at fault, loading it reports that.
@@ -129,6 +131,7 @@ fn on_processor(
     Ok(OrtEngine {
         info,
         limits: CPU_LIMITS,
+        token_rows: opener.reading.feeds.token_rows,
         sessions: Sessions::Own {
             ready: Mutex::new(ready.collect()),
             weights,
@@ -192,6 +195,7 @@ fn on_devices(
     Ok(OrtEngine {
         info,
         limits,
+        token_rows: opener.reading.feeds.token_rows,
         sessions: Sessions::Shared {
             devices: sessions,
             next: AtomicUsize::new(0),
@@ -235,6 +239,7 @@ fn measured_budget(
 struct OrtEngine {
     info: EngineInfo,
     limits: BatchLimits,
+    token_rows: Option<usize>,
     sessions: Sessions,
 }
 
@@ -282,6 +287,10 @@ impl Engine for OrtEngine {
 
     fn limits(&self) -> BatchLimits {
         self.limits
+    }
+
+    fn token_rows(&self) -> Option<usize> {
+        self.token_rows
     }
 
     fn workers(&self) -> Option<usize> {

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
+use super::agreement;
 use super::binding::OutputMemory;
 use super::inputs::SessionReading;
 use super::proof::{self, Profiling};
 use super::session::OrtWorker;
 use super::settings::{DeviceKind, settings};
-use super::source::GraphSource;
+use super::source::{GraphSource, ModelGraph};
 use super::weights::release_free_memory;
-use super::{agreement, pooled};
+use crate::built::FloatType;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
 use crate::feeds::Feeds;
 use crate::provider::OptionValue;
@@ -41,8 +42,11 @@ pub(super) struct Opener {
     pub provider: Provider,
     pub kind: DeviceKind,
     settings: ProviderSettings,
+    /// The graph's file, or the folder of the checkpoint that it was built from.
     onnx: PathBuf,
-    source: GraphSource,
+    /// Bytes of the files of weights.
+    stored_bytes: u64,
+    pub source: GraphSource,
     pub reading: SessionReading,
     operators: BTreeSet<String>,
     /// The matrix products that the first proved session left to the CPU.
@@ -65,11 +69,12 @@ impl Opener {
         library: Library,
         provider: Provider,
         model: &Model,
+        graph: ModelGraph,
         feeds: Arc<Feeds>,
         options: &EngineOptions,
     ) -> Result<Self> {
         let kind = DeviceKind::of(provider, options);
-        Self::of_kind(library, provider, kind, model, feeds, options)
+        Self::of_kind(library, provider, kind, model, graph, feeds, options)
     }
 
     /// On the CPU, but as if it were a device with memory of its own.
@@ -81,7 +86,8 @@ impl Opener {
             numbered: false,
         };
         let options = EngineOptions::default();
-        Self::of_kind(library, Provider::Cpu, kind, model, feeds, &options)
+        let graph = ModelGraph::of(model, Provider::Cpu, &options).expect("the model has a graph");
+        Self::of_kind(library, Provider::Cpu, kind, model, graph, feeds, &options)
             .expect("the model's graph can be extended")
     }
 
@@ -90,6 +96,7 @@ impl Opener {
         provider: Provider,
         kind: DeviceKind,
         model: &Model,
+        graph: ModelGraph,
         feeds: Arc<Feeds>,
         options: &EngineOptions,
     ) -> Result<Self> {
@@ -97,8 +104,12 @@ impl Opener {
             feeds,
             pooling: None,
         };
-        let onnx = model.onnx()?;
-        let mut source = GraphSource::File(onnx.path.clone());
+        let ModelGraph {
+            declared,
+            shown,
+            stored_bytes,
+            mut source,
+        } = graph;
         // A prompt that is left out of pooling has a length that only the tokenizer knows.
         let told = |name| value_of(&options.provider_options, provider, name);
         let pools = (model.config.include_prompt || model.config.prompt.is_empty())
@@ -108,13 +119,8 @@ impl Opener {
             && pools
         {
             let modes = model.config.pooling.as_slice();
-            let bytes = pooled::graph(&onnx.path, states, reading.feeds.element, modes)
-                .map_err(|reason| Error::model(&model.id, reason))?;
+            source = source.pooled(model, states, reading.feeds.element, modes)?;
             reading.pooling = Some(modes.into());
-            source = GraphSource::Memory {
-                bytes,
-                folder: onnx.path.parent().map(PathBuf::from).unwrap_or_default(),
-            };
         }
         let settings = settings(provider, model, &reading, options)?;
         if settings.option("precision") == Some(OptionValue::Word("bf16")) {
@@ -127,10 +133,11 @@ impl Opener {
             library,
             provider,
             kind,
-            onnx: onnx.path.clone(),
+            onnx: shown,
+            stored_bytes,
             source,
             reading,
-            operators: onnx.graph.operators.clone(),
+            operators: declared.operators,
             products_on_cpu: OnceLock::new(),
             cancel: options.cancel.clone(),
         })
@@ -219,12 +226,20 @@ impl Opener {
         // Devices of one kind compute alike, so the first stands for all.
         let cosine_to_cpu = match self.products_on_cpu.get() {
             None => {
+                let checked = agreement::CheckedGraph {
+                    shown: &self.onnx,
+                    stored_bytes: self.stored_bytes,
+                    rough: self.is_rough(),
+                    narrow: self
+                        .source
+                        .built_in()
+                        .filter(|float| *float != FloatType::F32),
+                };
                 let reference = || self.on_cpu();
-                let rough = self.is_rough();
                 agreement::check(
                     self.provider,
                     &self.reading,
-                    rough,
+                    &checked,
                     reference,
                     model,
                     &mut worker,
@@ -256,13 +271,15 @@ impl Opener {
                 .iter()
                 .any(|part| operator.contains(part))
         };
-        self.settings.lowers_precision() || self.operators.iter().any(quantized)
+        self.settings.lowers_precision()
+            || self.source.built_in() == Some(FloatType::Bf16)
+            || self.operators.iter().any(quantized)
     }
 
     /// The same graph on the CPU, where it loads there.
     fn on_cpu(&self) -> Option<Session> {
         let builder = registration::on_cpu(self.builder().ok()?, &self.library.environment).ok()?;
-        self.source.load(builder, &self.cancel).ok()
+        self.source.load_exact(builder, &self.cancel).ok()
     }
 
     /// Binds `worker`'s tensors in the best way that works for a first batch.

@@ -10,8 +10,6 @@
 //! declared outputs are left out. Nothing else is changed, not even unknown newer fields, and references to external
 //! weights stay as they are.
 
-use std::path::Path;
-
 use prost::Message;
 
 use crate::padded::PaddedBatch;
@@ -25,20 +23,19 @@ pub(super) const WEIGHTS: &str = "embedctl/pooling_weights";
 /// The output, f32 `[rows, modes × width]`.
 pub(super) const POOLED: &str = "embedctl/pooled";
 
-/// The ONNX file at `path` as bytes of a model whose only output is [`POOLED`], pooled from its output
+/// The ONNX model of these bytes as one whose only output is [`POOLED`], pooled from its output
 /// `states` with `modes`.
 pub(super) fn graph(
-    path: &Path,
+    bytes: &[u8],
     states: &str,
     element: ElementType,
     modes: &[PoolingMode],
 ) -> Result<Vec<u8>, String> {
-    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    let opset = opset(&bytes)?;
+    let opset = opset(bytes)?;
     let addition = addition(states, element, modes, opset).encode_to_vec();
     let mut model = Vec::with_capacity(bytes.len() + addition.len() + 16);
     let mut found = false;
-    for field in fields(&bytes) {
+    for field in fields(bytes) {
         let field = field?;
         if field.number != MODEL_GRAPH {
             model.extend_from_slice(field.whole);
@@ -117,7 +114,12 @@ fn addition(states: &str, element: ElementType, modes: &[PoolingMode], opset: i6
     let states = if element == ElementType::F32 {
         states.to_owned()
     } else {
-        addition.add_node("Cast", &[states], "states", vec![int("to", FLOAT.into())])
+        addition.add_node(
+            "Cast",
+            &[states],
+            "states",
+            vec![Attribute::int("to", FLOAT.into())],
+        )
     };
     let has_max = modes.contains(&PoolingMode::Max);
     let only_max = modes.iter().all(|&mode| mode == PoolingMode::Max);
@@ -131,7 +133,7 @@ fn addition(states: &str, element: ElementType, modes: &[PoolingMode], opset: i6
     let mut joined = parts[0].clone();
     if parts.len() > 1 {
         let both: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let both = addition.add_node("Concat", &both, "both", vec![int("axis", 1)]);
+        let both = addition.add_node("Concat", &both, "both", vec![Attribute::int("axis", 1)]);
         // The product has a row for every mode; that of `max` means nothing, and its own comes last.
         let last = modes.len();
         let order: Vec<i64> = modes
@@ -147,14 +149,19 @@ fn addition(states: &str, element: ElementType, modes: &[PoolingMode], opset: i6
             })
             .collect();
         let order = addition.add_integers("order", &order);
-        joined = addition.add_node("Gather", &[&both, &order], "ordered", vec![int("axis", 1)]);
+        joined = addition.add_node(
+            "Gather",
+            &[&both, &order],
+            "ordered",
+            vec![Attribute::int("axis", 1)],
+        );
     } else if only_max && modes.len() > 1 {
         let order = addition.add_integers("order", &vec![0; modes.len()]);
         joined = addition.add_node(
             "Gather",
             &[&joined, &order],
             "ordered",
-            vec![int("axis", 1)],
+            vec![Attribute::int("axis", 1)],
         );
     }
     // 0 keeps the rows, -1 takes all other elements.
@@ -179,7 +186,12 @@ fn maximum(graph: &mut GraphProto, states: &str, modes: &[PoolingMode], opset: i
         "max_row",
         &[i64::try_from(row).expect("there are a handful of modes")],
     );
-    let part = graph.add_node("Gather", &[WEIGHTS, &row], "max_part", vec![int("axis", 1)]);
+    let part = graph.add_node(
+        "Gather",
+        &[WEIGHTS, &row],
+        "max_part",
+        vec![Attribute::int("axis", 1)],
+    );
     let column = graph.add_integers("column", &[0, -1, 1]);
     let part = graph.add_node("Reshape", &[&part, &column], "max_column", Vec::new());
     let zero = graph.add_constant("zero", Vec::new(), FLOAT, 0.0_f32.to_le_bytes().into_iter());
@@ -198,14 +210,14 @@ fn maximum(graph: &mut GraphProto, states: &str, modes: &[PoolingMode], opset: i
             "ReduceMax",
             &[&masked, &axes],
             "max",
-            vec![int("keepdims", 1)],
+            vec![Attribute::int("keepdims", 1)],
         )
     } else {
         graph.add_node(
             "ReduceMax",
             &[&masked],
             "max",
-            vec![ints("axes", &[1]), int("keepdims", 1)],
+            vec![Attribute::ints("axes", &[1]), Attribute::int("keepdims", 1)],
         )
     }
 }
@@ -229,30 +241,11 @@ fn opset(model: &[u8]) -> Result<i64, String> {
 const MODEL_GRAPH: u32 = 7;
 const MODEL_OPSET: u32 = 8;
 const GRAPH_OUTPUT: u32 = 12;
-/// `AttributeProto.AttributeType`.
-const ATTRIBUTE_INT: i32 = 2;
-const ATTRIBUTE_INTS: i32 = 7;
-
-fn int(name: &str, value: i64) -> Attribute {
-    Attribute {
-        name: name.into(),
-        i: Some(value),
-        kind: ATTRIBUTE_INT,
-        ..Attribute::default()
-    }
-}
-
-fn ints(name: &str, values: &[i64]) -> Attribute {
-    Attribute {
-        name: name.into(),
-        ints: values.to_vec(),
-        kind: ATTRIBUTE_INTS,
-        ..Attribute::default()
-    }
-}
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use embedctl_model::Graph;
 
@@ -293,7 +286,7 @@ mod tests {
         let before = Graph::read(&onnx).unwrap();
         let states = before.outputs[0].name.clone();
         let bytes = graph(
-            &onnx,
+            &std::fs::read(&onnx).unwrap(),
             &states,
             ElementType::F32,
             &[PoolingMode::Mean, PoolingMode::Max],
@@ -312,11 +305,9 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_an_error() {
-        let file = tempfile::NamedTempFile::new().unwrap();
         for bytes in [&b""[..], b"\x3a\xff\xff\xff\x7f", b"\x0f", b"not a model"] {
-            std::fs::write(file.path(), bytes).unwrap();
             let modes = [PoolingMode::Mean];
-            assert!(graph(file.path(), "states", ElementType::F32, &modes).is_err());
+            assert!(graph(bytes, "states", ElementType::F32, &modes).is_err());
         }
     }
 }

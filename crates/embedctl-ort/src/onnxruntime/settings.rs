@@ -11,7 +11,7 @@ use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 use embedctl_common::error::Result;
 use embedctl_common::hash::Hash;
 use embedctl_common::user_cache;
-use embedctl_model::{Model, WeightsKind};
+use embedctl_model::Model;
 
 /// Batches for a device on which nothing was measured.
 pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {
@@ -98,8 +98,11 @@ fn cache_folder(
         return Ok(None);
     };
     let mut hash = Hash::default();
-    for file in model.provenance(WeightsKind::Onnx)?.files {
+    for file in model.provenance(provider.weights_of(model))?.files {
         hash.add(&file.sha256);
+    }
+    if let Some(precision) = model.options.precision {
+        hash.add(precision.name());
     }
     for ProviderOption { name, value, .. } in options {
         hash.add(format!("{name}={value};"));

@@ -1,15 +1,67 @@
 //! The graph of a session, and loading it with cancellation.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use crossbeam_channel::{bounded, select};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
-use super::constants;
+use super::weights::give_weights;
+use super::{constants, pooled};
+use crate::built::{BuiltGraph, FloatType, GraphForm};
+use crate::engine::{EngineOptions, Provider};
+use crate::runtime::provider_error;
 use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result, with_causes};
 use embedctl_common::threads::spawn_scoped;
+use embedctl_model::{ElementType, Graph, Model, PoolingMode, WeightsKind};
+use embedctl_native::PlainNetwork;
+
+/// A model's graph: of its ONNX file, or built from its checkpoint.
+pub(super) struct ModelGraph {
+    /// Inputs, outputs and operators, without pooling.
+    pub declared: Graph,
+    /// The file of the graph, or the folder of the checkpoint, for messages.
+    pub shown: PathBuf,
+    /// Bytes of the files of weights.
+    pub stored_bytes: u64,
+    /// The graph itself.
+    pub source: GraphSource,
+}
+
+impl ModelGraph {
+    /// The graph that `provider` is to run.
+    ///
+    /// # Errors
+    /// If the model has no weights for it, or the provider does not compute in the numbers that were asked for.
+    pub(super) fn of(model: &Model, provider: Provider, options: &EngineOptions) -> Result<Self> {
+        let sizes = |paths: &[PathBuf]| {
+            let files = paths.iter().filter_map(|path| fs::metadata(path).ok());
+            files.map(|file| file.len()).sum()
+        };
+        if provider.weights_of(model) == WeightsKind::Onnx {
+            let onnx = model.onnx()?;
+            return Ok(Self {
+                declared: onnx.graph.clone(),
+                shown: onnx.path.clone(),
+                stored_bytes: sizes(&onnx.files().collect::<Vec<_>>()),
+                source: GraphSource::File(onnx.path.clone()),
+            });
+        }
+        let form = GraphForm::of(model, provider, options).map_err(provider_error)?;
+        let source = BuiltSource::new(model, form)?;
+        let files = model.checkpoint.as_ref().map(|one| one.files.as_slice());
+        Ok(Self {
+            declared: source.declared()?,
+            shown: model.network().to_path_buf(),
+            stored_bytes: sizes(files.unwrap_or_default()),
+            source: GraphSource::Built(source),
+        })
+    }
+}
 
 /// The graph of a session.
 pub(super) enum GraphSource {
@@ -17,14 +69,96 @@ pub(super) enum GraphSource {
     File(PathBuf),
     /// A changed copy of the file, and the folder to which its references to external weights lead.
     Memory { bytes: Vec<u8>, folder: PathBuf },
+    /// A graph that was built from the checkpoint.
+    Built(BuiltSource),
+}
+
+/// A graph that was built, and the checkpoint from which its weights are read when it is loaded.
+pub(super) struct BuiltSource {
+    network: Arc<PlainNetwork>,
+    graph: BuiltGraph,
+    form: GraphForm,
+    bytes: Vec<u8>,
+    /// The modes in which it pools.
+    pooling: Option<Vec<PoolingMode>>,
+}
+
+impl BuiltSource {
+    fn new(model: &Model, form: GraphForm) -> Result<Self> {
+        let network = Arc::new(PlainNetwork::open(model.network(), model.adapter())?);
+        Self::of_network(network, form)
+    }
+
+    pub(super) fn of_network(network: Arc<PlainNetwork>, form: GraphForm) -> Result<Self> {
+        let graph = BuiltGraph::build(&network, form)?;
+        Ok(Self {
+            bytes: graph.model_in_memory(),
+            network,
+            graph,
+            form,
+            pooling: None,
+        })
+    }
+
+    fn declared(&self) -> Result<Graph> {
+        Graph::of_bytes(&self.bytes).ok_or_else(|| Error::internal("a graph of our own is damaged"))
+    }
+
+    /// The same in single precision.
+    fn exact(&self) -> Result<Self> {
+        let form = GraphForm {
+            float: FloatType::F32,
+            ..self.form
+        };
+        let exact = Self::of_network(Arc::clone(&self.network), form)?;
+        match &self.pooling {
+            None => Ok(exact),
+            Some(modes) => exact.pooled(crate::built::STATES, modes),
+        }
+    }
+
+    fn pooled(self, states: &str, modes: &[PoolingMode]) -> Result<Self> {
+        let bytes =
+            pooled::graph(&self.bytes, states, ElementType::F32, modes).map_err(Error::internal)?;
+        Ok(Self {
+            bytes,
+            pooling: Some(modes.to_vec()),
+            ..self
+        })
+    }
 }
 
 impl GraphSource {
+    /// The same graph, pooled from its output `states`.
+    pub(super) fn pooled(
+        self,
+        model: &Model,
+        states: &str,
+        element: ElementType,
+        modes: &[PoolingMode],
+    ) -> Result<Self> {
+        let graph = |bytes: &[u8]| {
+            pooled::graph(bytes, states, element, modes)
+                .map_err(|reason| Error::model(&model.id, reason))
+        };
+        Ok(match self {
+            Self::File(path) => Self::Memory {
+                bytes: graph(&fs::read(&path).map_err(|error| Error::io("read", &path, error))?)?,
+                folder: path.parent().map(PathBuf::from).unwrap_or_default(),
+            },
+            Self::Memory { bytes, folder } => Self::Memory {
+                bytes: graph(&bytes)?,
+                folder,
+            },
+            Self::Built(built) => Self::Built(built.pooled(states, modes)?),
+        })
+    }
+
     /// The same graph with constants that bfloat16 has numbers for.
     pub(super) fn for_bfloat16(self) -> Result<Self, String> {
         match self {
             Self::File(path) => {
-                let mut bytes = std::fs::read(&path).map_err(|error| error.to_string())?;
+                let mut bytes = fs::read(&path).map_err(|error| error.to_string())?;
                 Ok(match constants::clamp(&mut bytes)? {
                     0 => Self::File(path),
                     _ => Self::Memory {
@@ -37,6 +171,32 @@ impl GraphSource {
                 constants::clamp(&mut bytes)?;
                 Ok(Self::Memory { bytes, folder })
             }
+            // Its constants are such.
+            Self::Built(built) => Ok(Self::Built(built)),
+        }
+    }
+
+    /// The numbers that it computes in, if it was built.
+    pub(super) fn built_in(&self) -> Option<FloatType> {
+        match self {
+            Self::Built(built) => Some(built.form.float),
+            _ => None,
+        }
+    }
+
+    /// The graph that tells whether this one's results are right: one that was built computes in single precision for
+    /// that, so that half precision cannot agree with itself.
+    pub(super) fn load_exact(
+        &self,
+        builder: SessionBuilder,
+        cancel: &CancelToken,
+    ) -> Result<Session, ort::Error> {
+        match self {
+            Self::Built(built) if built.form.float != FloatType::F32 => {
+                let exact = built.exact().map_err(failed)?;
+                Self::Built(exact).load(builder, cancel)
+            }
+            _ => self.load(builder, cancel),
         }
     }
 
@@ -55,8 +215,20 @@ impl GraphSource {
                 )?;
                 cancellable(builder, cancel, |builder| builder.commit_from_memory(bytes))
             }
+            Self::Built(built) => {
+                let weights = built.graph.weights();
+                let builder = give_weights(builder, &built.network, weights, cancel)?;
+                cancellable(builder, cancel, |builder| {
+                    builder.commit_from_memory(&built.bytes)
+                })
+            }
         }
     }
+}
+
+#[allow(clippy::needless_pass_by_value)] // for `map_err`
+fn failed(error: Error) -> ort::Error {
+    ort::Error::new(with_causes(&error))
 }
 
 /// Loads the model at `path`, unless asked to stop meanwhile.

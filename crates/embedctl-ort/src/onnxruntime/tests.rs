@@ -3,11 +3,17 @@
 use std::io::Write;
 use std::path::Path;
 
+use super::source::{BuiltSource, GraphSource};
 use super::*;
+use crate::built::tests::Case;
+use crate::built::{self, FloatType, GraphForm, STATES};
 use crate::engine::Output;
 use crate::runtime::library::Library;
+use crate::runtime::registration::{self, session_builder};
+use embedctl_common::cancel::CancelToken;
 use embedctl_model::ModelOptions;
 use embedctl_model::batch::Batch;
+use embedctl_native::PlainNetwork;
 
 /// Opens `model` with a library of this process's own choice.
 fn open(
@@ -263,7 +269,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
         }
 
         let library = cpu_library().unwrap();
-        let feeds = Arc::new(Feeds::of(&model).unwrap());
+        let feeds = Arc::new(Feeds::of(&model, &model.onnx().unwrap().graph).unwrap());
         let opener = Opener::as_a_device(library, &model, feeds);
         let session = Arc::new(Mutex::new(opener.session().unwrap()));
         for bound in [false, true] {
@@ -301,4 +307,123 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
             }
         }
     }
+}
+
+/// The states that the CPU provider gives for a built graph's case, padded.
+fn built_states(case: &Case, form: GraphForm) -> Result<Vec<f32>, String> {
+    let library = cpu_library().map_err(|error| error.to_string())?;
+    let (network, _) = case.built(form);
+    let form = GraphForm {
+        longest: case.longest(),
+        ..form
+    };
+    let source =
+        BuiltSource::of_network(Arc::new(network), form).map_err(|error| error.to_string())?;
+    let builder = session_builder(&library.environment)
+        .and_then(|builder| Ok(registration::on_cpu(builder, &library.environment)?))
+        .map_err(|error| with_causes(&error))?;
+    let mut session = GraphSource::Built(source)
+        .load(builder, &CancelToken::new())
+        .map_err(|error| with_causes(&error))?;
+    let shape = [case.ids.len(), case.longest()];
+    let names = ["input_ids", "attention_mask", "token_type_ids"];
+    let declared: Vec<String> = session
+        .inputs()
+        .iter()
+        .map(|input| input.name().to_owned())
+        .collect();
+    let inputs: Vec<(&str, ort::session::SessionInputValue<'_>)> = names
+        .into_iter()
+        .zip(case.padded())
+        .filter(|(name, _)| declared.iter().any(|one| one == name))
+        .map(|(name, values)| {
+            let values: Vec<i64> = values.into_iter().map(i64::from).collect();
+            (
+                name,
+                ort::value::Tensor::from_array((shape, values))
+                    .unwrap()
+                    .into(),
+            )
+        })
+        .collect();
+    let outputs = session.run(inputs).map_err(|error| with_causes(&error))?;
+    let (_, states) = outputs[STATES]
+        .try_extract_tensor::<f32>()
+        .map_err(|error| with_causes(&error))?;
+    Ok(states.to_vec())
+}
+
+#[test]
+fn every_architecture_gives_the_references_states_from_a_built_graph() {
+    if !library_is_here("building graphs") {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for case in built::tests::cases() {
+        for narrow_tables in [false, true] {
+            let form = GraphForm {
+                narrow_tables,
+                ..GraphForm::default()
+            };
+            match built_states(&case, form).map(|states| case.apart(&states)) {
+                Ok(apart) if apart <= built::tests::TOLERANCE => {}
+                other => wrong.push(format!("{}: {other:?}", case.name)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_architecture_stays_near_the_references_states_in_half_precision() {
+    if !library_is_here("half precision") {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for case in built::tests::cases() {
+        let form = GraphForm {
+            float: FloatType::F16,
+            ..GraphForm::default()
+        };
+        let cosine = built_states(&case, form).map(|states| {
+            let own = case.own(&states);
+            crate::engine::Cosine::between(&own, &case.states)
+        });
+        // Networks this narrow are far harder on few bits than real ones.
+        if !cosine.as_ref().is_ok_and(|cosine| *cosine >= 0.9999) {
+            wrong.push(format!("{}: {cosine:?}", case.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_weight_that_half_precision_does_not_hold_is_refused_by_name_and_bfloat16_holds_it() {
+    let case = built::tests::cases().remove(0);
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(case.folder.join(file), folder.path().join(file)).unwrap();
+    }
+    let weights = folder.path().join("model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    // The last four bytes are a number of single precision of the last tensor.
+    let end = bytes.len();
+    bytes[end - 4..].copy_from_slice(&70_000.0_f32.to_le_bytes());
+    std::fs::write(&weights, bytes).unwrap();
+    let network = PlainNetwork::open(folder.path(), None).unwrap();
+    let read = |float: FloatType| {
+        let form = GraphForm {
+            float,
+            ..GraphForm::default()
+        };
+        let graph = built::BuiltGraph::build(&network, form)?;
+        graph.weights().iter().try_for_each(|weight| {
+            let mut out = vec![0; weight.bytes()];
+            weight.read(&network, &mut out)
+        })
+    };
+    let error = read(FloatType::F16).unwrap_err().to_string();
+    assert!(error.contains("70000") && error.contains("bf16"), "{error}");
+    read(FloatType::Bf16).unwrap();
+    read(FloatType::F32).unwrap();
 }

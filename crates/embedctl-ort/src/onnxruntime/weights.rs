@@ -24,14 +24,16 @@ use ort::memory::{Allocator, MemoryInfo};
 use ort::session::Session;
 use ort::session::builder::{GraphOptimizationLevel, PrepackedWeights, SessionBuilder};
 use ort::sys::ONNXTensorElementDataType as Element;
-use ort::value::DynValue;
+use ort::value::{DynValue, PrimitiveTensorElementType, Tensor};
 use prost::Message;
 
-use super::source::load;
+use super::source::{GraphSource, load};
+use crate::built::{DeclaredWeight, FloatType};
 use embedctl_common::atomic::ScratchFolder;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_common::threads::spawn_scoped;
+use embedctl_native::PlainNetwork;
 use embedctl_onnx::EXTERNAL;
 use embedctl_onnx::skeleton::{self, TensorSkeleton};
 
@@ -62,21 +64,21 @@ pub(super) struct SharedWeights {
 }
 
 impl SharedSessions {
-    /// Optimizes the model at `onnx` and opens `count` sessions on the result, all with the options that
+    /// Optimizes the graph of `source` and opens `count` sessions on the result, all with the options that
     /// `builder` makes.
     ///
     /// # Errors
     /// If the model cannot be loaded or written, or has weights of a kind that cannot be shared.
     pub(super) fn open(
         builder: &(dyn Fn() -> Result<SessionBuilder, ort::Error> + Sync),
-        onnx: &Path,
+        source: &GraphSource,
         count: usize,
         cancel: &CancelToken,
     ) -> Result<Self, String> {
         let folder = ScratchFolder::new(super::FOLDER_PREFIX)
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
         builder()
-            .and_then(|builder| write_optimized(builder, onnx, folder.path(), cancel))
+            .and_then(|builder| write_optimized(builder, source, folder.path(), cancel))
             .map_err(|error| with_causes(&error))?;
         // The optimizing session is gone, but the C allocator keeps its memory.
         release_free_memory();
@@ -202,7 +204,7 @@ impl SharedWeights {
 
 fn write_optimized(
     builder: SessionBuilder,
-    onnx: &Path,
+    source: &GraphSource,
     folder: &Path,
     cancel: &CancelToken,
 ) -> Result<(), ort::Error> {
@@ -218,7 +220,49 @@ fn write_optimized(
         )?
         // This session never runs.
         .with_prepacking(false)?;
-    load(builder, onnx, cancel).map(drop)
+    source.load(builder, cancel).map(drop)
+}
+
+/// Gives a builder the weights of a graph that was built, one after another; the session keeps them.
+pub(super) fn give_weights(
+    mut builder: SessionBuilder,
+    network: &PlainNetwork,
+    weights: &[DeclaredWeight],
+    cancel: &CancelToken,
+) -> Result<SessionBuilder, ort::Error> {
+    for weight in weights {
+        if cancel.is_cancelled() {
+            return Err(ort::Error::new("interrupted"));
+        }
+        let value = match weight.element {
+            FloatType::F32 => tensor_of::<f32>(network, weight),
+            FloatType::F16 => tensor_of::<half::f16>(network, weight),
+            FloatType::Bf16 => tensor_of::<half::bf16>(network, weight),
+        }?;
+        builder = builder.with_external_initializer(&weight.name, value)?;
+    }
+    network.check_unchanged().map_err(|error| failed(&error))?;
+    Ok(builder)
+}
+
+fn failed(error: &embedctl_common::Error) -> ort::Error {
+    ort::Error::new(with_causes(error))
+}
+
+/// A weight as a tensor of its own memory. `T` is its number type, and any bits are one of its numbers.
+fn tensor_of<T>(network: &PlainNetwork, weight: &DeclaredWeight) -> Result<DynValue, ort::Error>
+where
+    T: PrimitiveTensorElementType + Copy + Default + std::fmt::Debug + 'static,
+{
+    let mut values = vec![T::default(); weight.dims.iter().product()];
+    let length = size_of_val(values.as_slice());
+    assert_eq!(length, weight.bytes(), "the weight's own number type");
+    // SAFETY: the numbers are plain, as many bytes as said, and borrowed by nobody else meanwhile.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), length) };
+    weight
+        .read(network, bytes)
+        .map_err(|error| failed(&error))?;
+    Ok(Tensor::from_array((weight.dims.clone(), values))?.into_dyn())
 }
 
 /// A tensor over memory that stays where it is for as long as the tensor is used.

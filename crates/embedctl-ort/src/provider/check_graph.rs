@@ -60,6 +60,7 @@ pub fn model() -> Vec<u8> {
             version: 17, // the first with LayerNormalization
         }],
         graph: Some(graph),
+        ..ModelProto::default()
     }
     .encode_to_vec()
 }

@@ -14,9 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use options::{OptionValue, ProviderOption};
 pub use report::ProviderReport;
 
+use crate::arithmetic::FloatType;
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
-use embedctl_model::WeightsKind;
+use embedctl_model::{Model, WeightsKind};
 
 named! {
     /// The provider of the arithmetic: an execution provider of ONNX Runtime, or an engine built into the program:
@@ -38,12 +39,37 @@ named! {
 }
 
 impl Provider {
-    /// The kind of weights that it runs.
+    /// The kind of weights that it is made for.
     #[must_use]
     pub fn weights(self) -> WeightsKind {
         match self {
             Self::Native => WeightsKind::Checkpoint,
             _ => WeightsKind::Onnx,
+        }
+    }
+
+    /// The kind of weights that it runs of `model`: an ONNX file where there is one, else a graph that is built from the
+    /// checkpoint.
+    #[must_use]
+    pub fn weights_of(self, model: &Model) -> WeightsKind {
+        let builds = model.onnx.is_err() && model.has_network();
+        match self.weights() {
+            WeightsKind::Onnx if builds => WeightsKind::Checkpoint,
+            kind => kind,
+        }
+    }
+
+    /// Whether it runs graphs that are built from a checkpoint to compute in numbers of this type.
+    #[must_use]
+    pub fn computes_in(self, float: FloatType) -> bool {
+        match (self, float) {
+            (Self::Native, _) => false,
+            (_, FloatType::F32) => true,
+            (Self::Cpu | Self::Rten | Self::Xnnpack, _) => false,
+            (_, FloatType::F16) => true,
+            (_, FloatType::Bf16) => {
+                matches!(self, Self::Cuda | Self::TensorRt | Self::TensorRtRtx)
+            }
         }
     }
 

@@ -3,20 +3,81 @@
 //! rten knows float32, int32 and 8-bit integers: other types are converted when a file is read, and inputs declared as
 //! int64 or boolean are fed as int32.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rten::{Model, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
+use rten::{Model as RtenModel, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use super::stored;
+use crate::built::{BuiltGraph, FloatType, GraphForm};
+use crate::engine::{EngineOptions, Provider};
 use crate::feeds::{Feeds, InputFeed};
 use crate::padded::PaddedBatch;
-use embedctl_common::error::Cause;
-use embedctl_model::OutputChoice;
+use embedctl_common::error::{Cause, Error, ErrorKind, Result};
+use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
+use embedctl_native::PlainNetwork;
+
+/// Where a graph and its weights come from.
+pub(super) enum RtenSource {
+    /// An ONNX file, and what it declares.
+    File { path: PathBuf, declared: Graph },
+    /// A checkpoint, the graph that was built from it, and what that declares.
+    Built {
+        network: PlainNetwork,
+        graph: BuiltGraph,
+        declared: Graph,
+        folder: PathBuf,
+    },
+}
+
+impl RtenSource {
+    /// The graph that rten runs of `model`.
+    pub(super) fn of(model: &Model, options: &EngineOptions) -> Result<Self> {
+        if Provider::Rten.weights_of(model) == WeightsKind::Onnx {
+            let onnx = model.onnx()?;
+            return Ok(Self::File {
+                path: onnx.path.clone(),
+                declared: onnx.graph.clone(),
+            });
+        }
+        let form = GraphForm::of(model, Provider::Rten, options)
+            .map_err(|cause| Error::new(ErrorKind::Provider, "rten", cause))?;
+        let network = PlainNetwork::open(model.network(), model.adapter())?;
+        let graph = BuiltGraph::build(&network, form)?;
+        let declared = Graph::of_bytes(&graph.model_in_memory())
+            .ok_or_else(|| Error::internal("a graph of our own is damaged"))?;
+        Ok(Self::Built {
+            network,
+            graph,
+            declared,
+            folder: model.network().to_path_buf(),
+        })
+    }
+
+    /// What the graph declares.
+    pub(super) fn declared(&self) -> &Graph {
+        match self {
+            Self::File { declared, .. } | Self::Built { declared, .. } => declared,
+        }
+    }
+
+    /// The file, or the checkpoint's folder.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::File { path, .. } => path,
+            Self::Built { folder, .. } => folder,
+        }
+    }
+
+    /// The numbers that it computes in, if it was built.
+    pub(super) fn built_in(&self) -> Option<&'static str> {
+        matches!(self, Self::Built { .. }).then_some(FloatType::F32.name())
+    }
+}
 
 /// A graph, its weights, and its inputs.
 pub(super) struct RtenGraph {
-    model: Model,
+    model: RtenModel,
     pub feeds: Feeds,
     /// The graph's inputs, in the order of the feeds.
     inputs: Vec<NodeId>,
@@ -34,9 +95,14 @@ impl RunThreads {
 }
 
 impl RtenGraph {
-    /// Reads an ONNX file.
-    pub(super) fn read(path: &Path, feeds: Feeds) -> Result<Self, Cause> {
-        let model = stored::load(path)?;
+    /// Reads a graph and its weights.
+    pub(super) fn read(source: &RtenSource, feeds: Feeds) -> Result<Self, Cause> {
+        let model = match source {
+            RtenSource::File { path, .. } => stored::load(path)?,
+            RtenSource::Built { network, graph, .. } => {
+                stored::load_built(network, graph).map_err(Error::into_cause)?
+            }
+        };
         let node = |name: &str| model.node_id(name).map_err(|error| error.to_string());
         let inputs = feeds.inputs.iter().map(|input| node(&input.name));
         Ok(Self {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use self::check::check;
 
-use self::graph::{RtenGraph, RunThreads};
+use self::graph::{RtenGraph, RtenSource, RunThreads};
 use super::feeds::Feeds;
 use super::{
     BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider,
@@ -56,12 +56,14 @@ pub fn open(
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
     single_device(Provider::Rten, options)?;
-    let path = &model.onnx()?.path;
-    let feeds = Feeds::of(model)?;
+    let source = RtenSource::of(model, options)?;
+    let path = source.path().to_path_buf();
+    let built = source.built_in();
+    let feeds = Feeds::of(model, source.declared())?;
+    let token_rows = feeds.token_rows;
     let rows = feeds.max_rows.unwrap_or(usize::MAX);
-    let file = path.clone();
     let opened = within(OPENING_TIME, options.cancel.channel(), move || {
-        let graph = RtenGraph::read(&file, feeds)?;
+        let graph = RtenGraph::read(&source, feeds)?;
         // Some graphs load and fail when they run, which should be known before the first record.
         graph.run(&RunThreads::one(), &trial(rows.min(2), 3))?;
         Ok(graph)
@@ -78,12 +80,14 @@ pub fn open(
     Ok(Box::new(RtenEngine {
         info: EngineInfo {
             passed_over: passed_over.to_vec(),
+            built_graph: built,
             ..EngineInfo::new(NAME, VERSION.into(), Provider::Rten)
         },
         limits: BatchLimits {
             rows: CPU_LIMITS.rows.min(rows),
             ..CPU_LIMITS
         },
+        token_rows,
         graph: Arc::new(graph),
     }))
 }
@@ -111,6 +115,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 struct RtenEngine {
     info: EngineInfo,
     limits: BatchLimits,
+    token_rows: Option<usize>,
     graph: Arc<RtenGraph>,
 }
 
@@ -121,6 +126,10 @@ impl Engine for RtenEngine {
 
     fn limits(&self) -> BatchLimits {
         self.limits
+    }
+
+    fn token_rows(&self) -> Option<usize> {
+        self.token_rows
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>> {

@@ -15,8 +15,10 @@ use half::bf16;
 use prost::Message;
 use rten::{Model, ModelOptions};
 
-use embedctl_common::error::Cause;
+use crate::built::BuiltGraph;
+use embedctl_common::error::{Cause, Error};
 use embedctl_common::small_file;
+use embedctl_native::PlainNetwork;
 use embedctl_onnx::{self as onnx, MessageKind, Node, StringEntry, Tensor};
 
 /// Loads the file at `path`.
@@ -38,6 +40,20 @@ pub(super) fn load(path: &Path) -> Result<Model, Cause> {
         None => options.load_file(path),
     }
     .map_err(|error| error.to_string().into())
+}
+
+/// Loads a graph that was built, with the weights of its checkpoint.
+pub(super) fn load_built(network: &PlainNetwork, graph: &BuiltGraph) -> Result<Model, Error> {
+    let mut options = ModelOptions::with_all_ops();
+    for weight in graph.weights() {
+        let mut bytes = vec![0; weight.bytes()];
+        weight.read(network, &mut bytes)?;
+        options.external_data(&weight.file(), bytes);
+    }
+    network.check_unchanged()?;
+    options.prepack_weights(true);
+    let loaded = options.load(graph.model_in_memory());
+    loaded.map_err(|error| Error::engine("rten", error.to_string()))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> String {

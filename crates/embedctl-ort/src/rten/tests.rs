@@ -171,6 +171,7 @@ fn write(folder: &Path, weight: Tensor, cast_to: i32) -> PathBuf {
             input: vec![float_value("x", &[Some(2), Some(3)])],
             output: vec![float_value("y", &[Some(2), Some(3)])],
         }),
+        ..ModelProto::default()
     };
     let path = folder.join("model.onnx");
     std::fs::write(&path, model.encode_to_vec()).unwrap();

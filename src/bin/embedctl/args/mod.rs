@@ -7,6 +7,7 @@ mod devices;
 mod download;
 mod embed;
 mod engine;
+mod export;
 mod info;
 mod inspect;
 mod model;
@@ -33,6 +34,7 @@ pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
 pub use embed::{EmbedArgs, NumberArgs, OutputArgs};
 pub use engine::EngineArgs;
+pub use export::ExportArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
@@ -96,6 +98,7 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     Download(DownloadArgs),
     Info(InfoArgs),
+    Export(ExportArgs),
     Inspect(Box<InspectArgs>),
     VerifyModel(Box<VerifyModelArgs>),
     Devices(DevicesArgs),
@@ -237,6 +240,7 @@ const COMMANDS: &[&str] = &[
     "serve",
     "download",
     "info",
+    "export",
     "inspect",
     "verify-model",
     "devices",

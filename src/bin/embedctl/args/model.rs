@@ -1,7 +1,7 @@
 //! Options that say which model, which of its files, and what overrides them.
 
 use clap::{ArgAction, Args, ValueHint};
-use embedctl::model::{ModelName, PoolingMode, Precision};
+use embedctl::model::{ModelName, PoolingMode, Precision, WeightsKind};
 
 use super::values::{NamedValueParser, positive, precision};
 
@@ -97,8 +97,8 @@ pub struct OnnxArgs {
     ///
     /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosine to fp32 of 0.9999 or more,
     /// about 1.5 times as fast) or int8 (usually 0.999, two to three times as fast). The other providers take the
-    /// model's ONNX file of that precision. bf16 is arithmetic on the usual file, for providers that have it
-    /// (openvino, tensorrt).
+    /// model's ONNX file of that precision, or a graph built from its safetensors files in fp32, fp16 or bf16. bf16 is
+    /// arithmetic on the usual file, for providers that have it (openvino, tensorrt).
     #[arg(
         long,
         value_name = "KIND",
@@ -107,4 +107,18 @@ pub struct OnnxArgs {
         conflicts_with = "model_file"
     )]
     pub precision: Option<Precision>,
+
+    /// Kind of weights to take: safetensors, or onnx [default: as suits the provider]
+    ///
+    /// The native engine runs safetensors files. The other providers run the model's ONNX file; if it has none, embedctl
+    /// builds a graph from config.json and the safetensors files, in fp32, or in fp16 or bf16 with --precision on
+    /// providers that have it. `embedctl info` shows which file each provider would take.
+    #[arg(
+        long,
+        value_name = "KIND",
+        help_heading = "Model",
+        value_parser = NamedValueParser::new(WeightsKind::ALL.map(WeightsKind::name), str::parse::<WeightsKind>),
+        hide_possible_values = true
+    )]
+    pub weights: Option<WeightsKind>,
 }

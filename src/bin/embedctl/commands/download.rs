@@ -92,6 +92,7 @@ impl DownloadRun<'_> {
         let model = ModelOptions {
             model_file: self.args.onnx.model_file.clone(),
             precision: self.args.onnx.precision,
+            kind: self.args.onnx.weights,
             ..ModelOptions::default()
         };
         let engine = EngineOptions {

@@ -262,6 +262,7 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
         model: name.to_owned(),
         model_file: args.onnx.model_file.clone(),
         precision: args.onnx.precision,
+        kind: args.onnx.weights,
         cache_dir: messages.cache_dir.clone(),
         pooling: args.tokens.pooling.clone(),
         normalize: args.normalize,

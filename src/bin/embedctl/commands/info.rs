@@ -22,6 +22,7 @@ pub fn run(
         model: args.model.clone(),
         model_file: args.onnx.model_file.clone(),
         precision: args.onnx.precision,
+        kind: args.onnx.weights,
         cache_dir: messages.cache_dir.clone(),
         ..ModelOptions::default()
     };

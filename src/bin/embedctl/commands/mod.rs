@@ -7,6 +7,7 @@ mod config;
 mod devices;
 mod download;
 mod embed;
+mod export;
 mod info;
 mod inspect;
 mod man;
@@ -49,6 +50,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
         #[cfg(feature = "serve")]
         Command::Serve(serve) => serve::run(serve, &args.messages, printer),
         Command::Download(download) => download::run(download, &args.messages, printer),
+        Command::Export(export) => export::run(export, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),
         Command::VerifyModel(verify) => verify::run(verify, &args.messages, printer),

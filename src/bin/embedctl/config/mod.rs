@@ -345,10 +345,11 @@ mod tests {
     use super::*;
 
     /// The arguments that each command requires.
-    const TYPED: [&str; 10] = [
+    const TYPED: [&str; 11] = [
         "embed -o out.npy",
         "download org/name",
         "info",
+        "export org/name out.onnx",
         "inspect a.npy",
         "verify-model m --against a.npy",
         "devices",

@@ -114,11 +114,16 @@ fn line(file: &FileCard) -> String {
 
 fn provider(fit: &Fit, taken: bool, table: &mut TextTable) {
     let word = if fit.runs { "yes" } else { "no" };
-    let text = match (&fit.reason, &fit.weights) {
-        (Some(reason), _) => reason.clone(),
-        (None, Some(weights)) if taken => format!("{weights}; --provider auto takes it"),
-        (None, weights) => weights.clone().unwrap_or_default(),
+    let mut text = match &fit.reason {
+        Some(reason) => reason.clone(),
+        None => fit.weights.clone().unwrap_or_default(),
     };
+    if fit.runs && fit.built {
+        text += " (as a built graph)";
+    }
+    if fit.reason.is_none() && taken {
+        text += "; --provider auto takes it";
+    }
     table.wrapped(
         &format!("  {:<12}  {word:<3}  ", fit.provider.name()),
         &text,

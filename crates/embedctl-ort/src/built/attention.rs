@@ -1,0 +1,129 @@
+//! Attention, written with standard operators.
+
+use embedctl_native::architecture::{AttentionDescription, Layer};
+use embedctl_native::{BesideProducts, PlainNetwork, PlainProduct, Product};
+use embedctl_onnx::Attribute;
+
+use super::network::Shared;
+use super::rotary::Turns;
+use super::writer::GraphWriter;
+use embedctl_common::error::Result;
+
+/// What is added to a layer's scores.
+pub(super) struct ScoreTerms<'a> {
+    /// What hides keys, `[rows or 1, 1, queries or 1, keys]`.
+    pub mask: &'a str,
+    /// The bias by distance, `[1, heads, queries, keys]`.
+    pub bias: Option<&'a str>,
+    /// The rows of the table of relative positions, `[queries, keys]`.
+    pub relative_rows: Option<&'a str>,
+}
+
+impl GraphWriter {
+    /// Attention's output for `input`, `[rows, length, hidden]`.
+    pub(super) fn attention(
+        &mut self,
+        network: &PlainNetwork,
+        layer: &Layer,
+        beside: &BesideProducts,
+        input: &str,
+        turns: Option<&Turns>,
+        terms: &ScoreTerms<'_>,
+        shared: &Shared,
+    ) -> Result<String> {
+        let architecture = network.architecture();
+        let attention = &architecture.attention;
+        let (heads, size) = (attention.heads, attention.head_size);
+        let (query, key) = (heads * size, attention.key_value_heads * size);
+        let set = layer.weights;
+        let into = PlainProduct::Layer(set, Product::Input);
+        let made = self.product(network, input, into, [architecture.hidden, query + 2 * key])?;
+        let mut parts = self.split(&made, -1, &[query, key, key]);
+        let value = parts.remove(2);
+        // Queries and keys, with their norms and turns: [rows, length, heads, size].
+        let over_all = attention.query_key_norm.is_some_and(|norm| norm.all_heads);
+        let counts = [heads, attention.key_value_heads];
+        for (index, part) in parts.iter_mut().enumerate() {
+            let norm = beside.query_key_norms.as_ref().map(|norms| &norms[index]);
+            if let Some(norm) = norm.filter(|_| over_all) {
+                *part = self.norm(part, norm);
+            }
+            *part = self.reshape(part, &[0, 0, counts[index] as i64, size as i64]);
+            if let Some(norm) = norm.filter(|_| !over_all) {
+                *part = self.norm(part, norm);
+            }
+            if let Some(turns) = turns {
+                *part = self.turned(part, size, turns);
+            }
+        }
+        let context = self.context(
+            network,
+            set,
+            attention,
+            [&parts[0], &parts[1], &value],
+            terms,
+            shared,
+        )?;
+        let output = PlainProduct::Layer(set, Product::Output);
+        self.product(network, &context, output, [query, architecture.hidden])
+    }
+
+    /// The values that queries take, `[rows, length, heads * size]`.
+    fn context(
+        &mut self,
+        network: &PlainNetwork,
+        set: usize,
+        attention: &AttentionDescription,
+        [queries, keys, values]: [&str; 3],
+        terms: &ScoreTerms<'_>,
+        shared: &Shared,
+    ) -> Result<String> {
+        let (heads, size) = (attention.heads as i64, attention.head_size as i64);
+        let owners = attention.key_value_heads as i64;
+        let group = heads / owners.max(1);
+        let values = self.reshape(values, &[0, 0, owners, size]);
+        let values = self.transpose(&values, &[0, 2, 1, 3]);
+        let queries = if group == 1 {
+            self.transpose(queries, &[0, 2, 1, 3])
+        } else {
+            // The queries that share a key follow one another: [rows, keys' heads, group * length, size].
+            let split = self.reshape(queries, &[0, 0, owners, group, size]);
+            let split = self.transpose(&split, &[0, 2, 3, 1, 4]);
+            self.reshape(&split, &[0, owners, -1, size])
+        };
+        let turned = self.transpose(keys, &[0, 2, 3, 1]);
+        let scaled = self.scaled(&queries, attention.scale);
+        let mut scores = self.matmul(&scaled, &turned);
+        if group > 1 {
+            scores = self.node("Reshape", &[&scores, &shared.by_head], Vec::new());
+        }
+        if let Some(cap) = attention.softcap {
+            let bent = self.scaled(&scores, 1.0 / cap);
+            let bent = self.node("Tanh", &[&bent], Vec::new());
+            scores = self.scaled(&bent, cap);
+        }
+        if let (Some(kind), Some(rows)) = (&attention.disentangled, terms.relative_rows) {
+            let tables = network.relative_tables(set)?;
+            let keys = self.transpose(keys, &[0, 2, 1, 3]);
+            if let Some(more) = self.disentangled(network, kind, &tables, [&queries, &keys], rows) {
+                scores = self.add(&scores, &more);
+            }
+        }
+        if let Some(bias) = terms.bias {
+            scores = self.add(&scores, bias);
+        }
+        scores = self.add(&scores, terms.mask);
+        let mut shares = self.node("Softmax", &[&scores], vec![Attribute::int("axis", -1)]);
+        if group > 1 {
+            shares = self.node("Reshape", &[&shares, &shared.by_owner], Vec::new());
+        }
+        let context = self.matmul(&shares, &values);
+        let context = if group == 1 {
+            self.transpose(&context, &[0, 2, 1, 3])
+        } else {
+            let split = self.node("Reshape", &[&context, &shared.by_group], Vec::new());
+            self.transpose(&split, &[0, 3, 1, 2, 4])
+        };
+        Ok(self.reshape(&context, &[0, 0, heads * size]))
+    }
+}

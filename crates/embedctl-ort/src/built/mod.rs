@@ -1,0 +1,237 @@
+//! ONNX graphs written from a network's description, for checkpoints that have no ONNX file.
+//!
+//! ```text
+//!  Architecture ──► network: embeddings ─► layers (norm, attention, feed-forward) ─► states
+//!  (embedctl-native)   one builder for each idea, by the description alone
+//!                                     │
+//!                  writer: nodes and small tensors │ weights: declared, read from the checkpoint when a
+//!                                     ▼            ▼ session is made, one at a time
+//!                                   ModelProto ── external initializers in memory, or a file beside it
+//! ```
+//!
+//! All operators are standard ones of operator set 18. Rows are padded on the right or left alike: padding has no part
+//! in attention.
+
+mod attention;
+mod embeddings;
+mod experts;
+mod export;
+mod feed_forward;
+mod network;
+mod norm;
+mod pooling;
+mod relative;
+mod rotary;
+mod weights;
+mod writer;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use embedctl_native::PlainNetwork;
+use embedctl_onnx::{GraphProto, ModelProto, OperatorSet, StringEntry};
+use prost::Message as _;
+
+use self::writer::GraphWriter;
+use crate::engine::{EngineOptions, Provider};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::PRECISION;
+use embedctl_model::{Model, PoolingMode, Step};
+
+pub use crate::arithmetic::FloatType;
+
+pub use self::export::{ExportForm, Exported, export};
+pub(crate) use self::writer::DeclaredWeight;
+
+/// The version of the standard operators that graphs use.
+const OPERATOR_SET: i64 = 18;
+
+/// The first version of the format with that operator set.
+const FORMAT: i64 = 8;
+
+/// The output of a graph of finished vectors.
+const VECTORS: &str = "sentence_embedding";
+
+/// The output of a graph of token states.
+pub(crate) const STATES: &str = "last_hidden_state";
+
+/// What a graph is to be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphForm {
+    /// The numbers it computes in. Its output is in single precision in any case.
+    pub float: FloatType,
+    /// Whether the table of tokens may stay in bfloat16, if it is stored so.
+    pub narrow_tables: bool,
+    /// Tokens of a row at most.
+    pub longest: usize,
+}
+
+/// Positions of rotary tables at most. A longer row is an error of its own.
+const MOST_POSITIONS: usize = 1 << 17;
+
+impl GraphForm {
+    /// The form that `provider` takes of `model`.
+    ///
+    /// # Errors
+    /// If the provider does not compute in the numbers that were asked for.
+    pub(crate) fn of(
+        model: &Model,
+        provider: Provider,
+        options: &EngineOptions,
+    ) -> Result<Self, Cause> {
+        let float = options.float.unwrap_or(FloatType::F32);
+        if !provider.computes_in(float) {
+            return Err(Cause::of(format!(
+                "{provider} does not compute a checkpoint in {float}"
+            ))
+            .with(format!("take {PRECISION} fp32, or a provider on a GPU")));
+        }
+        Ok(Self {
+            float,
+            // Others have no tables of bfloat16.
+            narrow_tables: matches!(provider, Provider::Cpu | Provider::Cuda),
+            longest: model.config.max_length.clamp(1, MOST_POSITIONS),
+        })
+    }
+}
+
+impl Default for GraphForm {
+    fn default() -> Self {
+        Self {
+            float: FloatType::F32,
+            narrow_tables: false,
+            longest: 512,
+        }
+    }
+}
+
+/// A graph of a network, whose weights are declared only.
+#[derive(Debug, Clone)]
+pub struct BuiltGraph {
+    graph: GraphProto,
+    weights: Vec<DeclaredWeight>,
+}
+
+impl BuiltGraph {
+    /// Writes the graph of `network`: from token ids to the states of all tokens. Norms, biases and small tables are
+    /// read for it, weights are not.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has a wrong shape, type or content.
+    pub fn build(network: &PlainNetwork, form: GraphForm) -> Result<Self> {
+        let (mut writer, states) = network::write(network, form)?;
+        let width = network.architecture().hidden;
+        writer.output(STATES, &states, &[Err("rows"), Err("length"), Ok(width)]);
+        Ok(writer.into())
+    }
+
+    /// The same up to finished vectors, `[rows, width]`: pooled with `modes`, behind `steps`.
+    ///
+    /// # Errors
+    /// If one of the steps cannot be written; within, as [`BuiltGraph::build`].
+    fn build_pooled(
+        network: &PlainNetwork,
+        form: GraphForm,
+        modes: &[PoolingMode],
+        steps: &[Step],
+    ) -> Result<Result<Self>, Cause> {
+        let (mut writer, states) = match network::write(network, form) {
+            Ok(written) => written,
+            Err(error) => return Ok(Err(error)),
+        };
+        let vectors = writer.finished(&states, modes, steps)?;
+        let hidden = network.architecture().hidden * modes.len();
+        let width = steps.iter().fold(hidden, |width, step| match step {
+            Step::Dense(dense) => dense.output,
+            _ => width,
+        });
+        writer.output(VECTORS, &vectors, &[Err("rows"), Ok(width)]);
+        Ok(Ok(writer.into()))
+    }
+
+    /// The weights that lie beside the graph.
+    pub(crate) fn weights(&self) -> &[DeclaredWeight] {
+        &self.weights
+    }
+
+    /// The ONNX model as bytes. `place` says where a weight lies, as the entries of its external data.
+    pub(crate) fn model(
+        &self,
+        place: impl Fn(usize, &DeclaredWeight) -> Vec<StringEntry>,
+    ) -> Vec<u8> {
+        let mut graph = self.graph.clone();
+        let mut weights = self.weights.iter().enumerate();
+        for tensor in &mut graph.initializer {
+            if tensor.data_location == embedctl_onnx::EXTERNAL
+                && let Some((index, weight)) = weights.next()
+            {
+                debug_assert_eq!(tensor.name, weight.name);
+                tensor.external_data = place(index, weight);
+            }
+        }
+        ModelProto {
+            ir_version: FORMAT,
+            producer_name: "embedctl".into(),
+            producer_version: env!("CARGO_PKG_VERSION").into(),
+            graph: Some(graph),
+            opset_import: vec![OperatorSet {
+                domain: String::new(),
+                version: OPERATOR_SET,
+            }],
+        }
+        .encode_to_vec()
+    }
+
+    /// The same with the weights inside.
+    fn model_with_weights(&self, network: &PlainNetwork, cancel: &CancelToken) -> Result<Vec<u8>> {
+        let mut whole = self.clone();
+        let mut weights = self.weights.iter();
+        for tensor in &mut whole.graph.initializer {
+            if tensor.data_location == embedctl_onnx::EXTERNAL
+                && let Some(weight) = weights.next()
+            {
+                stop_if(cancel)?;
+                tensor.data_location = 0;
+                tensor.raw_data = vec![0; weight.bytes()];
+                weight.read(network, &mut tensor.raw_data)?;
+            }
+        }
+        Ok(whole.model(|_, _| Vec::new()))
+    }
+
+    /// The same for a reader that is given the weights in memory, each as a [file](DeclaredWeight::file) of its own.
+    pub(crate) fn model_in_memory(&self) -> Vec<u8> {
+        self.model(|_, weight| external(&weight.file(), 0, weight.bytes()))
+    }
+}
+
+impl From<GraphWriter> for BuiltGraph {
+    fn from(writer: GraphWriter) -> Self {
+        Self {
+            graph: writer.graph,
+            weights: writer.weights,
+        }
+    }
+}
+
+fn stop_if(cancel: &CancelToken) -> Result<()> {
+    match cancel.is_cancelled() {
+        true => Err(Error::interrupted()),
+        false => Ok(()),
+    }
+}
+
+/// The entries of a tensor's external data.
+pub(crate) fn external(file: &str, offset: usize, length: usize) -> Vec<StringEntry> {
+    [
+        ("location", file.to_owned()),
+        ("offset", offset.to_string()),
+        ("length", length.to_string()),
+    ]
+    .map(|(key, value)| StringEntry {
+        key: key.into(),
+        value,
+    })
+    .into()
+}

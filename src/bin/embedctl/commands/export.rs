@@ -1,0 +1,66 @@
+//! `embedctl export`.
+
+use embedctl::built::{self, ExportForm};
+use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
+use embedctl::model::{Model, ModelName, ModelOptions};
+use embedctl::output::RunFiles;
+
+use crate::args::{ExportArgs, MessageArgs};
+use crate::exit::ExitCode;
+use crate::failure::CommandFailure;
+use crate::interrupt;
+use crate::printer::Printer;
+
+/// Runs the command.
+pub fn run(
+    args: &ExportArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
+    let cancel = interrupt::watch(RunFiles::new())?;
+    if args.output.symlink_metadata().is_ok() && !args.force {
+        return Err(CommandFailure::usage(format!(
+            "{} exists; --force replaces it",
+            args.output.display()
+        )));
+    }
+    let model = ModelOptions {
+        model: args.model.clone(),
+        cache_dir: messages.cache_dir.clone(),
+        pooling: args.tokens.pooling.clone(),
+        max_length: args.tokens.max_length,
+        ..ModelOptions::default()
+    };
+    // The checkpoint alone is read, as by this engine.
+    let engine = EngineOptions {
+        providers: ProviderChoice::List(vec![Provider::Native]),
+        ..EngineOptions::default()
+    };
+    let (model, _) = engine::settle(&model, &engine)?;
+    if matches!(ModelName::of(&model.model), Ok(ModelName::Hub(_))) {
+        super::fetch(&model, messages, printer, &cancel)?;
+    }
+    let model = Model::open(&model)?;
+    for note in &model.notes {
+        printer.note(note);
+    }
+    let form = ExportForm {
+        float: args.precision,
+        pooled: args.pooled,
+        replace: args.force,
+        beside: None,
+    };
+    let written = built::export(&model, form, &args.output, &cancel)?;
+    let size = embedctl::size::words(written.bytes);
+    let weights = match &written.beside {
+        Some(file) => format!("{size} of weights in {}", file.display()),
+        None => format!("{size} of weights inside"),
+    };
+    printer.info(format!(
+        "{}: {} nodes, {}, {weights}",
+        args.output.display(),
+        written.nodes,
+        args.precision
+    ));
+    Ok(ExitCode::Done)
+}
