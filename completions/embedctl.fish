@@ -41,8 +41,10 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -l no-config -d 'Read no
 complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "serve" -d 'Serve a model\'s vectors over HTTP, as embed computes them'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write a model\'s network as an ONNX file'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
@@ -78,6 +80,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l part-rows -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l shard -d 'Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
@@ -98,7 +101,9 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l limit -d 'Re
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sample -d 'Embed a random sample of N records, in input order' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l seed -d 'Seed of --sample' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk -d 'Split texts that are too long for the model into chunks, one row each' -r -f -a "tokens\t'Split between words: as many tokens per chunk as fit'
-sentences\t'Split between sentences: as many whole sentences per chunk as fit'"
+sentences\t'Split between sentences: as many whole sentences per chunk as fit'
+paragraphs\t'Split at blank lines: as many whole paragraphs per chunk as fit'
+markdown\t'Split Markdown at headings, then between blocks; a heading stays with its text'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-tokens -d 'Most tokens per chunk [default: the model\'s limit]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-overlap -d 'Tokens that a chunk repeats from the end of the previous one [default: 0]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
@@ -112,6 +117,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -170,6 +177,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Show only errors and rejected records'
@@ -177,6 +185,75 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l listen -d 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l like -d 'Output of embed whose vectors the server\'s must mix with: a file, a folder of parts, or an address' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l verify -d 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l api-key-file -d 'File with a key per line; requests must send one as \'Authorization: Bearer KEY\'' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l threads -d 'Threads that run the model [default: one per usable core, two per device]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-body-bytes -d 'Largest request body [default: 8MiB]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-inputs -d 'Most inputs per request [default: 2048]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-queue -d 'Most inputs in the server, waiting or running; further requests are refused with 429 [default: 4096]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l timeout -d 'Longest time from a request\'s arrival to its answer, and for requests under way once a signal stops the server [default: 60]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l client-timeout -d 'Longest time for a client to send a request, or to read its answer; idle connections are closed after it [default: 30]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder [default: that of --like, or sentence-transformers/all-MiniLM-L6-v2]' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''
+int16\t''
+int8\t''
+uint8\t''
+q4\t''
+q4f16\t''
+bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
+max\t''
+mean\t''
+mean_sqrt_len_tokens\t''
+weightedmean\t''
+lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
+false\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt -d 'Text to put before every record' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l min-cosine -d 'Least cosine to fp32 for int16 and int8 of the native engine [default: 0.999 or 0.99]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l device -d 'Device numbers of the provider, separated by commas, or all' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l provider-option -d 'Option of a provider: PROVIDER.NAME=VALUE, such as openvino.precision=bf16; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l precision -d 'Precision of the arithmetic, or of the model\'s ONNX file [default: fp32]' -r -f -a "fp32\t''
 fp16\t''
@@ -187,6 +264,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand download" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand download" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -232,6 +311,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l ort-lib -d 'ONNX Runtime library, or its folder; no other library is tried' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
@@ -249,6 +330,33 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s v -l verbose 
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l precision -d 'Numbers that the graph computes in; its output is fp32 in any case' -r -f -a "fp32\t''
+fp16\t''
+bf16\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
+max\t''
+mean\t''
+mean_sqrt_len_tokens\t''
+weightedmean\t''
+lasttoken\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooled -d 'Write finished vectors (sentence_embedding), not token states (last_hidden_state)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l force -l overwrite -d 'Replace OUT.onnx and its weights if they exist'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l rejects -d 'File of rejected records written with FILE, to check its hash' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 'Embed N rows of FILE again and compare; exit with 1 if they differ' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'The embedded input, if FILE does not hold the texts' -r -F
@@ -273,6 +381,7 @@ migraphx\t''
 rten\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
@@ -298,6 +407,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help 
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
@@ -318,6 +428,8 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -359,6 +471,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l scores -d 'The reference holds scores of single texts'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l json -d 'Print one JSON object instead of lines'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s q -l quiet -d 'Show only errors and rejected records'
@@ -405,6 +518,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
@@ -538,6 +652,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l part-rows -d
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l shard -d 'Process one share of the input, such as 3/8: eight runs, 1/8 to 8/8, write one folder together' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l reuse -d 'Copy the vectors of texts found in an earlier output, and embed only the others' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
+file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
@@ -557,6 +672,8 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l keep -d 'Inp
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l limit -d 'Read only the first N records; 0: all [default: all; 1,000 with --dry-run]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l seed -d 'Seed of --sample' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l weights -d 'Kind of weights to take: safetensors, or onnx [default: as suits the provider]' -r -f -a "safetensors\t''
+onnx\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-length -d 'Most tokens per record; longer records are truncated and counted' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
@@ -600,7 +717,9 @@ binary\t''
 ubinary\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l calibration -d 'File with the range of each component, for quantization to int8 and uint8' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk -d 'Split texts that are too long for the model into chunks, one row each' -r -f -a "tokens\t'Split between words: as many tokens per chunk as fit'
-sentences\t'Split between sentences: as many whole sentences per chunk as fit'"
+sentences\t'Split between sentences: as many whole sentences per chunk as fit'
+paragraphs\t'Split at blank lines: as many whole paragraphs per chunk as fit'
+markdown\t'Split Markdown at headings, then between blocks; a heading stays with its text'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-tokens -d 'Most tokens per chunk [default: the model\'s limit]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-overlap -d 'Tokens that a chunk repeats from the end of the previous one [default: 0]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
@@ -641,6 +760,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l resume -d 'R
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dry-run -d 'Read the first 1,000 records (or --limit), describe the run, and write nothing'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
@@ -650,15 +770,17 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s v -l verbose
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "config" -d 'Show the settings in effect and the source of each'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed download info inspect verify-model devices bench config completions man score help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "serve" -d 'Serve a model\'s vectors over HTTP, as embed computes them'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "export" -d 'Write a model\'s network as an ONNX file'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "config" -d 'Show the settings in effect and the source of each'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

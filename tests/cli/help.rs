@@ -180,7 +180,8 @@ fn help_comes_at_once() {
             processor_time(child.unwrap())
         })
         .min();
-    assert!(fastest < Some(Duration::from_millis(10)), "{fastest:?}");
+    // A library or a model that is opened takes a multiple of this; the help itself takes about 10 ms.
+    assert!(fastest < Some(Duration::from_millis(50)), "{fastest:?}");
 }
 
 /// Waits for a process; the time that it spent computing.

@@ -26,6 +26,7 @@ mod model;
 mod openai;
 mod options;
 mod queue;
+mod routes;
 mod rows;
 mod server;
 mod tei;

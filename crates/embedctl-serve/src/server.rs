@@ -12,13 +12,14 @@ use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
-use crate::app::{App, router};
+use crate::app::App;
 use crate::connections::{Listener, accept};
 use crate::listen::BoundListener;
 use crate::metrics::Metrics;
 use crate::model::ServedModel;
 use crate::options::{Notice, Notify, ServerOptions};
 use crate::queue::Queue;
+use crate::routes::router;
 
 /// Threads for connections, requests and answers. Models run on threads of their own.
 const THREADS: usize = 2;

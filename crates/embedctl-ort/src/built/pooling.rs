@@ -129,7 +129,9 @@ impl GraphWriter {
                 return Err(Cause::of(format!(
                     "has a module with the activation {other}, which is not written as a graph"
                 ))
-                .with("write the token states alone, and apply the modules to their pooled vectors"));
+                .with(
+                    "write the token states alone, and apply the modules to their pooled vectors",
+                ));
             }
         })
     }

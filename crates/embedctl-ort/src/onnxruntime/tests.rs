@@ -320,7 +320,7 @@ fn built_states(case: &Case, form: GraphForm) -> Result<Vec<f32>, String> {
     let source =
         BuiltSource::of_network(Arc::new(network), form).map_err(|error| error.to_string())?;
     let builder = session_builder(&library.environment)
-        .and_then(|builder| Ok(registration::on_cpu(builder, &library.environment)?))
+        .and_then(|builder| registration::on_cpu(builder, &library.environment))
         .map_err(|error| with_causes(&error))?;
     let mut session = GraphSource::Built(source)
         .load(builder, &CancelToken::new())

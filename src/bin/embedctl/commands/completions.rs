@@ -36,15 +36,16 @@ fn script(shell: Shell) -> Vec<u8> {
     match (shell, String::from_utf8(script)) {
         (Shell::Bash, Ok(script)) => with_files(&script).into_bytes(),
         // `help` counts as the command that it is asked about, so that it would offer none.
-        (Shell::Fish, Ok(script)) => script.replace(" man help\" -f", " man\" -f").into_bytes(),
+        (Shell::Fish, Ok(script)) => script.replace(" help\" -f -a", "\" -f -a").into_bytes(),
         (_, script) => script.map_or_else(FromUtf8Error::into_bytes, String::into_bytes),
     }
 }
 
 /// clap's script for bash offers the names of arguments (`[INPUT]...`) instead of files: those names are left
-/// out, and where `embed` expects a file, bash's own completion, of files, is left to its work.
+/// out, and where `embed` and `score` expect a file, bash's own completion, of files, is left to its work.
 fn with_files(script: &str) -> String {
     const OPTIONS: &str = r#"COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )"#;
+    const OF_FILES: [&str; 2] = ["embedctl__subcmd__embed)", "embedctl__subcmd__score)"];
     let mut command = "";
     let mut files = String::new();
     let mut after_options = false;
@@ -53,7 +54,7 @@ fn with_files(script: &str) -> String {
         if text.starts_with("embedctl__subcmd") && text.ends_with(')') {
             (command, after_options) = (text, false);
         }
-        let is_embed = command == "embedctl__subcmd__embed)";
+        let takes_files = OF_FILES.contains(&command);
         after_options |= text == "esac";
         let text = if let Some(options) = text.strip_prefix("opts=\"") {
             let names = options
@@ -61,9 +62,9 @@ fn with_files(script: &str) -> String {
                 .filter(|name| !name.starts_with(['[', '<']));
             let names = names.collect::<Vec<_>>().join(" ");
             format!("opts=\"{}\"", names.trim_end_matches('"'))
-        } else if is_embed && text.starts_with("if [[ ${cur} == -* ||") {
+        } else if takes_files && text.starts_with("if [[ ${cur} == -* ||") {
             "if [[ ${cur} == -* ]] ; then".to_owned()
-        } else if is_embed && after_options && text == OPTIONS {
+        } else if takes_files && after_options && text == OPTIONS {
             "COMPREPLY=()".to_owned()
         } else {
             text.to_owned()

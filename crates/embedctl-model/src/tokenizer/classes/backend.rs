@@ -233,10 +233,10 @@ impl Backend {
             }
             TokenizerClass::Deberta => self.surround("cls $A sep", "cls $A sep sep $B sep", &[])?,
             TokenizerClass::Funnel => {
-                self.surround("cls:2 $A:0 sep:0", "cls:2 $A:0 sep:0 $B:1 sep:1", &[])?
+                self.surround("cls:2 $A:0 sep:0", "cls:2 $A:0 sep:0 $B:1 sep:1", &[])?;
             }
             TokenizerClass::XlNet => {
-                self.surround("$A:0 sep:0 cls:2", "$A:0 sep:0 $B:1 sep:1 cls:2", &[])?
+                self.surround("$A:0 sep:0 cls:2", "$A:0 sep:0 $B:1 sep:1 cls:2", &[])?;
             }
             TokenizerClass::XlmRoberta | TokenizerClass::Camembert => {
                 self.surround("bos $A eos", "bos $A eos eos $B eos", &[])?;
