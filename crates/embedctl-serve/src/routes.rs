@@ -1,0 +1,198 @@
+//! A request's way: keys, the route, its answer, and the numbers about it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+
+use crate::answer::{ApiError, Refusal};
+use crate::app::{App, Counted};
+use crate::metrics::Gauges;
+use crate::options::Notice;
+use crate::{openai, tei};
+
+/// Routes with their methods, for metrics and messages.
+pub(crate) const ROUTES: [(&str, &str); 13] = [
+    ("POST", "/v1/embeddings"),
+    ("GET", "/v1/models"),
+    ("POST", "/"),
+    ("POST", "/embed"),
+    ("POST", "/embed_sparse"),
+    ("POST", "/rerank"),
+    ("POST", "/predict"),
+    ("POST", "/tokenize"),
+    ("GET", "/info"),
+    ("GET", "/health"),
+    ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
+    ("POST", "/embeddings"),
+];
+
+impl App {
+    /// Answers a request.
+    pub async fn answer(self: Arc<Self>, router: Router, request: Request) -> Response {
+        let start = Instant::now();
+        let count = Counted::new(&self);
+        let (method, path) = (request.method().clone(), request.uri().path());
+        let route = ROUTES.iter().find(|(_, route)| *route == path);
+        let route = route.map_or("other", |(_, route)| route);
+        let is_openai = path.starts_with("/v1/") || path == "/embeddings";
+        let shown = self.options.tell_requests.then(|| path.to_owned());
+        let mut answer = match self.admit(&request) {
+            // A router has an answer to everything: its error type has no values.
+            Ok(()) => route_request(router, request).await,
+            Err(error) => error.into_response(),
+        };
+        if let Some(error) = answer.extensions_mut().remove::<ApiError>() {
+            let allow = answer.headers_mut().remove(header::ALLOW);
+            match error.refusal {
+                Refusal::Full | Refusal::Late | Refusal::Engine => {
+                    self.refused(error.refusal.name(), &error.message);
+                }
+                other => self.metrics.refused(other.name()),
+            }
+            answer = error.answer(is_openai);
+            if let Some(allow) = allow {
+                answer.headers_mut().insert(header::ALLOW, allow);
+            }
+        }
+        if self.is_stopping() {
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(header::CONNECTION, close);
+        }
+        let took = start.elapsed();
+        self.metrics.request(route, answer.status().as_u16(), took);
+        if let Some(path) = shown {
+            let path: String = path.chars().take(200).collect();
+            let (status, time) = (answer.status().as_u16(), took.as_secs_f64() * 1e3);
+            let line = format!("{method} {path:?} {status} {time:.1} ms");
+            (self.notify)(Notice::Request(line));
+        }
+        drop(count);
+        self.bodies.answer(answer)
+    }
+
+    /// Refuses a request without a key, and those that come while the server stops.
+    fn admit(&self, request: &Request) -> Result<(), ApiError> {
+        let path = request.uri().path();
+        // A load balancer asks for it without a key.
+        if path == "/health" {
+            return Ok(());
+        }
+        if let Some(keys) = &self.options.keys {
+            let header = request.headers().get(header::AUTHORIZATION);
+            if !keys.allow(header.map(HeaderValue::as_bytes)) {
+                let reason = match header {
+                    None => "this server wants a key: send `Authorization: Bearer KEY`",
+                    Some(_) => "the key is wrong",
+                };
+                return Err(ApiError::new(Refusal::Key, reason));
+            }
+        }
+        match request.method() == Method::POST {
+            true => self.readiness_to_work(),
+            false => Ok(()),
+        }
+    }
+
+    fn readiness_to_work(&self) -> Result<(), ApiError> {
+        match self.is_stopping() {
+            true => self.readiness(),
+            false => Ok(()),
+        }
+    }
+}
+
+async fn route_request(router: Router, request: Request) -> Response {
+    match TowerToHyperService::new(router).call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// All routes.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/v1/embeddings", post(openai::embeddings))
+        .route("/embeddings", post(openai::embeddings))
+        .route("/v1/models", get(openai::models))
+        .route("/", post(tei::embed))
+        .route("/embed", post(tei::embed))
+        .route("/embed_sparse", post(tei::embed_sparse))
+        .route("/rerank", post(tei::rerank))
+        .route("/predict", post(tei::predict))
+        .route("/tokenize", post(tei::tokenize))
+        .route("/info", get(tei::info))
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .with_state(app)
+}
+
+async fn health(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    app.readiness()?;
+    Ok(().into_response())
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let gauges = Gauges {
+        connections: app.connections.load(Ordering::Relaxed),
+        requests: app.requests(),
+        inputs: app.queue.inputs(),
+        waiting_tokens: app.queue.tokens(),
+        body_bytes: app.bodies.used(),
+        ready: app.readiness().is_ok(),
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let text = app.metrics.text(&app.card().id, version, &gauges);
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+async fn openapi() -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, include_str!("openapi.json")).into_response()
+}
+
+async fn no_route(request: Request) -> ApiError {
+    let path: String = request.uri().path().chars().take(100).collect();
+    let reason = format!("there is no route {path:?}; GET /openapi.json lists all");
+    ApiError::new(Refusal::Route, reason)
+}
+
+async fn no_method(request: Request) -> ApiError {
+    let path = request.uri().path();
+    let methods = ROUTES.iter().filter(|(_, route)| *route == path);
+    let methods: Vec<&str> = methods.map(|(method, _)| *method).collect();
+    let reason = format!("{path} takes {}", methods.join(", "));
+    ApiError::new(Refusal::Method, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_document_describes_all_routes() {
+        let document: serde_json::Value =
+            serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let mut described = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            let methods = methods.as_object().unwrap().keys();
+            described.extend(methods.map(|method| (method.to_uppercase(), path.clone())));
+        }
+        let own = ROUTES.map(|(method, path)| (method.to_owned(), path.to_owned()));
+        assert_eq!(described, BTreeSet::from(own));
+    }
+}
