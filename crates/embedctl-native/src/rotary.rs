@@ -385,7 +385,7 @@ impl RotaryTable {
     ///
     /// # Panics
     /// If the table has not been extended to it.
-    #[must_use] 
+    #[must_use]
     pub fn at(&self, position: usize) -> (&[f32], &[f32]) {
         let width = self.cosines.len() / self.positions;
         let row = position * width..(position + 1) * width;

@@ -120,7 +120,7 @@ impl Template {
         );
         let parts = own.parts.into_iter().map(|part| match part {
             TemplatePart::Field(index) => TemplatePart::Field(index + 1),
-            words => words,
+            words @ TemplatePart::Words(_) => words,
         });
         Self {
             written: own.written,

@@ -9,7 +9,7 @@ use super::rotary::Turns;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 
-/// What is added to a layer's scores.
+/// What a layer's scores are made with beside its weights.
 pub(super) struct ScoreTerms<'a> {
     /// What hides keys, `[rows or 1, 1, queries or 1, keys]`.
     pub mask: &'a str,
@@ -17,6 +17,8 @@ pub(super) struct ScoreTerms<'a> {
     pub bias: Option<&'a str>,
     /// The rows of the table of relative positions, `[queries, keys]`.
     pub relative_rows: Option<&'a str>,
+    /// How far queries and keys are turned.
+    pub turns: Option<&'a Turns>,
 }
 
 impl GraphWriter {
@@ -27,7 +29,6 @@ impl GraphWriter {
         layer: &Layer,
         beside: &BesideProducts,
         input: &str,
-        turns: Option<&Turns>,
         terms: &ScoreTerms<'_>,
         shared: &Shared,
     ) -> Result<String> {
@@ -52,7 +53,7 @@ impl GraphWriter {
             if let Some(norm) = norm.filter(|_| !over_all) {
                 *part = self.norm(part, norm);
             }
-            if let Some(turns) = turns {
+            if let Some(turns) = terms.turns {
                 *part = self.turned(part, size, turns);
             }
         }

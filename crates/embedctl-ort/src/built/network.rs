@@ -77,10 +77,10 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
             mask: &mask,
             bias: own_bias.as_deref().or(shared_bias.as_deref()),
             relative_rows: relative_rows.as_deref(),
+            turns: layer.rotary.map(|set| &turns[set]),
         };
-        let turns = layer.rotary.map(|set| &turns[set]);
         let input = writer.before(&beside.attention_norms, &states);
-        let branch = writer.attention(network, layer, &beside, &input, turns, &terms, &shared)?;
+        let branch = writer.attention(network, layer, &beside, &input, &terms, &shared)?;
         states = writer.after(&beside.attention_norms, &states, &branch);
         states = writer.second_half(network, layer, &beside, &states)?;
     }
