@@ -112,9 +112,22 @@ fn files_with_weights_are_listed_with_their_sizes() {
 }
 
 #[test]
-fn a_repository_without_onnx_says_what_can_be_done() {
+fn a_checkpoint_is_fetched_where_there_is_no_onnx_file() {
     let world = World::new();
     let files = small_model().without(ONNX).with("model.safetensors", "x");
+    world.hub.publish(MODEL, files);
+    world.done("download org/small");
+    let fetched = world.hub.fetched();
+    assert!(
+        fetched.contains(&"model.safetensors".to_owned()),
+        "{fetched:?}"
+    );
+}
+
+#[test]
+fn a_repository_without_weights_that_are_read_says_what_can_be_done() {
+    let world = World::new();
+    let files = small_model().without(ONNX).with("pytorch_model.bin", "x");
     let commit = world.hub.publish(MODEL, files.clone());
     assert_snapshot!(world.run("download org/small"));
     assert_snapshot!(world.run("download org/small --list"));

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
+#[cfg(unix)]
+use crate::sandbox::REAL_MODEL;
+use crate::sandbox::{Sandbox, in_repository};
 use crate::server::Server;
 
 fn model() -> String {

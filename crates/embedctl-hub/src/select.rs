@@ -359,7 +359,7 @@ mod tests {
         };
         let onnx = refused(&paths, &FileChoice::default());
         assert!(
-            onnx.contains("adapter") && onnx.contains("native"),
+            onnx.contains("adapter") && onnx.contains("checkpoint"),
             "{onnx}"
         );
         let pickled = refused(&["adapter_config.json", "adapter_model.bin"], &unknown);

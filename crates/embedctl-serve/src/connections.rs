@@ -25,6 +25,7 @@ use crate::listen::Bound;
 const HEAD: usize = 64 << 10;
 
 /// Files that stay free for everything but connections.
+#[cfg(unix)]
 const FILES_LEFT: usize = 64;
 
 /// Connections at most, however many files the process may open.

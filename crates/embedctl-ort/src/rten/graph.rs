@@ -23,7 +23,7 @@ pub(super) enum RtenSource {
     File { path: PathBuf, declared: Graph },
     /// A checkpoint, the graph that was built from it, and what that declares.
     Built {
-        network: PlainNetwork,
+        network: Box<PlainNetwork>,
         graph: BuiltGraph,
         declared: Graph,
         folder: PathBuf,
@@ -47,7 +47,7 @@ impl RtenSource {
         let declared = Graph::of_bytes(&graph.model_in_memory())
             .ok_or_else(|| Error::internal("a graph of our own is damaged"))?;
         Ok(Self::Built {
-            network,
+            network: Box::new(network),
             graph,
             declared,
             folder: model.network().to_path_buf(),

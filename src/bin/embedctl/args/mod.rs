@@ -363,6 +363,8 @@ Examples:
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -373,11 +375,11 @@ mod tests {
     #[test]
     fn every_command_has_a_manual_page() {
         let command = command();
-        let commands: Vec<&str> = command
+        let commands: BTreeSet<&str> = command
             .get_subcommands()
             .map(clap::Command::get_name)
             .collect();
-        assert_eq!(commands, COMMANDS);
+        assert_eq!(commands, COMMANDS.iter().copied().collect());
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub fn shown(command: Command) -> Command {
 const EXAMPLES: &str = "\
 Examples:
   Rerank: one record for each query and document, the score beside their ids:
-    embedctl score run.jsonl --query-field query --text-field passage --keep qid,pid -o scores.parquet
+    embedctl score run.jsonl --query-field query --text-field passage --keep qid -o scores.parquet
 
   Label a corpus with a classifier, the three likeliest labels with their probabilities:
     embedctl score -m ./classifier texts.jsonl --softmax --top-labels 3 -o labels.parquet
