@@ -283,7 +283,7 @@ impl Planned {
             .with_remedy(format!("name one of them with `{option}`"))
     }
 
-    /// See [`super::Listed::is_whole`].
+    /// Whether it can only be read from its beginning: it is compressed, has a header, or is one record.
     pub(crate) fn is_whole(&self) -> bool {
         self.encoding.is_some() || self.format.has_header() || self.format == InputFormat::File
     }

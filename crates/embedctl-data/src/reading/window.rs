@@ -105,7 +105,7 @@ impl Filling {
         }
     }
 
-    /// See [`super::RecordReader::begin_small`].
+    /// Begins with small windows, each next one up to twice as large.
     pub(crate) fn begin_small(&mut self) {
         self.rows = FIRST_ROWS.min(self.most_rows);
     }

@@ -59,7 +59,7 @@ pub enum VectorShape {
 pub enum RowTexts {
     /// In the output, which is of this input format too.
     In(InputFormat),
-    /// In the file beside it that describes its rows ([`ROWS`](crate::output::ROWS)).
+    /// In the file beside it that describes its rows ([`ROWS`]).
     Beside,
     /// Nowhere.
     Nowhere,

@@ -15,7 +15,7 @@ pub struct Finish<'a> {
     pub schema: SchemaRef,
     /// The run's provenance: one JSON object.
     pub provenance: &'a serde_json::Value,
-    /// The rejected records, published with the output; of the same [`RunFiles`](super::RunFiles).
+    /// The rejected records, published with the output; of the same [`RunFiles`](super::run_files::RunFiles).
     pub rejects: Option<RejectsWriter>,
 }
 
@@ -73,7 +73,7 @@ pub trait VectorWriter: Send {
     }
 
     /// Begins one of several streams of record batches
-    /// ([`OutputOptions::streams`](super::OutputOptions::streams)); whoever reads has its schema when this
+    /// ([`OutputOptions::streams`](super::options::OutputOptions::streams)); whoever reads has its schema when this
     /// returns. `columns` are those of its rows.
     ///
     /// # Errors
