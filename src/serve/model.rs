@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use embedctl_serve::{Head, ModelCard, ServedModel, ServedWorker, Token};
+use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
 use half::f16;
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ impl EmbeddingModel {
         let card = ModelCard {
             id: model.id.clone(),
             revision: model.revision.clone(),
-            head: Head::Embedding,
+            head: ModelHead::Embedding,
             widths: config.vectors().0,
             cuts: config.dimensions.is_empty() && is_whole && like.is_none(),
             max_length: config.limit(),

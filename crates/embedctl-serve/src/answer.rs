@@ -7,11 +7,11 @@ use embedctl_common::error::Cause;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::queue::Failure;
+use crate::queue::RowFailure;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum ApiRefusal {
     /// Its content is wrong.
     Invalid,
     /// Its body, or the number of its inputs, is beyond a limit.
@@ -40,7 +40,7 @@ pub(crate) enum Refusal {
     Engine,
 }
 
-impl Refusal {
+impl ApiRefusal {
     /// In metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl Refusal {
 /// An error of a request. It becomes an answer where the protocol is known.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
-    pub refusal: Refusal,
+    pub refusal: ApiRefusal,
     pub message: String,
     /// The wrong member of the request.
     pub param: Option<&'static str>,
@@ -114,7 +114,7 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    pub fn new(refusal: Refusal, message: impl Into<String>) -> Self {
+    pub fn new(refusal: ApiRefusal, message: impl Into<String>) -> Self {
         Self {
             refusal,
             message: message.into(),
@@ -124,7 +124,7 @@ impl ApiError {
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Refusal::Invalid, message)
+        Self::new(ApiRefusal::Invalid, message)
     }
 
     /// The same, of this member of the request.
@@ -167,7 +167,7 @@ impl ApiError {
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.refusal == Refusal::Key {
+        if self.refusal == ApiRefusal::Key {
             let scheme = HeaderValue::from_static("Bearer");
             headers.insert(header::WWW_AUTHENTICATE, scheme);
         }
@@ -175,11 +175,11 @@ impl ApiError {
     }
 }
 
-impl From<Failure> for ApiError {
-    fn from(failure: Failure) -> Self {
+impl From<RowFailure> for ApiError {
+    fn from(failure: RowFailure) -> Self {
         match failure {
-            Failure::Input(index, cause) => Self::input(index, &cause),
-            Failure::Engine(reason) => Self::new(Refusal::Engine, reason),
+            RowFailure::Input(index, cause) => Self::input(index, &cause),
+            RowFailure::Engine(reason) => Self::new(ApiRefusal::Engine, reason),
         }
     }
 }

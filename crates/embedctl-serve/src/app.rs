@@ -10,7 +10,7 @@ use axum::response::Response;
 use embedctl_common::threads::{guarded, locked};
 use tokio::sync::Notify as Wakeup;
 
-use crate::answer::{ApiError, Refusal, json_answer};
+use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::body::BodyMemory;
 use crate::metrics::Metrics;
 use crate::model::{ModelCard, ServedModel};
@@ -94,7 +94,7 @@ impl App {
             (_, false) => "the engine failed on the last batches",
             _ => return Ok(()),
         };
-        Err(ApiError::new(Refusal::Unready, reason).retry_after(1))
+        Err(ApiError::new(ApiRefusal::Unready, reason).retry_after(1))
     }
 
     /// Counts a refusal, and tells of it unless the same was told a moment ago.
@@ -114,16 +114,16 @@ impl App {
 }
 
 /// A request without an answer.
-pub(crate) struct Counted(Arc<App>);
+pub(crate) struct CountedRequest(Arc<App>);
 
-impl Counted {
+impl CountedRequest {
     pub fn new(app: &Arc<App>) -> Self {
         app.requests.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(app))
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedRequest {
     fn drop(&mut self) {
         if self.0.requests.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.idle.notify_waiters();
@@ -138,7 +138,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     /// Tokenizing so much takes well below a millisecond.
     const SHORT: usize = 16 << 10;
-    let failed = |reason| ApiError::new(Refusal::Engine, reason);
+    let failed = |reason| ApiError::new(ApiRefusal::Engine, reason);
     let work = move || guarded(|| Ok(work()), failed);
     if size <= SHORT {
         return work();

@@ -13,7 +13,7 @@ use hyper::body::{Frame, SizeHint};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::answer::{ApiError, Refusal};
+use crate::answer::{ApiError, ApiRefusal};
 use crate::options::ServerOptions;
 
 /// Bytes of all bodies together at most.
@@ -34,8 +34,8 @@ impl BodyMemory {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn hold(&self) -> Held {
-        Held {
+    fn hold(&self) -> HeldBytes {
+        HeldBytes {
             memory: self.clone(),
             bytes: 0,
         }
@@ -49,7 +49,7 @@ impl BodyMemory {
             .unwrap_or_else(|_| {
                 let seconds = options.client_timeout.as_secs();
                 let reason = format!("the body did not arrive within {seconds} s");
-                Err(ApiError::new(Refusal::Slow, reason))
+                Err(ApiError::new(ApiRefusal::Slow, reason))
             })
     }
 
@@ -66,10 +66,10 @@ impl BodyMemory {
             };
             if refused.is_none() && bytes.len() + data.len() > most {
                 let reason = format!("the body is larger than {most} bytes; send fewer inputs");
-                refused = Some(ApiError::new(Refusal::TooLarge, reason));
+                refused = Some(ApiError::new(ApiRefusal::TooLarge, reason));
             } else if refused.is_none() && !held.add(data.len()) {
                 let reason = "too many large requests at the same time; try again later";
-                refused = Some(ApiError::new(Refusal::Full, reason).retry_after(1));
+                refused = Some(ApiError::new(ApiRefusal::Full, reason).retry_after(1));
             }
             if refused.is_none() {
                 bytes.extend_from_slice(&data);
@@ -103,12 +103,12 @@ impl BodyMemory {
 }
 
 /// Bytes that count until this is dropped.
-struct Held {
+struct HeldBytes {
     memory: BodyMemory,
     bytes: usize,
 }
 
-impl Held {
+impl HeldBytes {
     fn add(&mut self, bytes: usize) -> bool {
         let order = Ordering::Relaxed;
         let grown = |now: usize| Some(now + bytes).filter(|&sum| sum <= MEMORY);
@@ -123,7 +123,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.memory.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -132,7 +132,7 @@ impl Drop for Held {
 /// A request's body in memory.
 pub(crate) struct HeldBody {
     bytes: Vec<u8>,
-    _held: Held,
+    _held: HeldBytes,
 }
 
 impl HeldBody {
@@ -156,7 +156,7 @@ impl HeldBody {
 struct CountedBody {
     body: Body,
     rest: Bytes,
-    _held: Held,
+    _held: HeldBytes,
 }
 
 impl HttpBody for CountedBody {
@@ -200,7 +200,7 @@ pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiErro
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         let reason = "the body must be JSON: send the header `Content-Type: application/json`";
-        return Err(ApiError::new(Refusal::MediaType, reason));
+        return Err(ApiError::new(ApiRefusal::MediaType, reason));
     }
     let expects = headers.contains_key(header::EXPECT);
     let length = headers.get(header::CONTENT_LENGTH);
@@ -208,7 +208,7 @@ pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiErro
     // The client asks before it sends; else it would not read the answer before all is sent.
     if expects && length.is_some_and(|length| length > most) {
         let reason = format!("the body is larger than {most} bytes; send fewer inputs");
-        return Err(ApiError::new(Refusal::TooLarge, reason));
+        return Err(ApiError::new(ApiRefusal::TooLarge, reason));
     }
     Ok(())
 }

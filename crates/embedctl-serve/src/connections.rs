@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use crate::app::App;
-use crate::listen::Bound;
+use crate::listen::BoundSocket;
 
 /// Bytes of a request's head at most.
 const HEAD: usize = 64 << 10;
@@ -51,13 +51,13 @@ pub(crate) enum Listener {
 
 impl Listener {
     /// The listener of this address, which must be kept meanwhile.
-    pub fn new(bound: &Bound) -> io::Result<Self> {
+    pub fn new(bound: &BoundSocket) -> io::Result<Self> {
         Ok(match bound {
-            Bound::Tcp(listener) => {
+            BoundSocket::Tcp(listener) => {
                 Self::Tcp(tokio::net::TcpListener::from_std(listener.try_clone()?)?)
             }
             #[cfg(unix)]
-            Bound::Unix(socket) => {
+            BoundSocket::Unix(socket) => {
                 let listener = socket.listener.try_clone()?;
                 Self::Unix(tokio::net::UnixListener::from_std(listener)?)
             }
@@ -99,7 +99,7 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        let open = Open::new(&app);
+        let open = OpenConnection::new(&app);
         if app.connections.load(Ordering::Relaxed) > most {
             let reason = format!("{most} connections are open, and more are not accepted");
             app.refused("connection", &reason);
@@ -116,29 +116,34 @@ pub(crate) async fn accept(
 }
 
 /// A connection that counts.
-struct Open(Arc<App>);
+struct OpenConnection(Arc<App>);
 
-impl Open {
+impl OpenConnection {
     fn new(app: &Arc<App>) -> Self {
         app.connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(app))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-async fn refuse(mut stream: Box<dyn Stream>, _open: Open) {
+async fn refuse(mut stream: Box<dyn Stream>, _open: OpenConnection) {
     let write = std::future::poll_fn(|context| Pin::new(&mut stream).poll_write(context, TOO_MANY));
     // A new connection takes so little at once.
     let _ = tokio::time::timeout(PAUSE, write).await;
 }
 
 /// Answers the requests of a connection.
-async fn connection(stream: Box<dyn Stream>, open: Open, router: Router, watcher: Watcher) {
+async fn connection(
+    stream: Box<dyn Stream>,
+    open: OpenConnection,
+    router: Router,
+    watcher: Watcher,
+) {
     let app = Arc::clone(&open.0);
     let limit = app.options.client_timeout;
     let stream = Impatient {

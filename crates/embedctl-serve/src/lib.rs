@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The server knows its model as a [`ServedModel`]: tokens of texts, and workers that turn rows of tokens into rows of
-//! numbers. What these numbers are is the model's [`Head`]; a route names the head that it needs. Requests wait in one
+//! numbers. What these numbers are is the model's [`ModelHead`]; a route names the head that it needs. Requests wait in one
 //! [`queue`], from which every worker takes rows of several requests at a time.
 //!
 //! The crate prints nothing: the caller gets [`Notice`]s.
@@ -33,6 +33,6 @@ mod tei;
 
 pub use keys::ApiKeys;
 pub use listen::{BoundListener, Listen};
-pub use model::{Head, ModelCard, ServedModel, ServedWorker, Token};
+pub use model::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
 pub use options::{Notice, Notify, ServerOptions};
 pub use server::serve;

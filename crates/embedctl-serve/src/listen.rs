@@ -41,7 +41,7 @@ impl Listen {
                 let addresses: Vec<_> = address.to_socket_addrs().map_err(failed)?.collect();
                 let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
                 listener.set_nonblocking(true).map_err(failed)?;
-                Ok(BoundListener(Bound::Tcp(listener)))
+                Ok(BoundListener(BoundSocket::Tcp(listener)))
             }
             Self::Unix(path) => unix::bind(path).map_err(failed),
         }
@@ -86,10 +86,10 @@ impl fmt::Display for Listen {
 
 /// An address that is listened on. A socket in the file system is removed with it.
 #[derive(Debug)]
-pub struct BoundListener(pub(crate) Bound);
+pub struct BoundListener(pub(crate) BoundSocket);
 
 #[derive(Debug)]
-pub(crate) enum Bound {
+pub(crate) enum BoundSocket {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(unix::SocketFile),
@@ -100,12 +100,12 @@ impl BoundListener {
     #[must_use]
     pub fn address(&self) -> String {
         match &self.0 {
-            Bound::Tcp(listener) => match listener.local_addr() {
+            BoundSocket::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => format!("http://{address}"),
                 Err(_) => "http://".to_owned(),
             },
             #[cfg(unix)]
-            Bound::Unix(socket) => format!("unix:{}", socket.path.display()),
+            BoundSocket::Unix(socket) => format!("unix:{}", socket.path.display()),
         }
     }
 }
@@ -118,7 +118,7 @@ pub(crate) mod unix {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::{Path, PathBuf};
 
-    use super::{Bound, BoundListener};
+    use super::{BoundListener, BoundSocket};
 
     /// A socket in the file system, removed when this is dropped.
     #[derive(Debug)]
@@ -144,7 +144,10 @@ pub(crate) mod unix {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
         let path = path.to_owned();
-        Ok(BoundListener(Bound::Unix(SocketFile { listener, path })))
+        Ok(BoundListener(BoundSocket::Unix(SocketFile {
+            listener,
+            path,
+        })))
     }
 }
 

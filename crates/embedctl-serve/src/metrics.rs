@@ -20,9 +20,9 @@ const SIZES: [f64; 12] = [
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct EventCounter(AtomicU64);
 
-impl Counter {
+impl EventCounter {
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
@@ -68,13 +68,13 @@ pub(crate) struct Metrics {
     waits: Mutex<Histogram>,
     batches: Mutex<[Histogram; 3]>,
     /// Batches that the engine failed on.
-    pub failed_batches: Counter,
+    pub failed_batches: EventCounter,
     /// Inputs of answered requests.
-    pub inputs: Counter,
+    pub inputs: EventCounter,
     /// Their tokens.
-    pub tokens: Counter,
+    pub tokens: EventCounter,
     /// Inputs that were cut to the model's length.
-    pub truncated: Counter,
+    pub truncated: EventCounter,
 }
 
 /// Numbers of the moment.
@@ -96,10 +96,10 @@ impl Metrics {
             refused: Mutex::default(),
             waits: Mutex::new(Histogram::new(&SECONDS)),
             batches: Mutex::new([sizes(), sizes(), Histogram::new(&SECONDS)]),
-            failed_batches: Counter::default(),
-            inputs: Counter::default(),
-            tokens: Counter::default(),
-            truncated: Counter::default(),
+            failed_batches: EventCounter::default(),
+            inputs: EventCounter::default(),
+            tokens: EventCounter::default(),
+            truncated: EventCounter::default(),
         }
     }
 

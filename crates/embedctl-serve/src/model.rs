@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The numbers that a model gives for a row. A route names the head that it needs, and a model has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Head {
+pub enum ModelHead {
     /// A vector: `/embed`, `/v1/embeddings`.
     Embedding,
     /// A weight for each token of the vocabulary: `/embed_sparse`.
@@ -22,7 +22,7 @@ pub enum Head {
     Classifier,
 }
 
-impl Head {
+impl ModelHead {
     /// The name in `model_type` of `/info`, as text-embeddings-inference has it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -45,7 +45,7 @@ impl Head {
     }
 }
 
-impl fmt::Display for Head {
+impl fmt::Display for ModelHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Embedding => "vectors",
@@ -64,7 +64,7 @@ pub struct ModelCard {
     /// Commit, where known.
     pub revision: Option<String>,
     /// What its rows are.
-    pub head: Head,
+    pub head: ModelHead,
     /// Widths of the vectors of a row, one after another; requests choose one of them, by default the last.
     pub widths: Vec<usize>,
     /// Whether a request may cut the vector shorter (Matryoshka models).
@@ -106,7 +106,7 @@ pub struct Token {
     pub stop: Option<usize>,
 }
 
-/// A model behind a server. A model with another [`Head`] implements it in the same way; its rows of tokens may stand
+/// A model behind a server. A model with another [`ModelHead`] implements it in the same way; its rows of tokens may stand
 /// for pairs of texts.
 pub trait ServedModel: Send + Sync + 'static {
     /// What it is.

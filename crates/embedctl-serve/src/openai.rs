@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::answer::{ApiError, Refusal, json_answer};
+use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::app::{App, long_answer};
-use crate::model::Head;
-use crate::rows::{self, Inputs, Wanted};
+use crate::model::ModelHead;
+use crate::rows::{self, RequestInputs, Wanted};
 use crate::tei::told_of_truncation;
 
 /// The name that requests of text-embeddings-inference's documentation give to every model.
@@ -20,7 +20,7 @@ const ANY_MODEL: &str = "text-embeddings-inference";
 
 #[derive(Deserialize)]
 struct EmbeddingsRequest {
-    input: Inputs,
+    input: RequestInputs,
     model: Option<String>,
     #[serde(default)]
     encoding_format: Encoding,
@@ -85,7 +85,7 @@ pub(crate) async fn embeddings(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, Head::Embedding)?;
+    rows::check_model(&app, ModelHead::Embedding)?;
     let take = |app: &Arc<App>, request: EmbeddingsRequest| {
         check_name(app, request.model.as_deref())?;
         let width = rows::width(app, request.dimensions)?;
@@ -134,7 +134,7 @@ fn check_name(app: &App, name: Option<&str>) -> Result<(), ApiError> {
         return Ok(());
     }
     let reason = format!("this server has no model {name:?}: it has {id:?}");
-    Err(ApiError::new(Refusal::Model, reason).of("model"))
+    Err(ApiError::new(ApiRefusal::Model, reason).of("model"))
 }
 
 /// `GET /v1/models`.

@@ -57,10 +57,10 @@ struct Turn {
 struct Work {
     rows: TokenRows,
     since: Instant,
-    progress: Mutex<Progress>,
+    progress: Mutex<WorkProgress>,
 }
 
-struct Progress {
+struct WorkProgress {
     numbers: Vec<Vec<f32>>,
     left: usize,
     answer: Option<oneshot::Sender<Outcome>>,
@@ -68,14 +68,14 @@ struct Progress {
 
 /// Why a request has no numbers.
 #[derive(Debug, Clone)]
-pub(crate) enum Failure {
+pub(crate) enum RowFailure {
     /// An input of this number has none.
     Input(usize, Cause),
     /// The engine failed.
     Engine(String),
 }
 
-type Outcome = Result<Vec<Vec<f32>>, Failure>;
+type Outcome = Result<Vec<Vec<f32>>, RowFailure>;
 
 /// Room for a request's inputs, until it is dropped.
 pub(crate) struct Room {
@@ -99,7 +99,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     /// Waits for the numbers of all rows, in their order.
     pub async fn numbers(mut self) -> Outcome {
-        let ended = || Err(Failure::Engine("the server is stopping".to_owned()));
+        let ended = || Err(RowFailure::Engine("the server is stopping".to_owned()));
         (&mut self.answer).await.unwrap_or_else(|_| ended())
     }
 }
@@ -207,7 +207,7 @@ impl Queue {
         let left = rows.len();
         let work = Arc::new(Work {
             since: Instant::now(),
-            progress: Mutex::new(Progress {
+            progress: Mutex::new(WorkProgress {
                 numbers: vec![Vec::new(); left],
                 left,
                 answer: Some(sender),
@@ -293,7 +293,7 @@ impl Queue {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 self.metrics.failed_batches.add(1);
                 for part in taken {
-                    let failure = Failure::Engine(error.to_string());
+                    let failure = RowFailure::Engine(error.to_string());
                     locked(&part.work.progress).send(Err(failure));
                 }
             }
@@ -375,7 +375,7 @@ impl Taken {
         for (row, result) in self.rows.clone().zip(numbers) {
             match result {
                 Ok(numbers) => progress.numbers[row] = numbers,
-                Err(cause) => progress.send(Err(Failure::Input(row, cause))),
+                Err(cause) => progress.send(Err(RowFailure::Input(row, cause))),
             }
         }
         progress.left -= self.rows.len();
@@ -386,7 +386,7 @@ impl Taken {
     }
 }
 
-impl Progress {
+impl WorkProgress {
     /// Answers, unless that was done.
     fn send(&mut self, outcome: Outcome) {
         if let Some(answer) = self.answer.take() {

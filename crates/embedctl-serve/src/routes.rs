@@ -12,8 +12,8 @@ use axum::routing::{get, post};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
-use crate::answer::{ApiError, Refusal};
-use crate::app::{App, Counted};
+use crate::answer::{ApiError, ApiRefusal};
+use crate::app::{App, CountedRequest};
 use crate::metrics::Gauges;
 use crate::options::Notice;
 use crate::{openai, tei};
@@ -39,7 +39,7 @@ impl App {
     /// Answers a request.
     pub async fn answer(self: Arc<Self>, router: Router, request: Request) -> Response {
         let start = Instant::now();
-        let count = Counted::new(&self);
+        let count = CountedRequest::new(&self);
         let (method, path) = (request.method().clone(), request.uri().path());
         let route = ROUTES.iter().find(|(_, route)| *route == path);
         let route = route.map_or("other", |(_, route)| route);
@@ -53,7 +53,7 @@ impl App {
         if let Some(error) = answer.extensions_mut().remove::<ApiError>() {
             let allow = answer.headers_mut().remove(header::ALLOW);
             match error.refusal {
-                Refusal::Full | Refusal::Late | Refusal::Engine => {
+                ApiRefusal::Full | ApiRefusal::Late | ApiRefusal::Engine => {
                     self.refused(error.refusal.name(), &error.message);
                 }
                 other => self.metrics.refused(other.name()),
@@ -93,7 +93,7 @@ impl App {
                     None => "this server wants a key: send `Authorization: Bearer KEY`",
                     Some(_) => "the key is wrong",
                 };
-                return Err(ApiError::new(Refusal::Key, reason));
+                return Err(ApiError::new(ApiRefusal::Key, reason));
             }
         }
         match request.method() == Method::POST {
@@ -166,7 +166,7 @@ async fn openapi() -> Response {
 async fn no_route(request: Request) -> ApiError {
     let path: String = request.uri().path().chars().take(100).collect();
     let reason = format!("there is no route {path:?}; GET /openapi.json lists all");
-    ApiError::new(Refusal::Route, reason)
+    ApiError::new(ApiRefusal::Route, reason)
 }
 
 async fn no_method(request: Request) -> ApiError {
@@ -174,7 +174,7 @@ async fn no_method(request: Request) -> ApiError {
     let methods = ROUTES.iter().filter(|(_, route)| *route == path);
     let methods: Vec<&str> = methods.map(|(method, _)| *method).collect();
     let reason = format!("{path} takes {}", methods.join(", "));
-    ApiError::new(Refusal::Method, reason)
+    ApiError::new(ApiRefusal::Method, reason)
 }
 
 #[cfg(test)]

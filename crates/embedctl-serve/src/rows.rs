@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use crate::answer::{ApiError, Refusal};
+use crate::answer::{ApiError, ApiRefusal};
 use crate::app::{App, off_thread};
 use crate::body::check_head;
-use crate::model::Head;
+use crate::model::ModelHead;
 use crate::queue::Room;
 
 /// The inputs of a request: text, or tokens of the model's own tokenizer.
@@ -21,14 +21,14 @@ use crate::queue::Room;
     untagged,
     expecting = "the input must be a string, a list of strings, a list of token ids, or a list of lists of token ids"
 )]
-pub(crate) enum Inputs {
+pub(crate) enum RequestInputs {
     One(String),
     Many(Vec<String>),
     Tokens(Vec<u32>),
     ManyTokens(Vec<Vec<u32>>),
 }
 
-impl Inputs {
+impl RequestInputs {
     pub fn len(&self) -> usize {
         match self {
             Self::One(_) | Self::Tokens(_) => 1,
@@ -40,7 +40,7 @@ impl Inputs {
 
 /// The inputs of a request, and how they become rows.
 pub(crate) struct Wanted {
-    pub inputs: Inputs,
+    pub inputs: RequestInputs,
     /// The prompt's name, where the request has one.
     pub prompt_name: Option<String>,
     /// Whether texts that are too long are refused.
@@ -72,7 +72,7 @@ impl Rows {
 }
 
 /// Refuses a route whose head the model does not have.
-pub(crate) fn check_model(app: &App, head: Head) -> Result<(), ApiError> {
+pub(crate) fn check_model(app: &App, head: ModelHead) -> Result<(), ApiError> {
     let card = app.card();
     if card.head == head {
         return Ok(());
@@ -82,7 +82,7 @@ pub(crate) fn check_model(app: &App, head: Head) -> Result<(), ApiError> {
         "the model {id} has no head that gives {head}: it gives {own}; use {}",
         own.routes()
     );
-    Err(ApiError::new(Refusal::Head, reason))
+    Err(ApiError::new(ApiRefusal::Head, reason))
 }
 
 /// Reads a request in JSON, looks at it off this thread if it is long, and lets `take` make something of it.
@@ -102,14 +102,14 @@ where
 }
 
 /// A request's rows of tokens, with the room that they have in the queue.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRows {
     rows: TokenRows,
     room: Room,
     began: Instant,
 }
 
 /// Tokenizes the inputs of a request, if there is room for them.
-pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<Prepared, ApiError> {
+pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, ApiError> {
     let began = Instant::now();
     let Wanted {
         inputs,
@@ -122,7 +122,7 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<Prepared, ApiErr
     let room = app.queue.enter(inputs.len()).map_err(|seconds| {
         let most = app.options.max_queue;
         let reason = format!("the queue is full ({most} inputs); try again in {seconds} s");
-        ApiError::new(Refusal::Full, reason).retry_after(seconds)
+        ApiError::new(ApiRefusal::Full, reason).retry_after(seconds)
     })?;
     let tokenize = |texts: Texts| app.model.tokenize(&texts, prompt);
     let frame = |ids: Vec<Vec<u32>>| {
@@ -134,10 +134,10 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<Prepared, ApiErr
         app.model.frame(&ids).map_err(refused)
     };
     let rows = match inputs {
-        Inputs::One(text) => tokenize([text].iter().collect()),
-        Inputs::Many(texts) => tokenize(texts.iter().collect()),
-        Inputs::Tokens(ids) => frame(vec![ids])?,
-        Inputs::ManyTokens(ids) => frame(ids)?,
+        RequestInputs::One(text) => tokenize([text].iter().collect()),
+        RequestInputs::Many(texts) => tokenize(texts.iter().collect()),
+        RequestInputs::Tokens(ids) => frame(vec![ids])?,
+        RequestInputs::ManyTokens(ids) => frame(ids)?,
     };
     if let Some((index, cause)) = rows.refusals().next() {
         return Err(ApiError::input(index, cause).of(param));
@@ -147,9 +147,9 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<Prepared, ApiErr
         let reason = format!(
             "input {index} has more than {most} tokens; shorten it, or let it be cut with \"truncate\": true"
         );
-        return Err(ApiError::new(Refusal::TooLarge, reason).of(param));
+        return Err(ApiError::new(ApiRefusal::TooLarge, reason).of(param));
     }
-    Ok(Prepared { rows, room, began })
+    Ok(PreparedRows { rows, room, began })
 }
 
 /// Refuses a request without inputs, or with too many.
@@ -161,7 +161,7 @@ pub(crate) fn check_count(app: &App, inputs: usize, param: &'static str) -> Resu
     }
     if inputs > most {
         let reason = format!("{inputs} inputs, and a request may have {most}; send them in parts");
-        return Err(ApiError::new(Refusal::TooLarge, reason).of(param));
+        return Err(ApiError::new(ApiRefusal::TooLarge, reason).of(param));
     }
     Ok(())
 }
@@ -186,7 +186,7 @@ pub(crate) fn prompt<'a>(app: &'a App, name: Option<&str>) -> Result<Option<&'a 
     Err(ApiError::invalid(reason).of("prompt_name"))
 }
 
-impl Prepared {
+impl PreparedRows {
     /// Waits for the numbers of these rows.
     pub async fn run(self, app: &App) -> Result<Rows, ApiError> {
         let Self { rows, room, began } = self;
@@ -196,7 +196,7 @@ impl Prepared {
         let limit = app.options.timeout;
         let late = |_| {
             let reason = format!("the request was not done within {} s", limit.as_secs_f64());
-            ApiError::new(Refusal::Late, reason).retry_after(app.queue.seconds())
+            ApiError::new(ApiRefusal::Late, reason).retry_after(app.queue.seconds())
         };
         let numbers = timeout_at(began + limit, ticket.numbers()).await;
         let numbers = numbers.map_err(late)??;

@@ -10,15 +10,15 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
-use crate::model::{Head, Token};
-use crate::rows::{self, Inputs, Wanted};
+use crate::model::{ModelHead, Token};
+use crate::rows::{self, RequestInputs, Wanted};
 
 /// Tells how many inputs were cut to the model's length; absent if none was.
 const TRUNCATED: &str = "x-truncated-inputs";
 
 #[derive(Deserialize)]
 struct EmbedRequest {
-    inputs: Inputs,
+    inputs: RequestInputs,
     truncate: Option<bool>,
     truncation_direction: Option<String>,
     normalize: Option<bool>,
@@ -28,7 +28,7 @@ struct EmbedRequest {
 
 #[derive(Deserialize)]
 struct TokenizeRequest {
-    inputs: Inputs,
+    inputs: RequestInputs,
     #[serde(default = "yes")]
     add_special_tokens: bool,
     prompt_name: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) async fn embed(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, Head::Embedding)?;
+    rows::check_model(&app, ModelHead::Embedding)?;
     let take = |app: &Arc<App>, request: EmbedRequest| {
         check_settings(app, &request)?;
         let width = rows::width(app, request.dimensions)?;
@@ -94,24 +94,24 @@ fn check_settings(app: &App, request: &EmbedRequest) -> Result<(), ApiError> {
 
 /// `POST /embed_sparse`.
 pub(crate) async fn embed_sparse(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    no_head(&app, Head::Sparse)
+    no_head(&app, ModelHead::Sparse)
 }
 
 /// `POST /rerank`.
 pub(crate) async fn rerank(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    no_head(&app, Head::Reranker)
+    no_head(&app, ModelHead::Reranker)
 }
 
 /// `POST /predict`.
 pub(crate) async fn predict(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    no_head(&app, Head::Classifier)
+    no_head(&app, ModelHead::Classifier)
 }
 
 /// The answer of a route whose head no model has yet.
-fn no_head(app: &App, head: Head) -> Result<Response, ApiError> {
+fn no_head(app: &App, head: ModelHead) -> Result<Response, ApiError> {
     rows::check_model(app, head)?;
     let reason = format!("this version does not serve {head}");
-    Err(ApiError::new(crate::answer::Refusal::Head, reason))
+    Err(ApiError::new(crate::answer::ApiRefusal::Head, reason))
 }
 
 /// `POST /tokenize`.
@@ -123,9 +123,9 @@ pub(crate) async fn tokenize(
         rows::check_count(app, request.inputs.len(), "inputs")?;
         let prompt = rows::prompt(app, request.prompt_name.as_deref())?;
         let texts = match request.inputs {
-            Inputs::One(text) => vec![text],
-            Inputs::Many(texts) => texts,
-            Inputs::Tokens(_) | Inputs::ManyTokens(_) => {
+            RequestInputs::One(text) => vec![text],
+            RequestInputs::Many(texts) => texts,
+            RequestInputs::Tokens(_) | RequestInputs::ManyTokens(_) => {
                 let reason = "`inputs` must be a string or a list of strings";
                 return Err(ApiError::invalid(reason).of("inputs"));
             }

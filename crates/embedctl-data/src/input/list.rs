@@ -51,7 +51,7 @@ pub fn expand(
                 (_, None) => is_bare_part(path) && (format.is_some() || is_recognised(path)),
                 (_, found) => format.is_none() || found == format,
             };
-            let mut others = PassedOver::default();
+            let mut others = PassedOverFiles::default();
             let wanted = |path: &Path| known(path) || others.add(path);
             let files = walk(input, wanted)?;
             notes.extend(others.note(input));
@@ -192,9 +192,9 @@ fn walk(root: &Path, mut wanted: impl FnMut(&Path) -> bool) -> Result<Vec<Source
 
 /// The files of a folder that are no sources, by their endings.
 #[derive(Default)]
-struct PassedOver(BTreeMap<String, usize>);
+struct PassedOverFiles(BTreeMap<String, usize>);
 
-impl PassedOver {
+impl PassedOverFiles {
     /// Counts one; false.
     fn add(&mut self, path: &Path) -> bool {
         let ending = path.extension().map_or_else(

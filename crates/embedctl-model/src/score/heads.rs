@@ -12,7 +12,7 @@ use embedctl_common::error::{Cause, Error, Result};
 
 /// How a network's token states become logits.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct HeadSteps {
     pub modes: Vec<PoolingMode>,
     /// Modules that every token's state passes before pooling.
     pub token_steps: Vec<Step>,
@@ -21,7 +21,7 @@ pub(super) struct Head {
     pub steps: Vec<Step>,
 }
 
-impl Head {
+impl HeadSteps {
     fn of(mode: PoolingMode, steps: Vec<Step>) -> Self {
         Self {
             modes: vec![mode],
@@ -41,7 +41,7 @@ pub(super) fn head(
     file: &Path,
     tensors: &HeadTensors,
     width: usize,
-) -> Result<Head> {
+) -> Result<HeadSteps> {
     let refuse = |cause: Cause| Error::model(file.display(), cause);
     let kind = config["model_type"].as_str().unwrap_or_default();
     let act = |key: &str, default: &'static str| {
@@ -53,16 +53,16 @@ pub(super) fn head(
     };
     let classifier = || dense(&["classifier"], true, Identity);
     // A head of two layers on the first token's state.
-    let on_first = |names: [&str; 2], act| -> Result<Head> {
+    let on_first = |names: [&str; 2], act| -> Result<HeadSteps> {
         let steps = vec![
             dense(&[names[0]], true, act)?,
             dense(&[names[1]], true, Identity)?,
         ];
-        Ok(Head::of(PoolingMode::Cls, steps))
+        Ok(HeadSteps::of(PoolingMode::Cls, steps))
     };
     Ok(match kind {
         // The network's own pooler, and a classifier.
-        "bert" | "ernie" | "luke" | "nomic_bert" | "gte" | "new" => Head::of(
+        "bert" | "ernie" | "luke" | "nomic_bert" | "gte" | "new" => HeadSteps::of(
             PoolingMode::Cls,
             vec![dense(&["pooler.dense"], true, Tanh)?, classifier()?],
         ),
@@ -98,20 +98,20 @@ pub(super) fn head(
             ];
             match config["classifier_pooling"].as_str().unwrap_or("cls") {
                 _ if is_decoder => last(config, Some(50_283), steps),
-                "cls" => Head::of(PoolingMode::Cls, steps),
-                "mean" => Head::of(PoolingMode::Mean, steps),
+                "cls" => HeadSteps::of(PoolingMode::Cls, steps),
+                "mean" => HeadSteps::of(PoolingMode::Mean, steps),
                 other => return Err(refuse(unknown_pooling(other))),
             }
         }
         "eurobert" => {
             let first = dense(&["dense"], true, Gelu)?;
             match config["classifier_pooling"].as_str().unwrap_or("late") {
-                "bos" => Head::of(PoolingMode::Cls, vec![first, classifier()?]),
-                "mean" => Head::of(PoolingMode::Mean, vec![first, classifier()?]),
+                "bos" => HeadSteps::of(PoolingMode::Cls, vec![first, classifier()?]),
+                "mean" => HeadSteps::of(PoolingMode::Mean, vec![first, classifier()?]),
                 // The mean of the tokens' logits, which are linear.
-                "late" => Head {
+                "late" => HeadSteps {
                     token_steps: vec![first],
-                    ..Head::of(PoolingMode::Mean, vec![classifier()?])
+                    ..HeadSteps::of(PoolingMode::Mean, vec![classifier()?])
                 },
                 other => return Err(refuse(unknown_pooling(other))),
             }
@@ -153,14 +153,14 @@ pub(super) fn head(
 }
 
 /// A decoder's head, on the last token that is no padding; `default` is its class's padding token.
-fn last(config: &Value, default: Option<u32>, steps: Vec<Step>) -> Head {
+fn last(config: &Value, default: Option<u32>, steps: Vec<Step>) -> HeadSteps {
     let padding = match config.get("pad_token_id") {
         Some(stated) => stated.as_u64().and_then(|id| u32::try_from(id).ok()),
         None => default,
     };
-    Head {
+    HeadSteps {
         not_last: padding,
-        ..Head::of(PoolingMode::LastToken, steps)
+        ..HeadSteps::of(PoolingMode::LastToken, steps)
     }
 }
 

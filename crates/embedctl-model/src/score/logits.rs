@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::LogitScore;
-use super::heads::Head;
+use super::heads::HeadSteps;
 use super::tensors::HeadTensors;
 use crate::config::{PoolingMode, Step};
 use crate::{Dense, DenseActivation, Residual};
@@ -21,7 +21,7 @@ pub(super) fn head(
     file: &Path,
     tensors: &HeadTensors,
     width: usize,
-) -> Result<Head> {
+) -> Result<HeadSteps> {
     let kind = config["model_type"].as_str().unwrap_or_default();
     if !KNOWN.contains(&kind) {
         return Err(Error::model(
@@ -77,7 +77,7 @@ pub(super) fn head(
     #[allow(clippy::cast_possible_truncation)]
     let scale = cap.unwrap_or(1.0) as f32;
     let difference: Vec<f32> = [scale, -scale].into_iter().take(ids.len()).collect();
-    Ok(Head {
+    Ok(HeadSteps {
         modes: vec![PoolingMode::LastToken],
         token_steps: Vec::new(),
         not_last: None,

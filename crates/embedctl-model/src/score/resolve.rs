@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::chat::ChatTemplate;
-use super::heads::{self, Head};
+use super::heads::{self, HeadSteps};
 use super::tensors::HeadTensors;
 use super::{LogitScore, ScoreKind, activation, labels, logits};
 use crate::DenseActivation::Softmax;
@@ -186,7 +186,7 @@ impl ScoreFiles<'_> {
         config: &Value,
         width: usize,
         labels: &[String],
-    ) -> Result<Head> {
+    ) -> Result<HeadSteps> {
         let head = heads::head(config, self.config_file, tensors, width)?;
         let outputs = head.steps.iter().rev().find_map(|step| match step {
             Step::Dense(dense) => Some(dense.output),

@@ -27,7 +27,7 @@ pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
 use self::bert::{Bert, BertScratch};
 use self::chat::ChatRows;
 use self::long::LongTexts;
-use self::pairs::Pairs;
+use self::pairs::PairTemplate;
 use crate::Model;
 use crate::ModelConfig;
 use crate::Side;
@@ -52,7 +52,7 @@ pub struct TextTokenizer {
     prefix: Vec<u32>,
     suffix: Vec<u32>,
     /// Where a row's text is a pair of texts.
-    pairs: Option<Pairs>,
+    pairs: Option<PairTemplate>,
     /// Where texts are put into a chat.
     chat: Option<ChatRows>,
     text_tokens: usize,
@@ -94,7 +94,7 @@ impl TextTokenizer {
             (prefix, suffix) = Default::default();
         }
         let is_pair = config.kind.takes_pairs() && chat.is_none();
-        let pairs = Pairs::of(config).filter(|_| is_pair);
+        let pairs = PairTemplate::of(config).filter(|_| is_pair);
         within(TOKENIZER_TIME, &never(), {
             let tokenizer = Arc::clone(&tokenizer);
             move || try_out(&tokenizer)

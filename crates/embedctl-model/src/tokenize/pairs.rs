@@ -10,7 +10,7 @@ use embedctl_common::stage::Clock;
 
 /// How two texts become a row.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(super) struct PairTemplate {
     frame: PairFrame,
     /// Whether rows differ in their token types.
     typed: bool,
@@ -18,7 +18,7 @@ pub(super) struct Pairs {
     most: usize,
 }
 
-impl Pairs {
+impl PairTemplate {
     /// The template and the limit of a model that takes pairs.
     pub fn of(config: &ModelConfig) -> Option<Self> {
         let frame = config.frame.pair.clone()?;
@@ -72,7 +72,7 @@ impl TextTokenizer {
     /// The rows of `count` pairs, by their index. The tokens of a first text that several pairs share are made once.
     pub(super) fn tokenize_pairs<'a>(
         &self,
-        pairs: &Pairs,
+        pairs: &PairTemplate,
         count: usize,
         text: impl Fn(usize) -> &'a str + Sync,
         clock: &Clock,

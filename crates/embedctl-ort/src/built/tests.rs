@@ -14,7 +14,7 @@ const CASES: &str = "../../fixtures/architectures";
 pub(crate) const TOLERANCE: f32 = 2e-5;
 
 /// A case of `fixtures/architectures`.
-pub(crate) struct Case {
+pub(crate) struct FixtureCase {
     pub name: String,
     pub folder: PathBuf,
     pub ids: Vec<Vec<u32>>,
@@ -23,7 +23,7 @@ pub(crate) struct Case {
     pub states: Vec<f32>,
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<FixtureCase> {
     let only = std::env::var("EMBEDCTL_TEST_CASE").ok();
     let mut folders: Vec<PathBuf> = fs::read_dir(CASES)
         .unwrap()
@@ -40,7 +40,7 @@ pub(crate) fn cases() -> Vec<Case> {
     folders.iter().map(|folder| case(folder)).collect()
 }
 
-fn case(folder: &Path) -> Case {
+fn case(folder: &Path) -> FixtureCase {
     let rows = fs::read(folder.join("rows.json")).unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&rows).unwrap();
     let lists = |key: &str| -> Vec<Vec<u32>> {
@@ -50,7 +50,7 @@ fn case(folder: &Path) -> Case {
     let npy = fs::read(folder.join("states.npy")).unwrap();
     let header = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
     let words = npy[header..].as_chunks().0;
-    Case {
+    FixtureCase {
         name: folder.file_name().unwrap().to_string_lossy().into_owned(),
         ids: lists("ids"),
         types: lists("types"),
@@ -59,7 +59,7 @@ fn case(folder: &Path) -> Case {
     }
 }
 
-impl Case {
+impl FixtureCase {
     pub(crate) fn longest(&self) -> usize {
         self.ids.iter().map(Vec::len).max().unwrap_or_default()
     }
@@ -113,7 +113,7 @@ impl Case {
     }
 }
 
-fn on_rten(case: &Case) -> Result<f32, String> {
+fn on_rten(case: &FixtureCase) -> Result<f32, String> {
     let (network, built) = case.built(GraphForm::default());
     let mut options = ModelOptions::with_all_ops();
     for weight in built.weights() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::source::{BuiltSource, GraphSource};
 use super::*;
-use crate::built::tests::Case;
+use crate::built::tests::FixtureCase;
 use crate::built::{self, FloatType, GraphForm, STATES};
 use crate::engine::Output;
 use crate::runtime::library::Library;
@@ -310,7 +310,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
 }
 
 /// The states that the CPU provider gives for a built graph's case, padded.
-fn built_states(case: &Case, form: GraphForm) -> Result<Vec<f32>, String> {
+fn built_states(case: &FixtureCase, form: GraphForm) -> Result<Vec<f32>, String> {
     let library = cpu_library().map_err(|error| error.to_string())?;
     let (network, _) = case.built(form);
     let form = GraphForm {

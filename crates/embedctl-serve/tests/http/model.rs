@@ -7,7 +7,7 @@ use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_model::batch::{BatchLimits, TokenRows};
 
-use embedctl_serve::{Head, ModelCard, ServedModel, ServedWorker, Token};
+use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
 
 /// Components of a row.
 pub const WIDTH: usize = 4;
@@ -62,7 +62,7 @@ impl FakeModel {
             card: ModelCard {
                 id: "org/fake".into(),
                 revision: None,
-                head: Head::Embedding,
+                head: ModelHead::Embedding,
                 widths: vec![WIDTH],
                 cuts: true,
                 max_length: Some(4000),
@@ -137,13 +137,13 @@ impl ServedModel for FakeModel {
     }
 
     fn worker(&self) -> Result<Box<dyn ServedWorker>> {
-        Ok(Box::new(FakeWorker(Arc::clone(&self.gate))))
+        Ok(Box::new(GatedWorker(Arc::clone(&self.gate))))
     }
 }
 
-struct FakeWorker(Arc<Gate>);
+struct GatedWorker(Arc<Gate>);
 
-impl ServedWorker for FakeWorker {
+impl ServedWorker for GatedWorker {
     fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>> {
         let text = |row| rows.get(row).iter().filter_map(|&id| char::from_u32(id));
         let texts: Vec<String> = (0..rows.len()).map(|row| text(row).collect()).collect();
