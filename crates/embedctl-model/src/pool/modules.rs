@@ -20,6 +20,7 @@ pub(super) fn after(steps: &[Step], mut vector: Vec<f32>) -> Option<Vec<f32>> {
             Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
             Step::Normalize => normalize(&mut vector)?,
             Step::Activation(activation) => activate_all(*activation, &mut vector),
+            Step::AutoEncoder(module) => vector = module.apply(&vector),
         }
     }
     finite(vector)
@@ -51,6 +52,12 @@ impl Step {
             }
             Self::Normalize => hash.add("normalize\n"),
             Self::Activation(activation) => hash.add(format!("{activation:?}\n")),
+            Self::AutoEncoder(module) => {
+                floats(&module.pre_bias);
+                floats(&module.weight);
+                floats(&module.latent_bias);
+                hash.add(format!("{} {}\n", module.kept, module.normalize));
+            }
         }
     }
 }
