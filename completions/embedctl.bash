@@ -1899,7 +1899,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__serve)
-            opts="-m -p -q -v -h --listen --like --verify --api-key-file --threads --max-body-bytes --max-inputs --max-queue --timeout --client-timeout --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-m -p -q -v -h --listen --like --verify --api-key-file --threads --max-body-bytes --max-inputs --max-queue --timeout --client-timeout --model --softmax --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
