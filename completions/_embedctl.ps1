@@ -364,6 +364,8 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--csv-quote', '--csv-quote', [CompletionResultType]::ParameterName, 'Quote around CSV fields; none: quotes are ordinary characters [default: ''"'']')
             [CompletionResult]::new('--csv-escape', '--csv-escape', [CompletionResultType]::ParameterName, 'Character that takes away the meaning of the next one in CSV, such as ''\''')
             [CompletionResult]::new('--csv-null', '--csv-null', [CompletionResultType]::ParameterName, 'CSV field that is null, such as ''\N'', NULL or '''' [default: no field is null]')
+            [CompletionResult]::new('--query-field', '--query-field', [CompletionResultType]::ParameterName, 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]')
+            [CompletionResult]::new('--query-column', '--query-column', [CompletionResultType]::ParameterName, 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]')
             [CompletionResult]::new('--max-record-bytes', '--max-record-bytes', [CompletionResultType]::ParameterName, 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of all inputs [default: by extension; text for standard input]')
             [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of all inputs [default: by extension; text for standard input]')

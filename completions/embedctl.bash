@@ -155,7 +155,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__bench)
-            opts="-i -m -p -q -v -h --corpus --input --csv-delimiter --csv-quote --csv-escape --csv-null --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -m -p -q -v -h --corpus --input --csv-delimiter --csv-quote --csv-escape --csv-null --query-column --query-field --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -193,6 +193,14 @@ _embedctl() {
                     return 0
                     ;;
                 --csv-null)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query-field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query-column)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

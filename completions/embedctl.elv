@@ -352,6 +352,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --csv-quote 'Quote around CSV fields; none: quotes are ordinary characters [default: ''"'']'
             cand --csv-escape 'Character that takes away the meaning of the next one in CSV, such as ''\'''
             cand --csv-null 'CSV field that is null, such as ''\N'', NULL or '''' [default: no field is null]'
+            cand --query-field 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]'
+            cand --query-column 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]'
             cand --max-record-bytes 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]'
             cand -i 'Format of all inputs [default: by extension; text for standard input]'
             cand --input-format 'Format of all inputs [default: by extension; text for standard input]'

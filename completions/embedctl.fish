@@ -517,6 +517,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimite
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l query-field -l query-column -d 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
