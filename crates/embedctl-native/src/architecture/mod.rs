@@ -3,8 +3,11 @@
 //! Every function below restates how the class that `AutoModel` would take uses its settings;
 //! [`ConfigSettings::finish`] refuses settings that none of them has read. The executor knows no model types.
 
+mod big_bird;
+mod bloom;
 mod clip_text;
 mod common;
+mod deberta;
 mod deberta_v2;
 mod decoders;
 mod description;
@@ -12,6 +15,8 @@ mod encoders;
 mod gemma2;
 mod gpt2;
 mod gpt_neo;
+mod gpt_neox;
+mod gptj;
 mod granite;
 mod gte_new;
 mod jina_bert;
@@ -20,11 +25,14 @@ mod modernbert_decoder;
 mod neobert;
 mod nomic_moe;
 mod olmo;
+mod opt;
+mod phi;
 mod phi3;
 mod qwen3_moe;
 mod refused;
 mod roformer;
 mod smollm3;
+mod starcoder2;
 mod t5;
 #[cfg(test)]
 mod tests;
@@ -118,6 +126,14 @@ const KNOWN: &[&[KnownType]] = &[
     qwen3_moe::TYPES,
     neobert::TYPES,
     clip_text::TYPES,
+    gpt_neox::TYPES,
+    gptj::TYPES,
+    phi::TYPES,
+    opt::TYPES,
+    starcoder2::TYPES,
+    deberta::TYPES,
+    big_bird::TYPES,
+    bloom::TYPES,
 ];
 
 /// The kinds of products that every network runs in.
