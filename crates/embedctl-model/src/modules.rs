@@ -257,7 +257,9 @@ fn dense(folder: &Path, scores: bool) -> Result<Dense> {
     let residual = match (config.use_residual, input == output) {
         (false, _) => Residual::None,
         (true, true) => Residual::Identity,
-        (true, false) => Residual::Projected(weights.get("residual.weight", input * output)?.into()),
+        (true, false) => {
+            Residual::Projected(weights.get("residual.weight", input * output)?.into())
+        }
     };
     Ok(Dense {
         weight: weights.get("linear.weight", input * output)?.into(),

@@ -21,6 +21,8 @@ mod granite;
 mod gte_new;
 mod jina_bert;
 mod longformer;
+mod ministral3;
+mod mixtral;
 mod modernbert_decoder;
 mod neobert;
 mod nomic_moe;
@@ -134,10 +136,12 @@ const KNOWN: &[&[KnownType]] = &[
     deberta::TYPES,
     big_bird::TYPES,
     bloom::TYPES,
+    ministral3::TYPES,
+    mixtral::TYPES,
 ];
 
 /// The kinds of products that every network runs in.
-pub(crate) const PRECISIONS: &str = "fp32, int16, int8";
+pub(crate) const PRECISIONS: &str = "fp32, bf16, int16, int8";
 
 /// The table of docs/models.md: every known `model_type`, and what the engine does with it.
 #[must_use]
