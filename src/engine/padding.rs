@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 
 use crate::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
-use crate::engine::row_worker::{check_output, finish_row};
+use crate::engine::row_worker::{check_output, pool_row};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Worker};
 use crate::error::Result;
 use crate::model::{ElementType, Model, WeightsKind};
@@ -169,10 +169,11 @@ fn last_row(
     let mut batch = Batch::default();
     batch.fill(plan, tokens, &model.config.frame);
     let last = batch.rows() - 1;
-    let mut vector = Vec::new();
+    let (mut pooled, mut vector) = (Vec::new(), Vec::new());
     let output = worker.run(&batch)?;
     check_output(&output, &batch, pooler, &model.id)?;
-    finish_row(&output, &batch, last, pooler, &mut vector);
+    pool_row(&output, &batch, last, pooler, &mut pooled);
+    pooler.finish_rows(pooled, 1, &mut vector);
     Ok(vector)
 }
 

@@ -128,9 +128,11 @@ impl RowWorker {
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
         check_output(&output, &self.batch, &self.pooler, &self.model)?;
+        let mut pooled = Vec::new();
         for row in 0..rows {
-            finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
+            pool_row(&output, &self.batch, row, &self.pooler, &mut pooled);
         }
+        self.pooler.finish_rows(pooled, rows, &mut vectors);
         watch.lap(&self.clocks.pool);
         Ok(vectors)
     }
@@ -168,8 +170,8 @@ pub(crate) fn check_output(
     })
 }
 
-/// Finishes one row of a checked output; appends its vectors to `out`.
-pub(crate) fn finish_row(
+/// Pools one row of a checked output; appends the pooled vector to `out`.
+pub(crate) fn pool_row(
     output: &Output<'_>,
     batch: &Batch,
     row: usize,
@@ -178,10 +180,10 @@ pub(crate) fn finish_row(
 ) {
     let own = output.row(batch, row);
     match output {
-        Output::Pooled { .. } => pooler.finish_pooled(own, out),
+        Output::Pooled { .. } => out.extend_from_slice(own),
         Output::Tokens { .. } | Output::Padded { .. } => {
             let tokens = 0..pooler.end(batch.row(row));
-            pooler.pool_states(own, output.width(), &tokens, out);
+            pooler.pool(own, output.width(), &tokens, out);
         }
     }
 }
