@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 
 use crate::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
-use crate::engine::row_worker::{check_output, pool_row};
+use crate::engine::row_worker::{check_output, finish_row};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Worker};
 use crate::error::Result;
 use crate::model::{ElementType, Model, WeightsKind};
@@ -169,12 +169,11 @@ fn last_row(
     let mut batch = Batch::default();
     batch.fill(plan, tokens, &model.config.frame);
     let last = batch.rows() - 1;
-    let (mut pooled, mut vector) = (Vec::new(), Vec::new());
+    let mut vectors = pooler.no_rows();
     let output = worker.run(&batch)?;
     check_output(&output, &batch, pooler, &model.id)?;
-    pool_row(&output, &batch, last, pooler, &mut pooled);
-    pooler.finish_rows(pooled, 1, &mut vector);
-    Ok(vector)
+    finish_row(&output, &batch, last, pooler, &mut vectors);
+    Ok(vectors.get(0).in_full(pooler.width()))
 }
 
 /// An engine whose model has been checked for effects of padding.

@@ -13,7 +13,10 @@ use crate::ModelConfig;
 use crate::OutputChoice;
 use crate::PoolingMode;
 use crate::Step;
+use crate::sparse::SparseKind;
 use embedctl_common::hash::Hash;
+use embedctl_common::vectors::{RowVectors, SparseRow, SparseRows};
+use embedctl_native::kernels::{Isa, TermPooling};
 use modules::{PackedSteps, normalize};
 
 pub use modules::is_finite;
@@ -28,6 +31,8 @@ pub struct Pooler {
     not_last: Option<u32>,
     /// Whether its rows are scores.
     scores: bool,
+    /// How its vectors are sparse, if they are.
+    sparse: Option<SparseKind>,
     steps: PackedSteps,
     /// Widths of the vectors that are cut out of one.
     kept: Vec<usize>,
@@ -50,6 +55,7 @@ impl Pooler {
             token_steps: config.token_steps.clone().into(),
             not_last: config.not_last,
             scores: config.kind.scores().is_some(),
+            sparse: config.kind.sparse().cloned(),
             steps: config.steps.clone().into(),
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
@@ -75,6 +81,7 @@ impl Pooler {
             token_steps,
             not_last,
             scores,
+            sparse,
             steps,
             kept,
             normalize_last,
@@ -84,6 +91,9 @@ impl Pooler {
             "{modes:?} {pools} {excluded} {not_last:?} {scores} {kept:?} {normalize_last} {}\n",
             token_steps.steps().len()
         ));
+        if let Some(sparse) = sparse {
+            hash.add(format!("{sparse:?}\n"));
+        }
         let steps = token_steps.steps().iter().chain(steps.steps());
         steps.for_each(|step| step.add_to(&mut hash));
         hash.hex()
@@ -98,6 +108,9 @@ impl Pooler {
     /// Whether token states of this width fit the modules.
     #[must_use]
     pub fn accepts(&self, width: usize) -> bool {
+        if self.terms().is_some() {
+            return self.pools && self.kept == [width];
+        }
         self.pools && self.accepts_pooled(width * self.modes.len())
     }
 
@@ -111,6 +124,7 @@ impl Pooler {
         {
             Some(Step::Dense(dense)) => dense.input == pooled,
             Some(Step::LayerNorm(norm)) => norm.weight.len() == pooled,
+            Some(Step::AutoEncoder(module)) => module.input == pooled,
             _ => self.kept.iter().all(|&kept| kept <= pooled),
         }
     }
@@ -185,6 +199,90 @@ impl Pooler {
             // The caller finds NaN and rejects the row.
             out.resize(end, f32::NAN);
         });
+    }
+
+    fn terms(&self) -> Option<TermPooling> {
+        self.sparse.as_ref()?.terms
+    }
+
+    /// No vectors yet, of the form of this pooler's.
+    #[must_use]
+    pub fn no_rows(&self) -> RowVectors {
+        match self.sparse {
+            Some(_) => RowVectors::Sparse(SparseRows::default()),
+            None => RowVectors::dense(self.width()),
+        }
+    }
+
+    /// Pools a row's states as [`Pooler::pool`] does and finishes it; appends it to vectors of this pooler's form
+    /// ([`Pooler::no_rows`]).
+    pub fn add_states(
+        &self,
+        states: &[f32],
+        width: usize,
+        real: &std::ops::Range<usize>,
+        out: &mut RowVectors,
+    ) {
+        let Some(pooling) = self.terms() else {
+            let mut pooled = Vec::new();
+            self.pool(states, width, real, &mut pooled);
+            return self.add(out, |vector| self.finish_rows(pooled, 1, vector));
+        };
+        // The states are logits.
+        self.add(out, |vector| {
+            let (isa, mut odd) = (Isa::best(), 0.0);
+            let start = vector.len();
+            vector.resize(start + width, 0.0);
+            for token in real.clone() {
+                let logits = &states[token * width..(token + 1) * width];
+                pooling.take(isa, logits, &mut vector[start..], &mut odd);
+            }
+            for top in &mut vector[start..] {
+                *top = pooling.finish(*top) + odd;
+            }
+        });
+    }
+
+    /// Finishes a row that the graph or the device has pooled; appends it to vectors of this pooler's form.
+    pub fn add_pooled(&self, row: &[f32], out: &mut RowVectors) {
+        self.add(out, |vector| self.finish_rows(row.to_vec(), 1, vector));
+    }
+
+    /// As [`Pooler::finish_empty`], to vectors of this pooler's form.
+    pub fn add_empty(&self, hidden_width: usize, out: &mut RowVectors) {
+        match &self.sparse {
+            Some(sparse) if sparse.terms.is_some() || sparse.by_token => {
+                self.add_entries(SparseRow::default(), out);
+            }
+            _ => self.add(out, |vector| self.finish_empty(hidden_width, vector)),
+        }
+    }
+
+    /// Finishes a row whose entries the engine has made.
+    pub fn add_entries(&self, row: SparseRow<'_>, out: &mut RowVectors) {
+        if let (Some(sparse), RowVectors::Sparse(rows)) = (&self.sparse, out) {
+            let normalizes = self.steps.steps().contains(&Step::Normalize);
+            sparse.finish(row, normalizes, rows);
+        }
+    }
+
+    /// Adds the vector that `make` makes in full.
+    fn add(&self, out: &mut RowVectors, make: impl FnOnce(&mut Vec<f32>)) {
+        match out {
+            RowVectors::Dense { values, .. } => make(values),
+            RowVectors::Sparse(_) => {
+                let mut values = Vec::with_capacity(self.width());
+                make(&mut values);
+                let indices: Vec<u32> = (0..).take(values.len()).collect();
+                let (indices, values) = (&indices[..], &values[..]);
+                // Its modules have run.
+                if let (Some(sparse), RowVectors::Sparse(rows)) = (&self.sparse, out) {
+                    let normalizes =
+                        self.terms().is_some() && self.steps.steps().contains(&Step::Normalize);
+                    sparse.finish(SparseRow { indices, values }, normalizes, rows);
+                }
+            }
+        }
     }
 
     /// The vector of a text without any token: zeros, as pooling gives without tokens, then the later modules.
@@ -445,6 +543,7 @@ mod tests {
             token_steps: Vec::new().into(),
             not_last: None,
             scores: false,
+            sparse: None,
             steps: steps.into(),
             kept: vec![2],
             normalize_last: false,
@@ -471,6 +570,7 @@ mod tests {
                     token_steps: Vec::new().into(),
                     not_last: None,
                     scores: false,
+                    sparse: None,
                     steps: steps.clone().into(),
                     kept,
                     normalize_last,

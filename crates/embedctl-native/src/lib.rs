@@ -41,6 +41,7 @@ mod experts;
 pub mod kernels;
 mod layer_products;
 mod loader;
+mod masked_head;
 mod names;
 mod need;
 mod network;

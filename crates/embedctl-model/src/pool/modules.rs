@@ -112,6 +112,10 @@ impl PackedSteps {
                 (Step::Dense(_), None) => unreachable!("every dense layer is packed"),
                 (Step::LayerNorm(norm), _) => each_row(&|row| layer_norm(norm, row)),
                 (Step::Normalize, _) => each_row(&normalize),
+                (Step::AutoEncoder(module), _) => {
+                    let rows = vectors.chunks_exact(width.max(1));
+                    vectors = rows.flat_map(|row| module.apply(row)).collect();
+                }
                 (Step::Activation(activation), _) => each_row(&|row| {
                     activation.apply(row);
                     Some(())
@@ -160,6 +164,12 @@ impl Step {
             }
             Self::Normalize => hash.add("normalize\n"),
             Self::Activation(activation) => hash.add(format!("{activation:?}\n")),
+            Self::AutoEncoder(module) => {
+                floats(&module.pre_bias);
+                floats(&module.weight);
+                floats(&module.latent_bias);
+                hash.add(format!("{} {}\n", module.kept, module.normalize));
+            }
         }
     }
 }

@@ -123,7 +123,7 @@ pub(super) fn activation(
 }
 
 /// The activation by the name that transformers has for it.
-pub(super) fn activation_named(name: &str) -> Option<Activation> {
+pub(crate) fn activation_named(name: &str) -> Option<Activation> {
     Some(match name {
         "gelu" | "gelu_python" => Activation::Gelu,
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_fast" | "gelu_accurate" => {

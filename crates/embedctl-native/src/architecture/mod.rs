@@ -44,6 +44,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+pub(crate) use self::common::activation_named;
 pub use self::description::{
     Architecture, AttentionDescription, Disentangled, Embeddings, ExpertsDescription, FeedForward,
     Layer, LearnedPositions, NormDescription, NormKind, PositionBias, QueryKeyNorm, QueryKeyRows,

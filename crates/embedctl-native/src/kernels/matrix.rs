@@ -297,6 +297,13 @@ impl Matrix {
         self.gated
     }
 
+    /// Outputs of a panel: parts of a product begin at its multiples.
+    #[must_use]
+    pub fn panel_outputs(&self) -> usize {
+        let width = with!(self.form.isa, s => panel_width(s));
+        width / (1 + usize::from(self.gated))
+    }
+
     /// Memory that it takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Options that say which model, which of its files, and what overrides them.
 
 use clap::{ArgAction, Args, ValueHint};
-use embedctl::model::{ModelName, PoolingMode, Precision, WeightsKind};
+use embedctl::model::{ModelName, PoolingMode, Precision, TextRole, VectorKind, WeightsKind};
 
 use super::values::{NamedValueParser, positive, precision};
 
@@ -63,6 +63,34 @@ pub struct OverrideArgs {
         visible_alias = "truncate-dim"
     )]
     pub dimensions: Vec<usize>,
+
+    /// Kind of vectors, where the model's files leave it open: dense, or sparse [default: dense]
+    ///
+    /// A masked language model without modules.json is mean pooling to sentence-transformers' SentenceTransformer, and
+    /// SPLADE to its SparseEncoder: 'sparse' takes the latter.
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_parser = NamedValueParser::new(VectorKind::ALL.map(VectorKind::name), str::parse::<VectorKind>),
+        hide_possible_values = true
+    )]
+    pub kind: Option<VectorKind>,
+
+    /// What the texts are: query, or document
+    ///
+    /// As encode_query and encode_document in sentence-transformers: takes the model's prompt of that name, and the
+    /// modules of that route where a model has two.
+    #[arg(
+        long,
+        value_name = "TASK",
+        value_parser = NamedValueParser::new(TextRole::ALL.map(TextRole::name), str::parse::<TextRole>),
+        hide_possible_values = true
+    )]
+    pub task: Option<TextRole>,
+
+    /// Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model's files]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub max_active_dims: Option<usize>,
 }
 
 /// Pooling and token limits.
