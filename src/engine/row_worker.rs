@@ -132,8 +132,19 @@ impl RowWorker {
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
         check_output(&output, &self.batch, &self.pooler, &self.model)?;
-        for row in 0..rows {
-            finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
+        match &mut vectors {
+            RowVectors::Dense { values, .. } => {
+                let mut pooled = Vec::new();
+                for row in 0..rows {
+                    pool_row(&output, &self.batch, row, &self.pooler, &mut pooled);
+                }
+                self.pooler.finish_rows(pooled, rows, values);
+            }
+            RowVectors::Sparse(_) => {
+                for row in 0..rows {
+                    finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
+                }
+            }
         }
         watch.lap(&self.clocks.pool);
         Ok(vectors)
@@ -176,7 +187,19 @@ pub(crate) fn check_output(
     })
 }
 
-/// Finishes one row of a checked output; appends its vectors to `out`.
+/// Pools one row of a checked output of dense vectors; appends the pooled vector to `out`.
+fn pool_row(output: &Output<'_>, batch: &Batch, row: usize, pooler: &Pooler, out: &mut Vec<f32>) {
+    let own = output.row(batch, row);
+    match output {
+        Output::Pooled { .. } | Output::Entries { .. } => out.extend_from_slice(own),
+        Output::Tokens { .. } | Output::Padded { .. } => {
+            let tokens = 0..pooler.end(batch.row(row));
+            pooler.pool(own, output.width(), &tokens, out);
+        }
+    }
+}
+
+/// Pools and finishes one row of a checked output; appends its vector to `out`.
 pub(crate) fn finish_row(
     output: &Output<'_>,
     batch: &Batch,

@@ -295,10 +295,12 @@ fn dense(folder: &Path, scores: bool) -> Result<Dense> {
     let residual = match (config.use_residual, input == output) {
         (false, _) => Residual::None,
         (true, true) => Residual::Identity,
-        (true, false) => Residual::Projected(weights.get("residual.weight", input * output)?),
+        (true, false) => {
+            Residual::Projected(weights.get("residual.weight", input * output)?.into())
+        }
     };
     Ok(Dense {
-        weight: weights.get("linear.weight", input * output)?,
+        weight: weights.get("linear.weight", input * output)?.into(),
         bias: if config.bias {
             weights.get("linear.bias", output)?
         } else {

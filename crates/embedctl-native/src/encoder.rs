@@ -119,7 +119,7 @@ impl Encoder {
         let vocabulary = network.token_rows() as u64 * network.architecture.embeddings.width as u64;
         let bytes = match self.arithmetic {
             ProductPrecision::F32 => 4 * vocabulary,
-            ProductPrecision::I16 => 2 * vocabulary,
+            ProductPrecision::Bf16 | ProductPrecision::I16 => 2 * vocabulary,
             ProductPrecision::I8 => vocabulary,
         };
         if let Some(room) = machine::room().filter(|room| room.bytes < bytes) {

@@ -288,7 +288,7 @@ fn pack(
 ) -> Result<Vec<LayerWeights>> {
     let ranges = match arithmetic {
         ProductPrecision::I8 => Some(calibrate(loader, outer)?),
-        ProductPrecision::F32 | ProductPrecision::I16 => None,
+        ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => None,
     };
     // A set that no layer takes has none.
     let ranges = |set: usize| {

@@ -73,6 +73,7 @@ pub fn open(
         model.adapter(),
         match options.arithmetic {
             Arithmetic::Fp32 => ProductPrecision::F32,
+            Arithmetic::Bf16 => ProductPrecision::Bf16,
             Arithmetic::Int16 => ProductPrecision::I16,
             Arithmetic::Int8 => ProductPrecision::I8,
         },
@@ -103,6 +104,7 @@ pub fn open(
     };
     let precision = match encoder.arithmetic() {
         ProductPrecision::F32 => Arithmetic::Fp32,
+        ProductPrecision::Bf16 => Arithmetic::Bf16,
         ProductPrecision::I16 => Arithmetic::Int16,
         ProductPrecision::I8 => Arithmetic::Int8,
     };

@@ -91,6 +91,7 @@ pub(super) fn base(
             .collect(),
         rotary: Vec::new(),
         final_norm: false,
+        parallel: false,
         branch_scale: 1.0,
         longest: None,
         own_code: false,

@@ -9,8 +9,8 @@ use super::matrix::{Matrix, i16_block, panel_width};
 use super::operand::Converted;
 use super::simd::Simd;
 use super::tile::{
-    Block, Dot, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums, multiply,
-    split,
+    Block, Dot, Floats, Halves, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,
+    WidenedHalves, multiply, split,
 };
 
 /// The last operation on a product `y = x W' + bias`.
@@ -91,6 +91,11 @@ pub fn linear_part(
     };
     with!(matrix.isa(), s => match matrix.arithmetic() {
         ProductPrecision::F32 => call.run(s, Floats, out, stride),
+        ProductPrecision::Bf16 if matrix.isa().multiplies_bf16() => {
+            // SAFETY: just asked.
+            call.run(s, unsafe { Halves::new() }, out, stride);
+        }
+        ProductPrecision::Bf16 => call.run(s, WidenedHalves, out, stride),
         ProductPrecision::I16 => call.run(s, Pairs, out, stride),
         ProductPrecision::I8 => call.run(s, Quads, out, stride),
     });
@@ -262,7 +267,7 @@ impl TileEnd for Scaled<'_> {
         let width = S::PANEL * S::LANES;
         let PackedColumns { scale, sum, bias } = &mut self.columns;
         (*scale, *sum, *bias) = (&scale[..width], &sum[..width], &bias[..width]);
-        if D::ARITHMETIC != ProductPrecision::F32 {
+        if !D::ARITHMETIC.sums_floats() {
             (self.scales, self.bases) = (&self.scales[..rows], &self.bases[..rows]);
         }
         self
@@ -286,7 +291,7 @@ impl TileEnd for Scaled<'_> {
         sums: S::I,
     ) -> S::I {
         let mut value = bias;
-        if D::ARITHMETIC == ProductPrecision::F32 {
+        if D::ARITHMETIC.sums_floats() {
             value = s.add(s.as_float(sums), value);
         } else {
             if D::ARITHMETIC == ProductPrecision::I8 {

@@ -124,9 +124,10 @@ pub struct OnnxArgs {
     /// Precision of the arithmetic, or of the model's ONNX file [default: fp32]
     ///
     /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosine to fp32 of 0.9999 or more,
-    /// about 1.5 times as fast) or int8 (usually 0.999, two to three times as fast). The other providers take the
-    /// model's ONNX file of that precision, or a graph built from its safetensors files in fp32, fp16 or bf16. bf16 is
-    /// arithmetic on the usual file, for providers that have it (openvino, tensorrt).
+    /// about 1.5 times as fast), int8 (usually 0.999, two to three times as fast) or bf16 (weights of half the size;
+    /// fast only with AVX512-BF16). The other providers take the model's ONNX file of that precision, or a graph built
+    /// from its safetensors files in fp32, fp16 or bf16. bf16 is arithmetic on the usual file, for providers that have
+    /// it (openvino, tensorrt).
     #[arg(
         long,
         value_name = "KIND",
