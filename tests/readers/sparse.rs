@@ -48,6 +48,16 @@ fn read(test: &str, modules: &[&str], name: &str, tokens: bool, script: &str) ->
     Some(run(test, &python, &path, folder.path(), script))
 }
 
+/// The same with numbers as float32: the reader of JSON rounds the last digit of a double.
+fn single(value: &Value) -> Value {
+    match value {
+        Value::Array(all) => all.iter().map(single).collect(),
+        #[allow(clippy::cast_possible_truncation)] // they were float32
+        Value::Number(number) => json!((number.as_f64().unwrap() as f32).to_bits()),
+        other => other.clone(),
+    }
+}
+
 fn expected() -> Value {
     (0..COUNT)
         .map(|row| {
@@ -79,7 +89,7 @@ say({
     assert_eq!(found["dtype"], "<f4");
     assert_eq!(found["sorted"], true);
     assert_eq!(found["places"], json!((0..COUNT).collect::<Vec<_>>()));
-    assert_eq!(found["rows"], expected());
+    assert_eq!(single(&found["rows"]), single(&expected()));
 }
 
 #[test]
@@ -108,7 +118,7 @@ say(answer)";
     assert_eq!(found["type"], kind);
     for reader in ["pyarrow", "polars", "duckdb"] {
         if let Some(rows) = found.get(reader) {
-            assert_eq!(rows, &expected(), "{reader}");
+            assert_eq!(single(rows), single(&expected()), "{reader}");
         }
     }
 }
@@ -132,5 +142,5 @@ say({'type': str(table.schema.field('embedding').type), 'rows': table['embedding
             .collect()
     };
     let expected: Vec<Value> = (0..COUNT).map(row).collect();
-    assert_eq!(found["rows"], json!(expected));
+    assert_eq!(single(&found["rows"]), single(&json!(expected)));
 }
