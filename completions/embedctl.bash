@@ -201,11 +201,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -730,11 +730,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -1423,11 +1423,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --progress)
@@ -1588,11 +1588,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -2117,11 +2117,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
