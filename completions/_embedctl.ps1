@@ -37,7 +37,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
-            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors over HTTP, as embed computes them')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors or scores over HTTP, as embed and score compute them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
@@ -140,7 +140,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         }
         'embedctl;serve' {
             [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone')
-            [CompletionResult]::new('--like', '--like', [CompletionResultType]::ParameterName, 'Output of embed whose vectors the server''s must mix with: a file, a folder of parts, or an address')
+            [CompletionResult]::new('--like', '--like', [CompletionResultType]::ParameterName, 'Output of embed or score whose vectors or scores the server''s must mix with: a file, a folder of parts, or an address')
             [CompletionResult]::new('--verify', '--verify', [CompletionResultType]::ParameterName, 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts')
             [CompletionResult]::new('--api-key-file', '--api-key-file', [CompletionResultType]::ParameterName, 'File with a key per line; requests must send one as ''Authorization: Bearer KEY''')
             [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model [default: one per usable core, two per device]')
@@ -173,6 +173,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' respects NO_COLOR')
             [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s model cache')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
+            [CompletionResult]::new('--softmax', '--softmax', [CompletionResultType]::ParameterName, 'Turn the scores of a model with several labels into probabilities, as score --softmax does')
             [CompletionResult]::new('--no-cache', '--no-cache', [CompletionResultType]::ParameterName, 'Neither read nor keep packed weights in the user''s cache')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
@@ -363,6 +364,8 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--csv-quote', '--csv-quote', [CompletionResultType]::ParameterName, 'Quote around CSV fields; none: quotes are ordinary characters [default: ''"'']')
             [CompletionResult]::new('--csv-escape', '--csv-escape', [CompletionResultType]::ParameterName, 'Character that takes away the meaning of the next one in CSV, such as ''\''')
             [CompletionResult]::new('--csv-null', '--csv-null', [CompletionResultType]::ParameterName, 'CSV field that is null, such as ''\N'', NULL or '''' [default: no field is null]')
+            [CompletionResult]::new('--query-field', '--query-field', [CompletionResultType]::ParameterName, 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]')
+            [CompletionResult]::new('--query-column', '--query-column', [CompletionResultType]::ParameterName, 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]')
             [CompletionResult]::new('--max-record-bytes', '--max-record-bytes', [CompletionResultType]::ParameterName, 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of all inputs [default: by extension; text for standard input]')
             [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of all inputs [default: by extension; text for standard input]')
@@ -551,7 +554,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         }
         'embedctl;help' {
             [CompletionResult]::new('embed', 'embed', [CompletionResultType]::ParameterValue, 'Embed the records of files or of standard input')
-            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors over HTTP, as embed computes them')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Serve a model''s vectors or scores over HTTP, as embed and score compute them')
             [CompletionResult]::new('download', 'download', [CompletionResultType]::ParameterValue, 'Download and verify models from the Hugging Face Hub')
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')

@@ -34,7 +34,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
             cand embed 'Embed the records of files or of standard input'
-            cand serve 'Serve a model''s vectors over HTTP, as embed computes them'
+            cand serve 'Serve a model''s vectors or scores over HTTP, as embed and score compute them'
             cand download 'Download and verify models from the Hugging Face Hub'
             cand info 'Describe a model, and the providers that run it on this machine'
             cand export 'Write a model''s network as an ONNX file'
@@ -135,7 +135,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         }
         &'embedctl;serve'= {
             cand --listen 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone'
-            cand --like 'Output of embed whose vectors the server''s must mix with: a file, a folder of parts, or an address'
+            cand --like 'Output of embed or score whose vectors or scores the server''s must mix with: a file, a folder of parts, or an address'
             cand --verify 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts'
             cand --api-key-file 'File with a key per line; requests must send one as ''Authorization: Bearer KEY'''
             cand --threads 'Threads that run the model [default: one per usable core, two per device]'
@@ -168,6 +168,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --color 'Colour messages; ''auto'' respects NO_COLOR'
             cand --cache-dir 'Folder of the Hub''s model cache'
             cand --config 'Settings file; no other file is read'
+            cand --softmax 'Turn the scores of a model with several labels into probabilities, as score --softmax does'
             cand --no-cache 'Neither read nor keep packed weights in the user''s cache'
             cand -q 'Show only errors and rejected records'
             cand --quiet 'Show only errors and rejected records'
@@ -351,6 +352,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --csv-quote 'Quote around CSV fields; none: quotes are ordinary characters [default: ''"'']'
             cand --csv-escape 'Character that takes away the meaning of the next one in CSV, such as ''\'''
             cand --csv-null 'CSV field that is null, such as ''\N'', NULL or '''' [default: no field is null]'
+            cand --query-field 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]'
+            cand --query-column 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]'
             cand --max-record-bytes 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]'
             cand -i 'Format of all inputs [default: by extension; text for standard input]'
             cand --input-format 'Format of all inputs [default: by extension; text for standard input]'
@@ -534,7 +537,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         }
         &'embedctl;help'= {
             cand embed 'Embed the records of files or of standard input'
-            cand serve 'Serve a model''s vectors over HTTP, as embed computes them'
+            cand serve 'Serve a model''s vectors or scores over HTTP, as embed and score compute them'
             cand download 'Download and verify models from the Hugging Face Hub'
             cand info 'Describe a model, and the providers that run it on this machine'
             cand export 'Write a model''s network as an ONNX file'

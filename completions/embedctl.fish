@@ -41,7 +41,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -l no-config -d 'Read no
 complete -c embedctl -n "__fish_embedctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_needs_command" -s V -l version -d 'Print version'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "serve" -d 'Serve a model\'s vectors over HTTP, as embed computes them'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write a model\'s network as an ONNX file'
@@ -187,7 +187,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l listen -d 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l like -d 'Output of embed whose vectors the server\'s must mix with: a file, a folder of parts, or an address' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l like -d 'Output of embed or score whose vectors or scores the server\'s must mix with: a file, a folder of parts, or an address' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l verify -d 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l api-key-file -d 'File with a key per line; requests must send one as \'Authorization: Bearer KEY\'' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l threads -d 'Threads that run the model [default: one per usable core, two per device]' -r
@@ -249,6 +249,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l softmax -d 'Turn the scores of a model with several labels into probabilities, as score --softmax does'
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
@@ -519,6 +520,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimite
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l query-field -l query-column -d 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
@@ -776,7 +778,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors over HTTP, as embed computes them'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "export" -d 'Write a model\'s network as an ONNX file'

@@ -14,7 +14,6 @@ use super::configuration::Configuration;
 use super::machine::peak_memory;
 use super::protocol::{OpenedAs, Reply, Stages, WorkerRequest, WorkloadSample};
 use super::reuse::ReusedEngine;
-use super::workload::TEXT_FIELD;
 use super::{Work, workload};
 use crate::batch;
 use crate::cancel::CancelToken;
@@ -136,7 +135,8 @@ impl Session {
     ) -> Result<(Self, OpenedAs)> {
         let start = Instant::now();
         let threads = configuration.threads.unwrap_or_else(usable_cores).max(1);
-        let model_options = configuration.model_options()?;
+        let mut model_options = configuration.model_options()?;
+        model_options.task = Model::usual_task(&model_options)?;
         let mut engine_options = configuration.engine_options(threads, cancel)?;
         engine_options.runtime.probe = probe.cloned();
         let (model_options, engine_options) = engine::settle(&model_options, &engine_options)?;
@@ -200,9 +200,8 @@ impl Session {
                 ..engine_options
             },
             input: InputOptions {
-                text_field: TEXT_FIELD.to_owned(),
                 window_rows: window,
-                ..InputOptions::default()
+                ..workload::input(model.config.kind.takes_pairs())
             },
             output: OutputOptions {
                 format: Some(OutputFormat::Parquet),
@@ -267,7 +266,7 @@ impl Session {
         skip: usize,
         time: Duration,
     ) -> Result<Vec<f64>> {
-        let all = workload::read(input)?;
+        let all = workload::read(input, &self.options.input)?;
         let single = match &mut self.single {
             Some(single) => single,
             empty => {

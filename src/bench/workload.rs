@@ -1,5 +1,5 @@
-//! The texts to embed: a built-in corpus or the user's own records, in samples of any size, as files that every worker
-//! reads the same way.
+//! The texts to embed, or the pairs to score: a built-in corpus or the user's own records, in samples of any size, as
+//! files that every worker reads the same way.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,12 +12,19 @@ use serde_json::json;
 use super::corpus::{self, Corpus};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, RecordReader, Source};
+use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::record::Texts;
 use crate::setting;
+use embedctl_common::pair::TextPair;
 
 /// The field that holds the text in a sample's JSONL.
-pub(super) const TEXT_FIELD: &str = "text";
+const TEXT_FIELD: &str = "text";
+
+/// The field that holds the query of a pair. Every record has one.
+const QUERY_FIELD: &str = "query";
+
+/// Records in a row that share a built-in query, as the candidates of a search do.
+const RECORDS_OF_QUERY: usize = 16;
 
 /// Records and bytes of the user's own that are used at most.
 const MOST_ROWS: usize = corpus::TEXTS;
@@ -68,6 +75,8 @@ pub(super) struct Workload {
 enum TextSource {
     Corpus(Corpus),
     Texts(Texts),
+    /// Pairs of a query and a text, joined.
+    Pairs(Texts),
 }
 
 impl Workload {
@@ -90,7 +99,11 @@ impl Workload {
             }
             WorkloadOptions::Records { sources, input } => {
                 let (info, texts) = records(sources, input, cancel)?;
-                (info, TextSource::Texts(texts))
+                let source = match input.query() {
+                    Some(_) => TextSource::Pairs(texts),
+                    None => TextSource::Texts(texts),
+                };
+                (info, source)
             }
         };
         Ok(Self {
@@ -112,15 +125,24 @@ impl Workload {
         let write = || {
             let mut file = BufWriter::new(File::create(&path)?);
             for index in 0..rows {
-                let record = match &self.texts {
-                    TextSource::Corpus(corpus) => {
-                        json!({"id": index, TEXT_FIELD: corpus.text(index)})
-                    }
+                let built_in = || Corpus::Short.text(index / RECORDS_OF_QUERY);
+                let (id, query, text) = match &self.texts {
+                    TextSource::Corpus(corpus) => (index, built_in(), corpus.text(index)),
                     TextSource::Texts(texts) => {
-                        let index = index * texts.len() / rows;
-                        json!({"id": index, TEXT_FIELD: texts.get(index)})
+                        let own = index * texts.len() / rows;
+                        (own, built_in(), texts.get(own).to_owned())
+                    }
+                    TextSource::Pairs(pairs) => {
+                        let own = index * pairs.len() / rows;
+                        // Pairs are made where records are read.
+                        let pair = TextPair::of(pairs.get(own)).unwrap_or(TextPair {
+                            first: "",
+                            second: pairs.get(own),
+                        });
+                        (own, pair.first.to_owned(), pair.second.to_owned())
                     }
                 };
+                let record = json!({"id": id, QUERY_FIELD: query, TEXT_FIELD: text});
                 writeln!(file, "{record}")?;
             }
             file.flush()
@@ -177,13 +199,19 @@ fn records(
     Ok((info, texts))
 }
 
-/// The texts of a sample's file.
-pub(super) fn read(path: &Path) -> Result<Texts> {
-    let options = InputOptions {
+/// How a sample's file is read, as texts or as pairs.
+pub(super) fn input(pairs: bool) -> InputOptions {
+    InputOptions {
         text_field: TEXT_FIELD.to_owned(),
+        text_template: pairs.then(|| Template::of_pair(QUERY_FIELD, TEXT_FIELD, None)),
         ..InputOptions::default()
-    };
-    let mut reader = RecordReader::open(&[Source::Path(path.to_path_buf())], options)?;
+    }
+}
+
+/// The texts, or the joined pairs, of a sample's file.
+pub(super) fn read(path: &Path, options: &InputOptions) -> Result<Texts> {
+    let sources = [Source::Path(path.to_path_buf())];
+    let mut reader = RecordReader::open(&sources, options.clone())?;
     let mut texts = Texts::default();
     while let Some(window) = reader.next_window()? {
         window.texts.iter().for_each(|text| texts.push(text));
@@ -215,7 +243,7 @@ mod tests {
         let mut workload = open(&WorkloadOptions::Corpus(Corpus::Short), folder.path());
         let (small, rows) = workload.sample(4).unwrap();
         assert_eq!(rows, 4);
-        let texts = read(&small).unwrap();
+        let texts = read(&small, &input(false)).unwrap();
         assert_eq!(texts.len(), 4);
         assert_eq!(texts.get(2), Corpus::Short.text(2));
         assert_eq!(workload.sample(4).unwrap().0, small);
@@ -231,11 +259,42 @@ mod tests {
         let mut workload = lines(&format!("{text}{{\"text\":3}}\n"), folder.path()).unwrap();
         assert_eq!((workload.info.records, workload.info.rejected), (10, 1));
         let (path, _) = workload.sample(5).unwrap();
-        let texts = read(&path).unwrap();
+        let texts = read(&path, &input(false)).unwrap();
         let texts: Vec<&str> = texts.iter().collect();
         assert_eq!(texts, ["t0\n", "t2\n", "t4\n", "t6\n", "t8\n"]);
         let (path, rows) = workload.sample(1000).unwrap();
-        assert_eq!((rows, read(&path).unwrap().len()), (10, 10));
+        assert_eq!((rows, read(&path, &input(false)).unwrap().len()), (10, 10));
+    }
+
+    #[test]
+    fn pairs_are_the_users_own_or_have_built_in_queries() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut built_in = open(&WorkloadOptions::Corpus(Corpus::Long), folder.path());
+        let (path, _) = built_in.sample(40).unwrap();
+        let pairs = read(&path, &input(true)).unwrap();
+        for index in 0..40 {
+            let pair = TextPair::of(pairs.get(index)).unwrap();
+            assert_eq!(pair.first, Corpus::Short.text(index / 16));
+            assert_eq!(pair.second, Corpus::Long.text(index));
+        }
+        let path = folder.path().join("pairs.jsonl");
+        let lines: String = (0..9)
+            .map(|at| format!("{{\"q\": \"query {at}\", \"body\": \"text {at}\"}}\n"))
+            .collect();
+        std::fs::write(&path, lines).unwrap();
+        let options = WorkloadOptions::Records {
+            sources: vec![Source::Path(path)],
+            input: InputOptions {
+                text_template: Some(Template::of_pair("q", "body", None)),
+                ..InputOptions::default()
+            },
+        };
+        let mut own = open(&options, folder.path());
+        let (path, rows) = own.sample(9).unwrap();
+        assert_eq!(rows, 9);
+        let pairs = read(&path, &input(true)).unwrap();
+        let last = TextPair::of(pairs.get(8)).unwrap();
+        assert_eq!((last.first, last.second), ("query 8", "text 8"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn differences(files: &[Inspection]) -> Vec<Difference> {
     found
 }
 
-/// The fields of a provenance, but for counts; those that decide vectors as their identity has them.
+/// The fields of a provenance without its counts. Fields that decide vectors are taken from the identity.
 fn fields(made: &Value) -> Fields {
     let mut fields = flatten(made);
     fields.retain(|key, _| Weight::of(key) != Weight::Count);

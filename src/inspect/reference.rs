@@ -1,5 +1,4 @@
-//! Comparing a model's vectors with those that another program made of the same texts: sentence-transformers, as a
-//! rule.
+//! Compares a model's vectors with the vectors of another program, usually sentence-transformers, for the same texts.
 
 use serde::Serialize;
 

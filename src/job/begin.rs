@@ -152,7 +152,7 @@ impl Job {
     /// Refuses a folder with other files than those of the job, which readers would take for parts.
     fn refuse_others(&self, is_own: impl Fn(&str) -> bool) -> Result<()> {
         if self.is_single() {
-            return Ok(()); // nobody reads its parts
+            return Ok(()); // the parts of a single file are its own
         }
         let mut names = self.storage.list("")?.into_iter().map(|entry| entry.name);
         let other = match names.find(|name| !name.starts_with(['_', '.']) && !is_own(name)) {

@@ -1,9 +1,9 @@
 //! Division of the input among shards. It depends on the listing alone, so that processes agree without communicating.
 //!
-//! The inputs are laid end to end, and cut at equal distances. A file that is small beside a shard goes whole to
-//! the shard that its middle falls to. A large one of text or JSONL is cut, at the first line behind each cut; a large
-//! table between two rows, by the row groups or record batches in its footer: those that are small beside a
-//! shard stay whole. Others cannot be entered, and stay whole. So shards follow one another as the input does.
+//! The inputs are laid end to end and cut at equal distances. A file much smaller than a shard goes whole to the shard
+//! that contains its middle. A large file of text or JSONL is cut at the first line after each cut. A large table is
+//! cut between two rows, by the row groups or record batches that its footer lists; a group much smaller than a shard
+//! stays whole. Every other file stays whole. Shards therefore follow one another in the order of the input.
 
 use serde::{Deserialize, Serialize};
 

@@ -19,7 +19,7 @@ use crate::engine::{self, EngineInfo, EngineOptions};
 use crate::error::Result;
 use crate::inspect::Verified;
 use crate::model::{Dimensions, ModelOptions};
-use model::EmbeddingModel;
+use model::OpenedModel;
 
 /// A model that is ready to be served.
 pub struct ReadyModel {
@@ -59,9 +59,7 @@ pub fn open(
     let (id, info) = (loaded.model.id.clone(), loaded.info.clone());
     let (dimensions, threads) = (loaded.model.config.vectors(), loaded.threads());
     Ok(ReadyModel {
-        model: Arc::new(EmbeddingModel::new(
-            loaded, &identity, &files, like, verified,
-        )?),
+        model: Arc::new(OpenedModel::new(loaded, &identity, &files, like, verified)?),
         id,
         dimensions,
         engine: info,

@@ -1,5 +1,7 @@
 //! An opened model as the server knows it.
 
+mod scoring;
+
 use std::sync::Arc;
 
 use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
@@ -13,27 +15,33 @@ use crate::engine::row_worker::RowWorker;
 use crate::error::{Cause, Error, Result};
 use crate::identity::VectorIdentity;
 use crate::inspect::Verified;
+use crate::model::score::ScoreForm;
 use crate::model::{ModelProvenance, Side, Step};
 use crate::output::Dtype;
 use crate::record::Texts;
 use crate::threads::foreign;
+use embedctl_common::pair::TextPair;
+use scoring::Scoring;
 
-/// A model that gives vectors.
-pub(super) struct EmbeddingModel {
+/// A model that gives vectors or scores.
+pub(super) struct OpenedModel {
     loaded: Arc<LoadedModel>,
     card: ModelCard,
+    /// Where it gives scores.
+    scoring: Option<Scoring>,
     /// Whether components are rounded to float16, as in the output that the server is to be like.
     is_half: bool,
 }
 
-impl EmbeddingModel {
+impl OpenedModel {
     pub fn new(
-        loaded: LoadedModel,
+        mut loaded: LoadedModel,
         identity: &VectorIdentity,
         files: &ModelProvenance,
         like: Option<&LikeFile>,
         verified: Option<&Verified>,
     ) -> Result<Self> {
+        let scoring = Scoring::of(&mut loaded)?;
         let (model, config) = (&loaded.model, &loaded.model.config);
         // Where prompt tokens are left out of pooling, a worker's pooling belongs to one prompt.
         let prompts = match config.include_prompt {
@@ -47,9 +55,10 @@ impl EmbeddingModel {
         let card = ModelCard {
             id: model.id.clone(),
             revision: model.revision.clone(),
-            head: ModelHead::Embedding,
+            head: scoring.as_ref().map_or(ModelHead::Embedding, Scoring::head),
             widths: config.vectors().0,
-            cuts: config.dimensions.is_empty() && is_whole && like.is_none(),
+            labels: scoring.as_ref().map_or_else(Vec::new, Scoring::labels),
+            cuts: config.dimensions.is_empty() && is_whole && like.is_none() && scoring.is_none(),
             max_length: config.limit(),
             prompt: config.prompt.clone(),
             prompts,
@@ -67,8 +76,15 @@ impl EmbeddingModel {
         Ok(Self {
             loaded: Arc::new(loaded),
             card,
+            scoring,
             is_half,
         })
+    }
+
+    /// `rows`, those refused that the model cannot run.
+    fn bounded(&self, mut rows: TokenRows) -> TokenRows {
+        self.loaded.bounds.refuse(&mut rows);
+        rows
     }
 }
 
@@ -100,18 +116,31 @@ fn details(
     Ok(all.into_iter().collect())
 }
 
-impl ServedModel for EmbeddingModel {
+impl ServedModel for OpenedModel {
     fn card(&self) -> &ModelCard {
         &self.card
     }
 
     fn tokenize(&self, texts: &Texts, prompt: Option<&str>) -> TokenRows {
+        if let Some(scoring) = &self.scoring {
+            return self.bounded(scoring.tokenize(texts));
+        }
         let Some(prompt) = prompt else {
             return self.loaded.tokenize(texts);
         };
-        let mut rows = self.loaded.tokenizer.tokenize_behind(prompt, texts);
-        self.loaded.bounds.refuse(&mut rows);
-        rows
+        self.bounded(self.loaded.tokenizer.tokenize_behind(prompt, texts))
+    }
+
+    fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
+        let tokenizer = self.scoring.as_ref().map(Scoring::pairs);
+        let tokenizer = tokenizer.unwrap_or(&self.loaded.tokenizer);
+        self.bounded(tokenizer.tokenize_pairs(pairs))
+    }
+
+    fn finish(&self, form: ScoreForm, scores: &mut [f32]) {
+        if let Some(scoring) = &self.scoring {
+            scoring.finish(form, scores);
+        }
     }
 
     fn frame(&self, ids: &[Vec<u32>]) -> Result<TokenRows, Cause> {
@@ -119,8 +148,7 @@ impl ServedModel for EmbeddingModel {
         for ids in ids {
             self.loaded.tokenizer.frame_ids(ids, &mut rows)?;
         }
-        self.loaded.bounds.refuse(&mut rows);
-        Ok(rows)
+        Ok(self.bounded(rows))
     }
 
     fn tokens(&self, text: &str, prompt: Option<&str>, special: bool) -> Result<Vec<Token>, Cause> {
@@ -168,7 +196,7 @@ impl ServedModel for EmbeddingModel {
     }
 
     fn worker(&self) -> Result<Box<dyn ServedWorker>> {
-        Ok(Box::new(EmbeddingWorker {
+        Ok(Box::new(OpenedWorker {
             worker: self.loaded.worker()?,
             loaded: Arc::clone(&self.loaded),
             is_half: self.is_half,
@@ -177,13 +205,13 @@ impl ServedModel for EmbeddingModel {
 }
 
 /// A thread's worker of it.
-struct EmbeddingWorker {
+struct OpenedWorker {
     loaded: Arc<LoadedModel>,
     worker: RowWorker,
     is_half: bool,
 }
 
-impl ServedWorker for EmbeddingWorker {
+impl ServedWorker for OpenedWorker {
     fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>> {
         let width = self.loaded.pooler.width();
         let mut vectors: Vec<Option<Result<Vec<f32>, Cause>>> = vec![None; rows.len()];

@@ -238,6 +238,36 @@ fn own_records_are_read_as_embed_reads_them() {
     assert_eq!(self::report(&run)["workload"]["records"], 2);
 }
 
+/// Rerankers and classifiers are measured by scores: pairs of a query and a text, or texts.
+#[test]
+fn models_that_score_are_measured_by_scores() {
+    let sandbox = Sandbox::new();
+    let records: String = (0..20)
+        .map(|i| format!("{{\"q\": \"query {}\", \"t\": \"text {i}\"}}\n", i / 4))
+        .collect();
+    sandbox.write("pairs.jsonl", records);
+    let tokens = |model: &str, line: &str| {
+        let mut command = command(&sandbox, &format!("--json -p native {line}"));
+        let model = in_repository("fixtures/scores").join(model).join("model");
+        let report = report(&sandbox.finish(command.arg("-m").arg(model)));
+        let measured = &report["rows"][0]["measured"];
+        let number = |name: &str| {
+            measured[name]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{report}"))
+        };
+        number("sample_tokens") / number("sample_rows")
+    };
+    let own = "--input pairs.jsonl --text-field t";
+    let (with, without) = (
+        tokens("bert", &format!("{own} --query-field q")),
+        tokens("bert", own),
+    );
+    // A built-in query is longer than "query 3".
+    assert!(with < without, "{with} and {without} tokens a pair");
+    assert!(tokens("bert-three-labels", "--corpus short") > without / 2.0);
+}
+
 #[test]
 fn a_configuration_that_fails_is_a_row_with_its_reason() {
     let sandbox = sandbox_with_texts();

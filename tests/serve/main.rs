@@ -1,7 +1,8 @@
 //! `embedctl serve`: the real binary with small models, asked over sockets.
 //!
 //! `vectors.rs`: its vectors are those of `embed` and of the library. `like.rs`: an output as the model's settings.
-//! `process.rs`: addresses, signals, keys. `clients.rs`: the programs that speak its protocols.
+//! `scores.rs`: its scores are those
+//! of `score`. `process.rs`: addresses, signals, keys. `clients.rs`: the programs that speak its protocols.
 
 #[path = "../cli/sandbox.rs"]
 #[allow(dead_code)] // for all that the command line's tests need
@@ -13,4 +14,5 @@ mod support;
 mod clients;
 mod like;
 mod process;
+mod scores;
 mod vectors;

@@ -128,7 +128,7 @@ impl Agents {
             target.host().unwrap_or_default(),
         );
         if own.eq_ignore_ascii_case(other) {
-            return Ok((target, limit)); // its own place, of which it could have sent the content itself
+            return Ok((target, limit)); // the same server, which could have sent the content itself
         }
         let reach = self.reached.of(own);
         let reach = limit.0.map_or(reach, |limit| limit.min(reach));

@@ -120,6 +120,15 @@ impl TokenRows {
         self.refused.iter().map(|(&row, cause)| (row, cause))
     }
 
+    /// These rows with the token types that `frame` gives each of them, so that they can stand beside rows with types
+    /// of their own.
+    #[must_use]
+    pub fn typed(mut self, frame: &Frame) -> Self {
+        let types = (0..self.len()).flat_map(|row| frame.types(self.get(row).len()));
+        self.types = types.collect();
+        self
+    }
+
     /// Appends all rows of `other`.
     pub fn append(&mut self, other: &Self) {
         let start = self.ids.len();

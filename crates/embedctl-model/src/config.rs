@@ -85,6 +85,12 @@ impl PairFrame {
         self.len() == 0
     }
 
+    /// Whether a token has another type than 0.
+    #[must_use]
+    pub fn is_typed(&self) -> bool {
+        self.row(&[0], &[0]).any(|(_, kind)| kind != 0)
+    }
+
     /// The row of two texts of these tokens: each with its type.
     pub fn row<'a>(
         &'a self,

@@ -54,6 +54,15 @@ impl Pooler {
         }
     }
 
+    /// The same, which leaves a model's scores as its head gives them.
+    #[must_use]
+    pub fn of_raw_scores(config: &ModelConfig, prompt_tokens: usize) -> Self {
+        let mut pooler = Self::new(config, prompt_tokens);
+        let functions = config.kind.scores().map_or(0, |it| it.activations.len());
+        pooler.steps.truncate(pooler.steps.len() - functions);
+        pooler
+    }
+
     /// A SHA-256 of all that decides the vector of given states.
     #[must_use]
     pub fn digest(&self) -> String {

@@ -28,6 +28,7 @@ mod options;
 mod queue;
 mod routes;
 mod rows;
+mod scores;
 mod server;
 mod tei;
 

@@ -5,7 +5,9 @@ use std::fmt;
 
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Result};
+use embedctl_common::pair::TextPair;
 use embedctl_model::batch::{BatchLimits, TokenRows};
+use embedctl_model::score::ScoreForm;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,7 +18,7 @@ pub enum ModelHead {
     Embedding,
     /// A weight for each token of the vocabulary: `/embed_sparse`.
     Sparse,
-    /// A score of a pair of texts: `/rerank`.
+    /// One score of a text or of a pair of texts: `/rerank`, `/predict`.
     Reranker,
     /// A score for each label: `/predict`.
     Classifier,
@@ -39,7 +41,7 @@ impl ModelHead {
         match self {
             Self::Embedding => "/embed and /v1/embeddings",
             Self::Sparse => "/embed_sparse",
-            Self::Reranker => "/rerank",
+            Self::Reranker => "/rerank or /predict",
             Self::Classifier => "/predict",
         }
     }
@@ -65,8 +67,11 @@ pub struct ModelCard {
     pub revision: Option<String>,
     /// What its rows are.
     pub head: ModelHead,
-    /// Widths of the vectors of a row, one after another; requests choose one of them, by default the last.
+    /// Widths of the vectors of a row, one after another; requests choose one of them, by default the last. Of a model
+    /// that gives scores: how many.
     pub widths: Vec<usize>,
+    /// The names of a row's scores; empty where rows are vectors.
+    pub labels: Vec<String>,
     /// Whether a request may cut the vector shorter (Matryoshka models).
     pub cuts: bool,
     /// Tokens of a row at most; longer texts are cut.
@@ -106,8 +111,7 @@ pub struct Token {
     pub stop: Option<usize>,
 }
 
-/// A model behind a server. A model with another [`ModelHead`] implements it in the same way; its rows of tokens may stand
-/// for pairs of texts.
+/// A model behind a server.
 pub trait ServedModel: Send + Sync + 'static {
     /// What it is.
     fn card(&self) -> &ModelCard;
@@ -115,6 +119,13 @@ pub trait ServedModel: Send + Sync + 'static {
     /// The tokens of each text as its row runs, behind `prompt` (`None`: the model's own). Texts that cannot run are
     /// refused rows.
     fn tokenize(&self, texts: &Texts, prompt: Option<&str>) -> TokenRows;
+
+    /// The tokens of each pair of texts, as its row runs. Pairs that cannot run are refused rows. Only called of models that
+    /// give scores.
+    fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows;
+
+    /// Brings a row's scores, which workers give as [`ScoreForm::Raw`], into this form, in place.
+    fn finish(&self, form: ScoreForm, scores: &mut [f32]);
 
     /// The rows of texts that a client has tokenized, without special tokens.
     ///

@@ -85,7 +85,7 @@ pub(crate) async fn embeddings(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, ModelHead::Embedding)?;
+    rows::check_model(&app, &[ModelHead::Embedding])?;
     let take = |app: &Arc<App>, request: EmbeddingsRequest| {
         check_name(app, request.model.as_deref())?;
         let width = rows::width(app, request.dimensions)?;

@@ -15,8 +15,9 @@ use hyper_util::service::TowerToHyperService;
 use crate::answer::{ApiError, ApiRefusal};
 use crate::app::{App, CountedRequest};
 use crate::metrics::Gauges;
+use crate::model::ModelHead;
 use crate::options::Notice;
-use crate::{openai, tei};
+use crate::{openai, scores, tei};
 
 /// Routes with their methods, for metrics and messages.
 pub(crate) const ROUTES: [(&str, &str); 13] = [
@@ -123,11 +124,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/embeddings", post(openai::embeddings))
         .route("/embeddings", post(openai::embeddings))
         .route("/v1/models", get(openai::models))
-        .route("/", post(tei::embed))
+        .route("/", post(root))
         .route("/embed", post(tei::embed))
         .route("/embed_sparse", post(tei::embed_sparse))
-        .route("/rerank", post(tei::rerank))
-        .route("/predict", post(tei::predict))
+        .route("/rerank", post(scores::rerank))
+        .route("/predict", post(scores::predict))
         .route("/tokenize", post(tei::tokenize))
         .route("/info", get(tei::info))
         .route("/health", get(health))
@@ -136,6 +137,16 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(app)
+}
+
+/// `POST /`: the route of the model's head.
+async fn root(state: State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    match state.card().head {
+        ModelHead::Embedding => tei::embed(state, request).await,
+        ModelHead::Sparse => tei::embed_sparse(state).await,
+        ModelHead::Reranker => scores::rerank(state, request).await,
+        ModelHead::Classifier => scores::predict(state, request).await,
+    }
 }
 
 async fn health(State(app): State<Arc<App>>) -> Result<Response, ApiError> {

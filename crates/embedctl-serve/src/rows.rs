@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use embedctl_common::Texts;
+use embedctl_common::pair::TextPair;
 use embedctl_model::batch::TokenRows;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +27,16 @@ pub(crate) enum RequestInputs {
     Many(Vec<String>),
     Tokens(Vec<u32>),
     ManyTokens(Vec<Vec<u32>>),
+    #[serde(skip)]
+    Scored(Vec<ScoredInput>),
+}
+
+/// An input that is scored.
+#[derive(Debug, Clone)]
+pub(crate) enum ScoredInput {
+    Text(String),
+    /// A pair of texts. Many pairs share the first one.
+    Pair(Arc<str>, String),
 }
 
 impl RequestInputs {
@@ -34,6 +45,7 @@ impl RequestInputs {
             Self::One(_) | Self::Tokens(_) => 1,
             Self::Many(texts) => texts.len(),
             Self::ManyTokens(rows) => rows.len(),
+            Self::Scored(inputs) => inputs.len(),
         }
     }
 }
@@ -71,15 +83,17 @@ impl Rows {
     }
 }
 
-/// Refuses a route whose head the model does not have.
-pub(crate) fn check_model(app: &App, head: ModelHead) -> Result<(), ApiError> {
+/// Refuses a route that answers with the numbers of these heads, where the model has none of them.
+pub(crate) fn check_model(app: &App, heads: &[ModelHead]) -> Result<(), ApiError> {
     let card = app.card();
-    if card.head == head {
+    if heads.contains(&card.head) {
         return Ok(());
     }
     let (id, own) = (&card.id, card.head);
+    let wanted: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let reason = format!(
-        "the model {id} has no head that gives {head}: it gives {own}; use {}",
+        "the model {id} has no head that gives {}: it gives {own}; use {}",
+        wanted.join(" or "),
         own.routes()
     );
     Err(ApiError::new(ApiRefusal::Head, reason))
@@ -138,6 +152,7 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, Ap
         RequestInputs::Many(texts) => tokenize(texts.iter().collect()),
         RequestInputs::Tokens(ids) => frame(vec![ids])?,
         RequestInputs::ManyTokens(ids) => frame(ids)?,
+        RequestInputs::Scored(inputs) => tokenize_scored(app, &inputs),
     };
     if let Some((index, cause)) = rows.refusals().next() {
         return Err(ApiError::input(index, cause).of(param));
@@ -150,6 +165,30 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, Ap
         return Err(ApiError::new(ApiRefusal::TooLarge, reason).of(param));
     }
     Ok(PreparedRows { rows, room, began })
+}
+
+/// The rows of texts and of pairs, in their order.
+fn tokenize_scored(app: &App, inputs: &[ScoredInput]) -> TokenRows {
+    let (mut texts, mut pairs) = (Texts::default(), Vec::new());
+    for input in inputs {
+        match input {
+            ScoredInput::Text(text) => texts.push(text),
+            ScoredInput::Pair(first, second) => pairs.push(TextPair { first, second }),
+        }
+    }
+    let texts = app.model.tokenize(&texts, None);
+    let pairs = app.model.tokenize_pairs(&pairs);
+    let mut rows = TokenRows::default();
+    let (mut text, mut pair) = (0, 0);
+    for input in inputs {
+        let (kind, next) = match input {
+            ScoredInput::Text(_) => (&texts, &mut text),
+            ScoredInput::Pair(..) => (&pairs, &mut pair),
+        };
+        rows.push_row(kind, *next);
+        *next += 1;
+    }
+    rows
 }
 
 /// Refuses a request without inputs, or with too many.

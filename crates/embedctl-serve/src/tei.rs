@@ -43,7 +43,7 @@ pub(crate) async fn embed(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    rows::check_model(&app, ModelHead::Embedding)?;
+    rows::check_model(&app, &[ModelHead::Embedding])?;
     let take = |app: &Arc<App>, request: EmbedRequest| {
         check_settings(app, &request)?;
         let width = rows::width(app, request.dimensions)?;
@@ -63,10 +63,7 @@ pub(crate) async fn embed(
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
     let vectors = width.take(&app, rows.numbers)?;
     let answer = long_answer(size, vectors).await?;
-    let mut answer = told_of_truncation(answer, truncated);
-    let tokens = HeaderValue::from(tokens);
-    answer.headers_mut().insert("x-compute-tokens", tokens);
-    Ok(answer)
+    Ok(told_of_tokens(answer, tokens, truncated))
 }
 
 /// Refuses settings by which vectors would differ from those of the server's identity.
@@ -82,35 +79,25 @@ fn check_settings(app: &App, request: &EmbedRequest) -> Result<(), ApiError> {
         );
         return Err(ApiError::invalid(reason).of("normalize"));
     }
-    if let Some(side) = &request.truncation_direction
-        && !side.eq_ignore_ascii_case(card.truncation)
-    {
-        let own = card.truncation;
-        let reason = format!("this model's texts are cut on the {own}; leave it out");
-        return Err(ApiError::invalid(reason).of("truncation_direction"));
+    check_side(app, request.truncation_direction.as_deref())
+}
+
+/// Refuses another side than that on which long texts are cut.
+pub(crate) fn check_side(app: &App, wanted: Option<&str>) -> Result<(), ApiError> {
+    let own = app.card().truncation;
+    match wanted {
+        Some(side) if !side.eq_ignore_ascii_case(own) => {
+            let reason = format!("this model's texts are cut on the {own}; leave it out");
+            Err(ApiError::invalid(reason).of("truncation_direction"))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// `POST /embed_sparse`.
 pub(crate) async fn embed_sparse(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    no_head(&app, ModelHead::Sparse)
-}
-
-/// `POST /rerank`.
-pub(crate) async fn rerank(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    no_head(&app, ModelHead::Reranker)
-}
-
-/// `POST /predict`.
-pub(crate) async fn predict(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    no_head(&app, ModelHead::Classifier)
-}
-
-/// The answer of a route whose head no model has yet.
-fn no_head(app: &App, head: ModelHead) -> Result<Response, ApiError> {
-    rows::check_model(app, head)?;
-    let reason = format!("this version does not serve {head}");
+    rows::check_model(&app, &[ModelHead::Sparse])?;
+    let reason = format!("this version does not serve {}", ModelHead::Sparse);
     Err(ApiError::new(crate::answer::ApiRefusal::Head, reason))
 }
 
@@ -125,7 +112,7 @@ pub(crate) async fn tokenize(
         let texts = match request.inputs {
             RequestInputs::One(text) => vec![text],
             RequestInputs::Many(texts) => texts,
-            RequestInputs::Tokens(_) | RequestInputs::ManyTokens(_) => {
+            _ => {
                 let reason = "`inputs` must be a string or a list of strings";
                 return Err(ApiError::invalid(reason).of("inputs"));
             }
@@ -146,7 +133,18 @@ pub(crate) async fn tokenize(
 /// `GET /info`.
 pub(crate) async fn info(State(app): State<Arc<App>>) -> Response {
     let (card, options) = (app.card(), &app.options);
-    let model_type = json!({card.head.name(): {"pooling": card.pooling}});
+    let about = match card.labels.is_empty() {
+        true => json!({"pooling": card.pooling}),
+        false => {
+            let numbered = card.labels.iter().enumerate();
+            let names = numbered
+                .clone()
+                .map(|(at, label)| (at.to_string(), json!(label)));
+            let numbers = numbered.map(|(at, label)| (label.clone(), json!(at.to_string())));
+            json!({"id2label": Map::from_iter(names), "label2id": Map::from_iter(numbers)})
+        }
+    };
+    let model_type = json!({card.head.name(): about});
     let members = json!({
         "model_id": card.id,
         "model_sha": card.revision,
@@ -174,6 +172,14 @@ pub(crate) async fn info(State(app): State<Arc<App>>) -> Response {
     };
     all.extend(card.details.clone());
     json_answer(&all)
+}
+
+/// `answer`, with how many tokens were computed and how many inputs were cut to the model's length.
+pub(crate) fn told_of_tokens(answer: Response, tokens: usize, truncated: usize) -> Response {
+    let mut answer = told_of_truncation(answer, truncated);
+    let tokens = HeaderValue::from(tokens);
+    answer.headers_mut().insert("x-compute-tokens", tokens);
+    answer
 }
 
 /// `answer`, with how many inputs were cut to the model's length.

@@ -425,7 +425,7 @@ impl Service {
     }
 }
 
-/// Sends a request; where nobody may be there, without much patience.
+/// Sends a request; to addresses that may have no server, with a short timeout.
 fn ask(
     agent: &Agent,
     mut request: Request<impl AsSendBody>,

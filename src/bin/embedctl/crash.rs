@@ -152,8 +152,7 @@ mod platform {
             if let Some(line) = lines.map(|lines| &lines[usize::from(is_decoding())]) {
                 libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
             }
-            // A signal that somebody sent does not come again by itself, and who was there before may take
-            // it for nothing.
+            // A signal sent by a process does not repeat by itself, and the earlier handler may ignore it.
             let sent = info.as_ref().is_none_or(|info| info.si_code <= 0);
             match BEFORE.get().and_then(|before| before.get(index)) {
                 Some(before) if !sent => libc::sigaction(signal, before, ptr::null_mut()),

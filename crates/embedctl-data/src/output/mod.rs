@@ -202,9 +202,9 @@ pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>
     format.spec().provenance(file)
 }
 
-/// Hands every vector of a file to `take`: of the columns that its provenance names, of all that are lists of numbers
-/// where it names none of those that are there, or of the matrix. Rows without a vector are passed over. The format is
-/// by the ending of its name. Of Parquet the columns of vectors alone are read.
+/// Hands every vector of a file to `take`. The columns are those named by its provenance; if none of them exists, all
+/// lists of numbers are taken. A matrix has one column. Rows without a vector are skipped. The ending of the file's name
+/// gives its format. Of a Parquet file only the columns of vectors are read.
 ///
 /// # Errors
 /// If the file cannot be read, is of another format, or `take` says so.

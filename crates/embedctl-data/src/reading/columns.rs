@@ -1,7 +1,7 @@
 //! The columns of a window: `id` and the kept fields, in arrow's arrays.
 //!
-//! A kept field without a type holds its values as they are written until the first window closes;
-//! then they decide, and those that don't fit are rejected late. A table decides at once, by its schema.
+//! The first window decides the type of a kept field that has none: until it closes, values are held as they are
+//! written, and values that don't fit are rejected then. In a table the schema decides at once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -87,8 +87,8 @@ impl LineReader {
         }
     }
 
-    /// The same for a compressed stream, of which so many bytes were read: a line above the limit that a few of them
-    /// hold is an error ([`Expansion`]), since its end may come after any time.
+    /// The same for a compressed stream; `compressed` counts its bytes. A line above the limit that comes from few
+    /// compressed bytes is an error ([`Expansion`]): its end may be arbitrarily far away.
     pub(crate) fn of_compressed(self, compressed: Arc<AtomicU64>) -> Self {
         let compressed = Some(compressed);
         Self { compressed, ..self }

@@ -93,8 +93,8 @@ pub enum Part {
     /// All of it.
     #[default]
     Whole,
-    /// Of lines that are not compressed, and no CSV: those that begin in these bytes. Cuts that follow one another give
-    /// every line once.
+    /// The lines that begin in these bytes, for uncompressed formats of lines other than CSV. Adjacent ranges give every
+    /// line once.
     Bytes {
         /// The first byte.
         start: u64,

@@ -64,7 +64,7 @@ impl<W> SelfHashed<W> {
         self.hash.as_ref()
     }
 
-    /// What follows is the footer. Nothing may wait in a buffer before this one.
+    /// The bytes written from now on are the footer. All earlier bytes must have left their buffers.
     pub fn begin_footer(&mut self) {
         self.footer = Some((self.written, Vec::new()));
     }

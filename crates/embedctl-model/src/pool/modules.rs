@@ -1,7 +1,6 @@
 //! The modules after pooling: dense layers, layer norms, scaling to length 1.
 
 use crate::Dense;
-use crate::DenseActivation;
 use crate::LayerNorm;
 use crate::Residual;
 use crate::Step;
@@ -19,7 +18,7 @@ pub(super) fn after(steps: &[Step], mut vector: Vec<f32>) -> Option<Vec<f32>> {
             Step::Dense(layer) => vector = dense(layer, &vector)?,
             Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
             Step::Normalize => normalize(&mut vector)?,
-            Step::Activation(activation) => activate_all(*activation, &mut vector),
+            Step::Activation(activation) => activation.apply(&mut vector),
         }
     }
     finite(vector)
@@ -89,7 +88,7 @@ fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
         *value += bias;
     }
     output = finite(output)?;
-    activate_all(layer.activation, &mut output);
+    layer.activation.apply(&mut output);
     match &layer.residual {
         Residual::None => {}
         Residual::Identity => output
@@ -104,94 +103,6 @@ fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
         }
     }
     Some(output)
-}
-
-/// The activation of a whole vector, in place.
-fn activate_all(activation: DenseActivation, vector: &mut [f32]) {
-    match activation {
-        DenseActivation::Softmax => softmax(vector, 1.0),
-        DenseActivation::Softmin => softmax(vector, -1.0),
-        DenseActivation::LogSoftmax => {
-            softmax(vector, 1.0);
-            vector.iter_mut().for_each(|value| *value = value.ln());
-        }
-        other => vector
-            .iter_mut()
-            .for_each(|value| *value = activate(other, *value)),
-    }
-}
-
-fn softmax(vector: &mut [f32], sign: f32) {
-    let most = vector
-        .iter()
-        .fold(f32::NEG_INFINITY, |most, value| most.max(sign * value));
-    let mut sum = 0.0;
-    for value in vector.iter_mut() {
-        *value = (sign * *value - most).exp();
-        sum += *value;
-    }
-    vector.iter_mut().for_each(|value| *value /= sum);
-}
-
-fn activate(activation: DenseActivation, x: f32) -> f32 {
-    let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
-    // Above 20 PyTorch takes it for linear.
-    let softplus = |x: f32| if x > 20.0 { x } else { x.exp().ln_1p() };
-    match activation {
-        DenseActivation::Identity => x,
-        // With alpha 1, as both have it, the two are one.
-        DenseActivation::Celu | DenseActivation::Elu => {
-            if x > 0.0 {
-                x
-            } else {
-                x.exp_m1()
-            }
-        }
-        DenseActivation::Gelu => 0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2)),
-        DenseActivation::Hardshrink => {
-            if x.abs() > 0.5 {
-                x
-            } else {
-                0.0
-            }
-        }
-        DenseActivation::Hardsigmoid => (x + 3.0).clamp(0.0, 6.0) / 6.0,
-        DenseActivation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
-        DenseActivation::Hardtanh => x.clamp(-1.0, 1.0),
-        DenseActivation::LeakyRelu => {
-            if x > 0.0 {
-                x
-            } else {
-                0.01 * x
-            }
-        }
-        DenseActivation::LogSigmoid => x.min(0.0) - (-x.abs()).exp().ln_1p(),
-        DenseActivation::Mish => x * softplus(x).tanh(),
-        DenseActivation::Relu => x.max(0.0),
-        DenseActivation::Relu6 => x.clamp(0.0, 6.0),
-        // Outside training, the middle of 1/8 and 1/3.
-        DenseActivation::Rrelu => {
-            if x > 0.0 {
-                x
-            } else {
-                x * (11.0 / 48.0)
-            }
-        }
-        DenseActivation::Selu => {
-            let inner = if x > 0.0 { x } else { 1.673_263_2 * x.exp_m1() };
-            1.050_701 * inner
-        }
-        DenseActivation::Sigmoid => sigmoid(x),
-        DenseActivation::Silu => x * sigmoid(x),
-        DenseActivation::Softplus => softplus(x),
-        DenseActivation::Softshrink => x - x.clamp(-0.5, 0.5),
-        DenseActivation::Softsign => x / (1.0 + x.abs()),
-        DenseActivation::Tanh => x.tanh(),
-        DenseActivation::Tanhshrink => x - x.tanh(),
-        DenseActivation::Softmax | DenseActivation::Softmin | DenseActivation::LogSoftmax => {
-            unreachable!("these need the whole vector")
-        }
-    }
 }
 
 /// `None` where the variance is beyond f32: the vector would become the bias.

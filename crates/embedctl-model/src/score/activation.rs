@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::DenseActivation;
-use crate::config::Step;
 use embedctl_common::error::Cause;
 
 /// The function over a model's scores: by config_sentence_transformers.json (`whole`), else by config.json, else the
@@ -16,7 +15,7 @@ pub(super) fn of_scores(
     config: &Value,
     labels: usize,
     notes: &mut Vec<String>,
-) -> Result<Option<Step>, Cause> {
+) -> Result<Option<DenseActivation>, Cause> {
     let of_config = &config["sentence_transformers"]["activation_fn"];
     // The newer key goes before the older one, even where it is null.
     let of_config = match config["sentence_transformers"].get("activation_fn") {
@@ -25,7 +24,7 @@ pub(super) fn of_scores(
     };
     for named in [whole, of_config.as_str()].into_iter().flatten() {
         if let Some(known) = DenseActivation::parse(named) {
-            return Ok(step(known));
+            return Ok(effective(known));
         }
         if named.starts_with("torch.") {
             let reason = format!(
@@ -40,13 +39,14 @@ pub(super) fn of_scores(
         ));
     }
     Ok(match labels {
-        1 => step(DenseActivation::Sigmoid),
+        1 => Some(DenseActivation::Sigmoid),
         _ => None,
     })
 }
 
-fn step(activation: DenseActivation) -> Option<Step> {
-    (activation != DenseActivation::Identity).then_some(Step::Activation(activation))
+/// The function, unless it changes nothing.
+fn effective(activation: DenseActivation) -> Option<DenseActivation> {
+    (activation != DenseActivation::Identity).then_some(activation)
 }
 
 /// A function under the names that config.json has for those inside a network.

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::DenseActivation;
+
 pub use chat::{ChatMessage, ChatTemplate};
 pub(crate) use resolve::{ScoreFiles, resolve};
 
@@ -28,11 +30,40 @@ pub struct ScoreKind {
     pub pairs: bool,
     /// Whether several scores become probabilities.
     pub softmax: bool,
+    /// The functions over the scores that the head gives, one after another: the last of the model's steps.
+    pub activations: Vec<DenseActivation>,
     /// The chat that texts are put into.
     pub chat: Option<Arc<ChatTemplate>>,
 }
 
+/// The form of a row's scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreForm {
+    /// As the head gives them.
+    Raw,
+    /// Behind the functions that the model's files and the user's options name: as a run writes them.
+    Written,
+    /// Between 0 and 1: behind the sigmoid if there is one label, else behind softmax.
+    Probability,
+}
+
 impl ScoreKind {
+    /// Brings a row's raw scores into this form, in place.
+    pub fn finish(&self, form: ScoreForm, scores: &mut [f32]) {
+        let probability = match self.is_single() {
+            true => DenseActivation::Sigmoid,
+            false => DenseActivation::Softmax,
+        };
+        let functions = match form {
+            ScoreForm::Raw => &[][..],
+            ScoreForm::Written => &self.activations,
+            ScoreForm::Probability => &[probability],
+        };
+        for &function in functions {
+            function.apply(scores);
+        }
+    }
+
     /// Whether a row has one score alone.
     #[must_use]
     pub fn is_single(&self) -> bool {

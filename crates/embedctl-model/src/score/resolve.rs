@@ -64,17 +64,22 @@ pub(crate) fn resolve(
         },
     };
     let activation = activation::of_scores(files.activation, &config, labels.len(), notes);
-    pooled.steps.extend(activation.map_err(refuse)?);
+    let mut activations: Vec<_> = activation.map_err(refuse)?.into_iter().collect();
     let softmax = files.task.softmax && labels.len() > 1;
     if softmax {
-        pooled.steps.push(Step::Activation(Softmax));
+        activations.push(Softmax);
     } else if files.task.softmax {
         notes.push("softmax has no effect: the model gives one score".into());
     }
+    let functions = activations
+        .iter()
+        .map(|&function| Step::Activation(function));
+    pooled.steps.extend(functions);
     let kind = ScoreKind {
         labels,
         pairs: files.task.pairs,
         softmax,
+        activations,
         chat,
     };
     Ok((pooled, kind))

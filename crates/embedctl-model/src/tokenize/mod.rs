@@ -35,6 +35,7 @@ use crate::TOKENIZER_TIME;
 use crate::batch::TokenRows;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::pair::TextPair;
 use embedctl_common::stage::Clock;
 use embedctl_common::threads::{exhausted, foreign, within};
 
@@ -216,7 +217,14 @@ impl TextTokenizer {
         clock: &Clock,
     ) -> TokenRows {
         if let Some(pairs) = &self.pairs {
-            return self.tokenize_pairs(pairs, count, text, clock);
+            let pair = |index: usize| {
+                // Pairs are made where records are read.
+                TextPair::of(text(index)).unwrap_or(TextPair {
+                    first: "",
+                    second: text(index),
+                })
+            };
+            return self.rows_of_pairs(pairs, count, pair, clock);
         }
         self.in_chunks(count, clock, |index, scratch, rows| match &self.chat {
             Some(chat) => chat.push(self, text(index), scratch, rows),

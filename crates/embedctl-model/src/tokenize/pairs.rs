@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::TextTokenizer;
 use crate::batch::TokenRows;
 use crate::{ModelConfig, PairFrame, Side};
+use embedctl_common::error::Cause;
 use embedctl_common::pair::TextPair;
 use embedctl_common::stage::Clock;
 
@@ -22,9 +23,8 @@ impl PairTemplate {
     /// The template and the limit of a model that takes pairs.
     pub fn of(config: &ModelConfig) -> Option<Self> {
         let frame = config.frame.pair.clone()?;
-        let typed = frame.row(&[0], &[0]).any(|(_, kind)| kind != 0);
         Some(Self {
-            typed,
+            typed: frame.is_typed(),
             most: config.max_length.saturating_sub(frame.len()),
             frame,
         })
@@ -69,21 +69,30 @@ fn longest_first(first: usize, second: usize, most: usize) -> (usize, usize) {
 }
 
 impl TextTokenizer {
+    /// The rows of pairs that a program holds, in their order. A pair that the tokenizer fails on is a refused row, as are
+    /// all pairs where the model was opened for single texts.
+    #[must_use]
+    pub fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
+        let clock = Clock::default();
+        if let Some(template) = &self.pairs {
+            return self.rows_of_pairs(template, pairs.len(), |index| pairs[index], &clock);
+        }
+        self.in_chunks(pairs.len(), &clock, |index, scratch, rows| {
+            match &self.chat {
+                Some(chat) => chat.push(self, &pairs[index].joined(), scratch, rows),
+                None => Err(Cause::of("the model takes single texts")),
+            }
+        })
+    }
+
     /// The rows of `count` pairs, by their index. The tokens of a first text that several pairs share are made once.
-    pub(super) fn tokenize_pairs<'a>(
+    pub(super) fn rows_of_pairs<'a>(
         &self,
         pairs: &PairTemplate,
         count: usize,
-        text: impl Fn(usize) -> &'a str + Sync,
+        pair: impl Fn(usize) -> TextPair<'a> + Sync,
         clock: &Clock,
     ) -> TokenRows {
-        let pair = |index: usize| {
-            // Pairs are made where records are read.
-            TextPair::of(text(index)).unwrap_or(TextPair {
-                first: "",
-                second: text(index),
-            })
-        };
         let mut numbers: HashMap<&str, usize, ahash::RandomState> = HashMap::default();
         let mut firsts: Vec<&str> = Vec::new();
         let of_row: Vec<usize> = (0..count)

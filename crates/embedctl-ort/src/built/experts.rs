@@ -1,5 +1,5 @@
-//! Feed-forwards of which each token takes some. All of them are computed, and the shares of those that a token does
-//! not take are zero: standard operators have no better way.
+//! Mixtures of experts: each token uses some of the feed-forwards. All of them are computed, with a weight of zero for
+//! the unused ones, because standard operators have no better way.
 
 use embedctl_native::{PlainNetwork, PlainProduct};
 use embedctl_onnx::Attribute;

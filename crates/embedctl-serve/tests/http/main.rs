@@ -4,4 +4,5 @@ mod hostile;
 mod life;
 mod model;
 mod protocols;
+mod scores;
 mod server;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::pair::TextPair;
 use embedctl_model::batch::{BatchLimits, TokenRows};
+use embedctl_model::score::ScoreForm;
 
 use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
 
@@ -64,6 +66,7 @@ impl FakeModel {
                 revision: None,
                 head: ModelHead::Embedding,
                 widths: vec![WIDTH],
+                labels: Vec::new(),
                 cuts: true,
                 max_length: Some(4000),
                 prompt: String::new(),
@@ -85,7 +88,21 @@ impl FakeModel {
     }
 }
 
-/// The numbers of a text.
+impl FakeModel {
+    /// One that gives so many scores.
+    pub fn scoring(labels: usize) -> Self {
+        let mut model = Self::new(1);
+        model.card.head = match labels {
+            1 => ModelHead::Reranker,
+            _ => ModelHead::Classifier,
+        };
+        model.card.labels = (0..labels).map(|label| format!("label {label}")).collect();
+        model.card.widths = vec![labels];
+        model
+    }
+}
+
+/// The numbers of a text, or of a pair as `first|second`.
 pub fn numbers(text: &str) -> Vec<f32> {
     let mut numbers = vec![text.chars().count() as f32];
     numbers.extend(text.chars().map(|it| it as u32 as f32));
@@ -112,6 +129,25 @@ impl ServedModel for FakeModel {
             }
         }
         rows
+    }
+
+    fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
+        let most = self.card.max_length.unwrap();
+        let first = |it: &TextPair<'_>| it.first.chars().take(most).collect::<String>();
+        let texts = pairs
+            .iter()
+            .map(|it| format!("{}|{}", first(it), it.second));
+        self.tokenize(&texts.collect(), None)
+    }
+
+    /// Other forms than the raw one are other numbers.
+    fn finish(&self, form: ScoreForm, scores: &mut [f32]) {
+        let factor = match form {
+            ScoreForm::Raw => 1.0,
+            ScoreForm::Written => 10.0,
+            ScoreForm::Probability => -1.0,
+        };
+        scores.iter_mut().for_each(|score| *score *= factor);
     }
 
     fn frame(&self, ids: &[Vec<u32>]) -> Result<TokenRows, Cause> {

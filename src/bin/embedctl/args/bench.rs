@@ -17,7 +17,7 @@ use super::values::{NamedValueParser, cosine, percent, positive, precision, prov
 
 /// Measure the speed of a model on this machine, its bottleneck, and the best settings
 ///
-/// Embeds the same records repeatedly, from file to file without the start-up, and shows rows per second, the latency
+/// Embeds the same records repeatedly (with a reranker or a classifier: scores them), from file to file without the start-up, and shows rows per second, the latency
 /// of single texts, memory, and the time spent in each stage. Lists of providers, models, precisions, token budgets
 /// and threads are measured in every combination. Each combination has its own process, which stays loaded until the
 /// end; samples alternate between them.
@@ -70,6 +70,15 @@ pub struct WorkloadArgs {
 
     #[command(flatten)]
     pub records: RecordArgs,
+
+    /// Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]
+    #[arg(
+        long,
+        value_name = "NAME",
+        visible_alias = "query-column",
+        requires = "input"
+    )]
+    pub query_field: Option<String>,
 
     /// Largest record size, such as 512KiB; larger records are left out [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse, requires = "input")]

@@ -10,11 +10,12 @@ use super::engine::EngineArgs;
 use super::model::OverrideArgs;
 use super::values::{positive, seconds};
 
-/// Serve a model's vectors over HTTP, as embed computes them
+/// Serve a model's vectors or scores over HTTP, as embed and score compute them
 ///
-/// Speaks OpenAI's protocol (/v1/embeddings) and that of text-embeddings-inference (/embed, /tokenize, /info, /health,
-/// /metrics); /openapi.json describes all routes. A text's vector is the one that embed gives it with the same options.
-/// There is no TLS: put a proxy in front of it for other machines.
+/// Speaks OpenAI's protocol (/v1/embeddings) and that of text-embeddings-inference (/embed, /rerank, /predict, /tokenize,
+/// /info, /health, /metrics); /openapi.json describes all routes. A text's vector is the one that embed gives it with
+/// the same options, and a pair's score the one that score gives it. There is no TLS: put a proxy in front of it for
+/// other machines.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, override_usage = "embedctl serve [OPTIONS]")]
 pub struct ServeArgs {
@@ -27,7 +28,7 @@ pub struct ServeArgs {
     )]
     pub listen: Listen,
 
-    /// Output of embed whose vectors the server's must mix with: a file, a folder of parts, or an address
+    /// Output of embed or score whose vectors or scores the server's must mix with: a file, a folder of parts, or an address
     ///
     /// Model, revision, prompt, pooling, dimensions, type and precision are those in its provenance. The server does
     /// not start if the model's files or a setting differ. --prompt and --prompt-name may name another prompt for
@@ -67,6 +68,10 @@ pub struct ServeArgs {
         help_heading = "Model"
     )]
     pub model: Option<String>,
+
+    /// Turn the scores of a model with several labels into probabilities, as score --softmax does
+    #[arg(long, conflicts_with = "like", help_heading = "Model")]
+    pub softmax: bool,
 
     #[command(flatten)]
     pub overrides: OverrideArgs,
@@ -111,6 +116,7 @@ const EXAMPLES: &str = "\
 Examples:
   embedctl serve -m sentence-transformers/all-MiniLM-L6-v2
   embedctl serve --like vectors.parquet --prompt-name query
+  embedctl serve -m cross-encoder/ms-marco-MiniLM-L6-v2
   embedctl serve --like s3://vectors/2026/ --listen 0.0.0.0:8080 --api-key-file keys.txt
   curl 127.0.0.1:8080/embed -H 'Content-Type: application/json' -d '{\"inputs\": \"some text\"}'
 

@@ -84,7 +84,7 @@ fn standard_input() -> io::Result<File> {
 fn take_standard_output() -> io::Result<File> {
     use std::os::fd::AsFd;
     let own = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    // SAFETY: both are open, and nobody else uses them yet: this process has done nothing before.
+    // SAFETY: both are open, and no other thread exists yet: this is the first thing that the process does.
     if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use embedctl::cancel::CancelToken;
 use embedctl::engine::EngineOptions;
-use embedctl::model::ModelName;
+use embedctl::error::Error;
+use embedctl::model::{Model, ModelName, ModelOptions, ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
-use embedctl::serve::{self, ApiKeys, LikeFile, Notice, Notify, ServerOptions};
+use embedctl::serve::{self, ApiKeys, LikeFile, Notice, Notify, ReadyModel, ServerOptions};
 
 use super::{embed, stores};
 use crate::args::{MessageArgs, ServeArgs};
@@ -58,6 +59,9 @@ pub fn run(
     if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
         super::ensure(&model, &engine, messages, printer, &cancel)?;
     }
+    if like.is_none() {
+        model.task = task(&model, args.softmax)?;
+    }
     let verified = match (&like, args.verify) {
         (Some(like), Some(count)) => {
             let verified = like.verify(count, (&model, &engine), &cancel)?;
@@ -77,9 +81,9 @@ pub fn run(
         printer.note(note);
     }
     printer.info(format!(
-        "model {}, {} dimensions, engine {}, {} threads",
+        "model {}, {}, engine {}, {} threads",
         ready.id,
-        dimensions(&ready.dimensions.0),
+        numbers(&ready),
         engine_label(&ready.engine),
         ready.threads
     ));
@@ -113,9 +117,28 @@ fn options(args: &ServeArgs, messages: &MessageArgs) -> Result<ServerOptions, Co
     })
 }
 
-fn dimensions(widths: &[usize]) -> String {
-    let widths: Vec<String> = widths.iter().map(ToString::to_string).collect();
-    widths.join(", ")
+/// What the server's answers hold: scores where the model's files say that it gives scores, else vectors.
+fn task(model: &ModelOptions, softmax: bool) -> Result<ModelTask, CommandFailure> {
+    match Model::usual_task(model)? {
+        ModelTask::Score(task) => Ok(ModelTask::Score(ScoreTask { softmax, ..task })),
+        ModelTask::Embed if softmax => Err(Error::usage(format!(
+            "--softmax: the model {} gives vectors, and no scores",
+            model.model
+        ))
+        .with_remedy("leave it out")
+        .into()),
+        ModelTask::Embed => Ok(ModelTask::Embed),
+    }
+}
+
+/// The numbers of an answer's rows, for people.
+fn numbers(ready: &ReadyModel) -> String {
+    let labels = &ready.model.card().labels;
+    if !labels.is_empty() {
+        return format!("scores of {}", labels.join(", "));
+    }
+    let widths: Vec<String> = ready.dimensions.0.iter().map(ToString::to_string).collect();
+    format!("{} dimensions", widths.join(", "))
 }
 
 /// The server's messages, for people and programs.

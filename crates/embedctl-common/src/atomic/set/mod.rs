@@ -38,7 +38,7 @@ use crate::remedies::with_remedy;
 pub struct Sidecars {
     /// Their endings, after the main file's name.
     pub endings: &'static [&'static str],
-    /// Whether the file at a path was written by an earlier run: a file of somebody else stays.
+    /// Whether an earlier run wrote the file at a path. Other files stay.
     pub is_own: fn(&Path) -> bool,
 }
 

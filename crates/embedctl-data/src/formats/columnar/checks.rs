@@ -1,4 +1,4 @@
-//! Whether the asked columns of a table can be what they are asked for.
+//! Checks that the columns of a table have types that their use allows.
 
 use super::select::{ColumnNames, TableColumn, find};
 use crate::reading::fields::{IdType, KeepType};

@@ -16,9 +16,9 @@ use embedctl_storage::Readable;
 /// The start of a file, before flags and an extension's length.
 const PGCOPY: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
-/// A file of rows `fields, (length, bytes)…`. Which of them are vectors, and what they are called, the provenance
-/// beside the file says; without it, what looks like a `vector` or a `halfvec` is one, and called by its number,
-/// from 1. A `bit` comes as its bytes.
+/// Reads a file of rows `fields, (length, bytes)…`. The provenance beside the file names the fields that are vectors.
+/// Without it, every field with the bytes of a `vector` or a `halfvec` is taken and named by its number, from 1. A `bit`
+/// field is given as its bytes.
 pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
     let mut bytes = in_order(file)?;
     let declared = declared(file)?;

@@ -48,8 +48,8 @@ fn paragraphs(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Starts of sections by the level of their heading, of blocks, of parts of blocks, and of sentences. No place lies between
-/// a heading and its text: a heading stays with the beginning of what it is for.
+/// Starts of sections by the level of their heading, of blocks, of parts of blocks, and of sentences. A heading is never
+/// separated from the beginning of its text.
 fn markdown(text: &str) -> Vec<Vec<usize>> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut headings = vec![Vec::new(); HEADINGS];

@@ -15,7 +15,7 @@ use embedctl::bench::{
 };
 use embedctl::cancel::CancelToken;
 use embedctl::engine;
-use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader};
+use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader, Template};
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
 use embedctl::storage::Storage;
@@ -165,13 +165,20 @@ fn workload(
             workload.corpus.unwrap_or(Corpus::Mixed),
         ));
     }
+    let options = records.options();
+    let pair = |query| {
+        let template = options.text_template.as_ref();
+        Template::of_pair(query, &options.text_field, template)
+    };
+    let pair = workload.query_field.as_deref().map(pair);
     Ok(WorkloadOptions::Records {
         sources: stores::sources(&workload.input, records.input_format, storage)?,
         input: InputOptions {
             max_record_bytes: workload
                 .max_record_bytes
                 .unwrap_or(DEFAULT_MAX_RECORD_BYTES),
-            ..records.options()
+            text_template: pair.or_else(|| options.text_template.clone()),
+            ..options
         },
     })
 }

@@ -1,0 +1,209 @@
+//! Scores of pairs and of labels.
+
+use serde_json::{Value, json};
+
+use crate::model::FakeModel;
+use crate::server::Server;
+use embedctl_serve::ServerOptions;
+
+/// The fake model's score of a pair: its length.
+fn score(query: &str, text: &str) -> usize {
+    query.chars().count() + 1 + text.chars().count()
+}
+
+#[test]
+fn texts_are_ranked_by_their_scores() {
+    let server = Server::start(FakeModel::scoring(1), ServerOptions::default());
+    let texts: Vec<String> = (0..200).map(|at| "x".repeat((at * 37) % 101)).collect();
+    for (members, factor) in [
+        (json!({}), 10.0),
+        (json!({"raw_scores": true, "return_text": true}), 1.0),
+        (json!({"raw_scores": false}), -1.0),
+    ] {
+        let mut body = json!({"query": "a query", "texts": texts});
+        let wanted = members.as_object().unwrap().clone();
+        body.as_object_mut().unwrap().extend(wanted);
+        for path in ["/rerank", "/"] {
+            let answer = server.post(path, body.to_string());
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert!(
+                answer.head.contains("x-compute-tokens: "),
+                "{}",
+                answer.head
+            );
+            let expected = |index: usize| score("a query", &texts[index]) as f64 * factor;
+            let mut order: Vec<usize> = (0..texts.len()).collect();
+            order.sort_by(|&one, &other| expected(other).total_cmp(&expected(one)));
+            let expected = order.iter().map(|&index| match members.get("return_text") {
+                Some(_) => json!({"index": index, "text": texts[index], "score": expected(index)}),
+                None => json!({"index": index, "score": expected(index)}),
+            });
+            assert_eq!(answer.json(), Value::from_iter(expected), "{members}");
+        }
+    }
+}
+
+#[test]
+fn labels_are_ranked_by_their_scores_for_texts_and_pairs() {
+    let server = Server::start(FakeModel::scoring(3), ServerOptions::default());
+    let ask = |inputs: Value| {
+        let answer = server.post("/predict", json!({"inputs": inputs}).to_string());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    };
+    let label = |at: usize, score: u32| json!({"score": 10.0 * f64::from(score), "label": format!("label {at}")});
+    let (a, b, bar) = (u32::from('a'), u32::from('b'), u32::from('|'));
+    let one = json!([label(2, b), label(1, a), label(0, 2)]);
+    let pair = json!([label(2, bar), label(1, a), label(0, 3)]);
+    assert_eq!(ask(json!("ab")), one);
+    assert_eq!(ask(json!(["ab"])), one);
+    assert_eq!(ask(json!(["a", "b"])), pair);
+    assert_eq!(
+        ask(json!([["a", "b"], ["ab"], ["a", "b"]])),
+        json!([pair, one, pair])
+    );
+    let info = server.get("/info").json();
+    let labels = json!({"0": "label 0", "1": "label 1", "2": "label 2"});
+    assert_eq!(info["model_type"]["classifier"]["id2label"], labels);
+}
+
+#[test]
+fn wrong_requests_for_scores_are_refused_with_a_reason() {
+    let options = ServerOptions {
+        max_inputs: 3,
+        ..ServerOptions::default()
+    };
+    let reranker = Server::start(FakeModel::scoring(1), options.clone());
+    let classifier = Server::start(FakeModel::scoring(2), options);
+    let texts = json!(["a", "b", "c", "d"]);
+    for (server, path, body, status, words) in [
+        (
+            &reranker,
+            "/rerank",
+            json!({"query": "q", "texts": []}),
+            422,
+            "`texts` is empty",
+        ),
+        (
+            &reranker,
+            "/rerank",
+            json!({"query": "q", "texts": texts}),
+            413,
+            "may have 3",
+        ),
+        (&reranker, "/rerank", json!({"texts": ["a"]}), 422, "query"),
+        (
+            &reranker,
+            "/rerank",
+            json!({"query": "q", "texts": ["a", "refuse"]}),
+            422,
+            "input 1: it is refused",
+        ),
+        (
+            &reranker,
+            "/rerank",
+            json!({"query": "q", "texts": ["null"]}),
+            422,
+            "input 0: it has no numbers",
+        ),
+        (
+            &reranker,
+            "/rerank",
+            json!({"query": "q", "texts": ["a"], "truncation_direction": "Left"}),
+            422,
+            "cut on the right",
+        ),
+        (
+            &reranker,
+            "/rerank",
+            json!({"query": "q", "texts": ["x".repeat(5000)], "truncate": false}),
+            413,
+            "more than 4000 tokens",
+        ),
+        (
+            &reranker,
+            "/embed",
+            json!({"inputs": "a"}),
+            424,
+            "use /rerank or /predict",
+        ),
+        (
+            &reranker,
+            "/v1/embeddings",
+            json!({"input": "a"}),
+            424,
+            "gives scores of pairs",
+        ),
+        (
+            &classifier,
+            "/rerank",
+            json!({"query": "q", "texts": ["a"]}),
+            424,
+            "use /predict",
+        ),
+        (
+            &classifier,
+            "/predict",
+            json!({"inputs": []}),
+            422,
+            "input 0 has 0 texts",
+        ),
+        (
+            &classifier,
+            "/predict",
+            json!({"inputs": [["a"], ["a", "b", "c"]]}),
+            422,
+            "input 1 has 3 texts",
+        ),
+        (
+            &classifier,
+            "/predict",
+            json!({"inputs": 5}),
+            422,
+            "a string, a list of one or two strings",
+        ),
+        (
+            &classifier,
+            "/predict",
+            json!({"inputs": ["fail"]}),
+            424,
+            "a wanted failure",
+        ),
+    ] {
+        let answer = server.post(path, body.to_string());
+        assert_eq!(answer.status, status, "{path} {body}: {answer:?}");
+        assert!(answer.body.contains(words), "{path} {body}: {answer:?}");
+    }
+}
+
+/// A long query stands before many texts; its bytes are held once.
+#[test]
+fn a_long_query_is_shared_by_its_pairs() {
+    let server = Server::start(FakeModel::scoring(1), ServerOptions::default());
+    let query = "q".repeat(2 << 20);
+    let texts = vec!["a"; 2000];
+    let before = peak_memory();
+    let answer = server.post(
+        "/rerank",
+        json!({"query": query, "texts": texts}).to_string(),
+    );
+    assert_eq!(answer.status, 200, "{}", answer.head);
+    assert_eq!(answer.json().as_array().unwrap().len(), 2000);
+    if let (Some(before), Some(after)) = (before, peak_memory()) {
+        assert!(
+            after - before < 1 << 30,
+            "{} MB more",
+            (after - before) >> 20
+        );
+    }
+}
+
+/// Bytes of memory that this process has had at most, on Linux.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes << 10)
+}
