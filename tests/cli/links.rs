@@ -111,6 +111,31 @@ fn place(sandbox: &Sandbox, folder: &str, name: &str) -> PathBuf {
     }
 }
 
+/// In a folder like `/tmp`, another user may take the name beside an output first.
+#[test]
+fn nothing_is_put_into_another_users_folder_beside_an_output() {
+    for is_there in [false, true] {
+        let sandbox = sandbox();
+        let taken = sandbox.path("_out.embedctl");
+        fs::create_dir(&taken).unwrap();
+        fs::write(taken.join("job.json"), "{}").unwrap();
+        if lchown(&taken, Some(ANOTHER), None).is_err() {
+            let test = "nothing_is_put_into_another_users_folder_beside_an_output";
+            skip(test, "root", "a folder of another user").unwrap_or(());
+            return;
+        }
+        if is_there {
+            fs::create_dir(sandbox.path("out")).unwrap();
+        }
+        code(&sandbox.embed("in.jsonl -o out/"), 0);
+        assert!(sandbox.path("out/_embedctl/manifest.json").exists());
+        let names = fs::read_dir(&taken).unwrap();
+        assert_eq!(names.count(), 1);
+        code(&sandbox.run("inspect out/"), 0);
+        code(&sandbox.embed("in.jsonl -o out/ --resume"), 0);
+    }
+}
+
 fn put_all(sandbox: &Sandbox, folder: &str, names: &[&str]) {
     for name in names {
         let path = place(sandbox, folder, name);

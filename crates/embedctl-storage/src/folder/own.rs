@@ -3,7 +3,8 @@
 //! `_vectors.embedctl/` beside `vectors/`. Names that begin with `_` are skipped by readers of both.
 //!
 //! A job names them `_embedctl/…` in any case. They lie under this name among the parts if an older version began the
-//! job, and where nothing can be put beside the folder: at the root of a bucket or of a mounted file system.
+//! job, and where nothing can be put beside the folder: at the root of a bucket or of a mounted file system, in a folder
+//! that cannot be written to, or where another user has taken the name.
 
 use std::ffi::OsString;
 use std::fs;
@@ -76,12 +77,26 @@ pub fn own_folder(folder: &Path) -> PathBuf {
     if fs::symlink_metadata(&inside).is_ok() {
         return inside;
     }
-    match folder_beside(folder) {
-        Some(beside) if fs::symlink_metadata(&beside).is_ok() || can_hold(&beside, folder) => {
-            beside
-        }
-        _ => inside,
-    }
+    let is_usable = |beside: &PathBuf| match fs::symlink_metadata(beside) {
+        Ok(found) => is_of_owner(&found, folder),
+        Err(_) => can_hold(beside, folder),
+    };
+    folder_beside(folder).filter(is_usable).unwrap_or(inside)
+}
+
+/// Whether what was found beside `folder` belongs to this user or to the folder's owner. In a folder like `/tmp`, others
+/// may take the name first.
+#[cfg(unix)]
+fn is_of_owner(beside: &fs::Metadata, folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: it has no arguments and cannot fail.
+    let own = beside.uid() == unsafe { libc::geteuid() };
+    own || fs::metadata(folder).is_ok_and(|folder| folder.uid() == beside.uid())
+}
+
+#[cfg(not(unix))]
+fn is_of_owner(_: &fs::Metadata, _: &Path) -> bool {
+    true
 }
 
 /// The folder for the own files of a job whose parts lie below the address, without a slash at its end; an older version
