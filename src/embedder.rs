@@ -17,10 +17,11 @@ use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow};
 use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
-use crate::record::Texts;
+use crate::record::{RowVector, RowVectors, Texts};
 use crate::stage::Clock;
 use crate::threads::{panic_message, spawn_scoped};
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
+use embedctl_common::vectors::SparseRows;
 
 /// Texts that [`Embedder::stream`] takes at a time.
 const STREAM_WINDOW: usize = 4096;
@@ -115,6 +116,34 @@ impl Embedder {
     /// If the engine fails, or a text (the error names its index) gets no finite vector or does not fit into
     /// memory.
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
+        if self.model().config.kind.sparse().is_some() {
+            return Err(Error::usage(
+                "the model's vectors are sparse: they are asked for as such (embed_sparse)",
+            ));
+        }
+        let rows = self.embed_rows(texts)?;
+        Ok(rows.iter().map(|row| row.values().to_vec()).collect())
+    }
+
+    /// Embeds `texts` with a model of sparse vectors ([`OutputKind::sparse`](crate::model::OutputKind::sparse)); rows come
+    /// in their order.
+    ///
+    /// # Errors
+    /// As [`Embedder::embed`]; or if the model's vectors are given in full.
+    pub fn embed_sparse<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<SparseRows> {
+        if self.model().config.kind.sparse().is_none() {
+            return Err(Error::usage(
+                "the model's vectors are given in full, and sparse ones are asked for",
+            ));
+        }
+        match self.embed_rows(texts)? {
+            RowVectors::Sparse(rows) => Ok(rows),
+            RowVectors::Dense { .. } => Err(Error::internal("vectors in full of a sparse model")),
+        }
+    }
+
+    /// The vectors of `texts`, in their order.
+    pub(crate) fn embed_rows<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<RowVectors> {
         let tokens = self.tokenize(&texts.iter().collect::<Texts>());
         if let Some((row, cause)) = tokens.refusals().next() {
             let place = Place::file(format!("text {row}"));
@@ -146,27 +175,28 @@ impl Embedder {
             }
             Ok::<_, Error>(all)
         })?;
-        let width = self.dimensions();
-        let mut vectors: Vec<Vec<f32>> = vec![Vec::new(); texts.len()];
-        for finished in finished {
+        let mut places: Vec<Option<RowVector<'_>>> = vec![None; texts.len()];
+        for finished in &finished {
             if let Some((row, cause)) = finished.failed.first() {
                 let place = Place::file(format!("text {row}"));
                 return Err(Error::record(place, cause.clone()));
             }
-            for (&row, vector) in finished
-                .rows
-                .iter()
-                .zip(finished.vectors.chunks_exact(width))
-            {
-                vectors[row as usize] = vector.to_vec();
+            for (&row, vector) in finished.rows.iter().zip(finished.vectors.iter()) {
+                places[row as usize] = Some(vector);
             }
         }
-        let empty = vectors.iter_mut().enumerate();
-        for (text, vector) in empty.filter(|(_, vector)| vector.is_empty()) {
-            *vector = self.loaded.vector_of_nothing().map_err(|cause| {
-                let place = Place::file(format!("text {text}"));
-                Error::record(place, cause)
-            })?;
+        let mut vectors = self.loaded.pooler.no_rows();
+        for (text, place) in places.into_iter().enumerate() {
+            match place {
+                Some(vector) => vectors.push(vector),
+                None => {
+                    let nothing = self.loaded.vector_of_nothing().map_err(|cause| {
+                        let place = Place::file(format!("text {text}"));
+                        Error::record(place, cause)
+                    })?;
+                    vectors.push(nothing.get(0));
+                }
+            }
         }
         Ok(vectors)
     }

@@ -22,6 +22,10 @@ pub struct Counts {
     pub truncated: u64,
     /// Rows, of those with vectors, whose vector was taken from an earlier output.
     pub reused: u64,
+    /// Entries of all sparse vectors.
+    pub entries: u64,
+    /// Entries of the sparse vector that has the most.
+    pub most_entries: u64,
     /// Bytes of the sources consumed (compressed, where they are).
     pub consumed: u64,
 }
@@ -38,6 +42,8 @@ impl Counts {
             tokens: self.tokens - then.tokens,
             truncated: self.truncated - then.truncated,
             reused: self.reused - then.reused,
+            entries: self.entries - then.entries,
+            most_entries: self.most_entries,
             consumed: self.consumed,
         }
     }

@@ -48,6 +48,25 @@ fn two_native_embedders_in_one_process_do_not_disturb_each_other() {
 }
 
 #[test]
+fn bfloat16_runs_on_the_native_engine_with_its_cosine() {
+    let texts = ["one text", "another, somewhat longer text", ""];
+    let mut exact = native(Precision::Fp32, None).unwrap();
+    let mut reduced = native(Precision::Bf16, None).unwrap();
+    let info = reduced.engine();
+    assert_eq!(info.engine, "native");
+    assert_eq!(info.precision, Some("bf16"));
+    let cosine = info.cosine.expect("reduced precision is measured");
+    assert!(cosine.least >= 0.999 && cosine.texts >= 64, "{cosine:?}");
+    let (ours, exact) = (reduced.embed(&texts).unwrap(), exact.embed(&texts).unwrap());
+    assert_ne!(ours, exact);
+    for (ours, exact) in ours.iter().zip(&exact) {
+        assert!(support::npy::cosine(ours, exact) > 0.999);
+    }
+    let error = native(Precision::Bf16, Some(1.0)).err().unwrap();
+    assert!(error.to_string().contains("fp32"), "{error}");
+}
+
+#[test]
 fn a_checkpoint_that_is_damaged_leaves_the_onnx_file() {
     let model = Path::new("fixtures/parity/bert-cls/model");
     let folder = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -136,3 +137,37 @@ def _sent(texts: pa.Array) -> pa.Array:
         # A dictionary of views, such as polars' categories, has no cast of its own.
         return texts.dictionary.cast(kind).take(texts.indices)
     return texts.cast(kind)
+
+
+def width_of(schema: pa.Schema) -> int:
+    """Number of components of the vectors of an answer, in full; 0 if its schema does not say it."""
+    made = (schema.metadata or {}).get(b"embedctl")
+    width = json.loads(made).get("dimensions") if made else None
+    return width if isinstance(width, int) else 0
+
+
+class SparseRows:
+    """Sparse vectors of answers, as they come."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._width = 0
+        self._parts: list[tuple[Any, Any, Any]] = []
+
+    def add(self, vectors: pa.StructArray, width: int | None) -> None:
+        """Append the vectors of an answer, ``width`` components each in full."""
+        indices, values = vectors.field("indices"), vectors.field("values")
+        lengths = values.value_lengths().to_numpy(zero_copy_only=False)
+        part = indices.flatten().to_numpy(), values.flatten().to_numpy(), lengths
+        self._parts.append(part)
+        self._width = max(self._width, width or 0)
+        self.rows += len(vectors)
+
+    def matrix(self) -> Any:
+        """All of them as a matrix of compressed rows. Raises ``ImportError`` without scipy."""
+        import numpy as np
+        from scipy.sparse import csr_matrix
+
+        indices, values, lengths = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        return csr_matrix((values, indices.astype(np.int32), ends), shape=(self.rows, self._width))

@@ -82,6 +82,7 @@ class Embedder:
         self._program = find_embedctl_bin()
         self._processes: dict[Any, Process] = {}
         self._types: dict[_Key, pa.FixedSizeListType] = {}
+        self._widths: dict[_Key, int] = {}
         self._turn = _Turn()
         self._closed = False
         _EMBEDDERS.add(self)
@@ -130,7 +131,8 @@ class Embedder:
         """Return the vectors of texts as float32 of shape ``[texts, dimensions]``; of a single ``str`` as ``[dimensions]``.
 
         ``inputs`` is a text, a sequence of texts, or an Arrow or polars array of them (``sentences`` and ``texts`` are
-        other names of it). The other arguments are those of sentence-transformers:
+        other names of it). A model of sparse vectors gives a ``scipy.sparse.csr_matrix`` (scipy must be installed). The other
+        arguments are those of sentence-transformers:
 
         - ``prompt_name`` names one of the model's prompts; ``prompt`` is the text of a prompt, and comes first. Without
           either, the embedder's options decide, and then the model's files.
@@ -161,6 +163,14 @@ class Embedder:
         single = isinstance(given[0], str)
         batches, rows = _arrow.texts_of([given[0]] if single else given[0], _ROWS)
         matrix = self._matrix(batches, rows, self._key(prompt_name, prompt, device), bool(show_progress_bar))
+        if not isinstance(matrix, np.ndarray):
+            asked = {"truncate_dim": width, "normalize_embeddings": normalize_embeddings or None}
+            asked |= {"precision": None if precision == "float32" else precision}
+            asked |= {"convert_to_tensor": convert_to_tensor or None}
+            for name, value in asked.items():
+                if value is not None:
+                    raise ValueError(f"{name} is {value!r}: the model's vectors are sparse, and come as scipy's csr_matrix")
+            return matrix
         if width is not None:
             matrix = np.ascontiguousarray(matrix[:, :width])
         if normalize_embeddings:
@@ -176,15 +186,22 @@ class Embedder:
     ) -> Matrix:
         """The vectors of ``rows`` texts, of shape ``[rows, dimensions]``."""
         matrix: Matrix | None = None
+        sparse = _arrow.SparseRows()
         row = 0
         with closing(self._embed(batches, key)) as answers:
             for _, vectors, _ in answers:
+                if pa.types.is_struct(vectors.type):
+                    sparse.add(vectors, self._widths.get(key))
+                    row += len(vectors)
+                    continue
                 if matrix is None:
                     matrix = np.empty((rows, vectors.type.list_size), dtype=np.float32)
                 matrix[row : row + len(vectors)] = vectors.flatten().to_numpy().reshape(len(vectors), -1)
                 row += len(vectors)
                 if progress:
                     print(f"\r{row:,} of {rows:,} texts", end="\n" if row == rows else "", file=sys.stderr, flush=True)
+        if sparse.rows:
+            return sparse.matrix()
         if matrix is None:
             matrix = np.empty((0, self._vector_type(key).list_size), dtype=np.float32)
         return matrix
@@ -364,6 +381,7 @@ class Embedder:
 
         with self._turn, closing(self._process(key or self._key(None, None)).answers(sent())) as answers:
             for answer in answers:
+                self._widths[key or self._key(None, None)] = _arrow.width_of(answer.schema)
                 while failed is None and answer.num_rows:
                     # Answers come in the program's own batches: take the part that belongs to the first waiting batch.
                     batch = waiting.popleft()

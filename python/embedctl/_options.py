@@ -29,6 +29,9 @@ class Options(TypedDict, total=False):
     prompt: str
     prompt_name: str
     dimensions: int
+    kind: str
+    task: str
+    max_active_dims: int
     batch_tokens: int
     batch_size: int
     window: int

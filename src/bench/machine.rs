@@ -23,6 +23,9 @@ pub struct Machine {
     /// Vector instructions that the peak was measured with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_vectors: Option<String>,
+    /// The same for products of bfloat16, where an engine computed with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bf16: Option<f64>,
     /// The same for products of 16-bit integers, where an engine computed with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_int16: Option<f64>,
@@ -44,6 +47,7 @@ impl Machine {
             arch: std::env::consts::ARCH.to_owned(),
             peak_gflops: None,
             peak_vectors: None,
+            peak_bf16: None,
             peak_int16: None,
             peak_int8: None,
         }
@@ -52,6 +56,7 @@ impl Machine {
     /// The measured peak of the products that an engine computes in.
     pub(super) fn peak(&self, precision: Option<&str>) -> Option<f64> {
         match precision {
+            Some("bf16") => self.peak_bf16.or(self.peak_gflops),
             Some("int16") => self.peak_int16,
             Some("int8") => self.peak_int8,
             _ => self.peak_gflops,

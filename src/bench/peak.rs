@@ -75,6 +75,7 @@ mod tests {
     fn something_is_measured() {
         for arithmetic in [
             ProductPrecision::F32,
+            ProductPrecision::Bf16,
             ProductPrecision::I16,
             ProductPrecision::I8,
         ] {

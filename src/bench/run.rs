@@ -87,7 +87,7 @@ pub fn run(
     }
     machine.peak_gflops = measured.map(|peak| peak.gflops);
     machine.peak_vectors = measured.map(|peak| peak.vectors.to_owned());
-    let integers = |arithmetic, precision: &str| {
+    let reduced = |arithmetic, precision: &str| {
         let uses = |runner: &Runner| {
             let opened = runner.opened.as_ref();
             opened.is_some_and(|opened| opened.precision.as_deref() == Some(precision))
@@ -95,11 +95,13 @@ pub fn run(
         let peak = || peak::measure(arithmetic, machine.cores, PEAK_TIME);
         runners.iter().any(uses).then(peak).flatten()
     };
-    let [int16, int8] = [
+    let [bf16, int16, int8] = [
+        (ProductPrecision::Bf16, "bf16"),
         (ProductPrecision::I16, "int16"),
         (ProductPrecision::I8, "int8"),
     ]
-    .map(|(arithmetic, precision)| integers(arithmetic, precision).map(|peak| peak.gflops));
+    .map(|(arithmetic, precision)| reduced(arithmetic, precision).map(|peak| peak.gflops));
+    machine.peak_bf16 = bf16;
     (machine.peak_int16, machine.peak_int8) = (int16, int8);
     let all = configurations(&runners);
     let rows = runners.iter().map(|one| Row::of(one, &all, &machine));

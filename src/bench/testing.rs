@@ -89,6 +89,7 @@ pub(super) fn report(rows: Vec<Row>) -> BenchReport {
             os: "Test OS 1".into(),
             arch: "x86_64".into(),
             peak_gflops: Some(540.0),
+            peak_bf16: None,
             peak_int16: None,
             peak_int8: None,
             peak_vectors: Some("AVX-512".into()),

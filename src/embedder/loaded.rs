@@ -10,7 +10,7 @@ use crate::error::{Cause, Result};
 use crate::halving::TokenLimit;
 use crate::model::{Model, ModelOptions};
 use crate::pool::{Pooler, is_finite};
-use crate::record::Texts;
+use crate::record::{RowVectors, Texts};
 use crate::threads::usable_cores;
 use crate::tokenize::TextTokenizer;
 
@@ -90,11 +90,11 @@ impl LoadedModel {
     }
 
     /// The vector of a text without any token.
-    pub(crate) fn vector_of_nothing(&self) -> Result<Vec<f32>, Cause> {
-        let mut vector = Vec::new();
+    pub(crate) fn vector_of_nothing(&self) -> Result<RowVectors, Cause> {
+        let mut vector = self.pooler.no_rows();
         let width = self.model.config.hidden_width;
-        self.pooler.finish_empty(width, &mut vector);
-        match is_finite(&vector) {
+        self.pooler.add_empty(width, &mut vector);
+        match is_finite(vector.values()) {
             true => Ok(vector),
             false => Err(not_finite_empty()),
         }

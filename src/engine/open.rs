@@ -37,13 +37,15 @@ pub fn settle(
         _ => None,
     };
     engine.arithmetic = match model.precision {
+        Some(Precision::Bf16) => Arithmetic::Bf16,
         Some(Precision::Int16) => Arithmetic::Int16,
         Some(Precision::Int8) => Arithmetic::Int8,
         _ => Arithmetic::Fp32,
     };
     let of_file = |option: String| {
         Error::usage(format!(
-            "{option} chooses among ONNX files, and {PROVIDER} native reads none: it computes in fp32, int16 or int8"
+            "{option} chooses among ONNX files, and {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
+             int8"
         ))
     };
     // A graph can be built of numbers that are stored or rounded one by one.
@@ -68,7 +70,7 @@ pub fn settle(
         }
         // The distance of an ONNX file's vectors from fp32 is unknown.
         Some(Precision::Int8) if engine.min_cosine.is_some() && native => (true, false),
-        None | Some(Precision::Fp32 | Precision::Int8) => (native, onnx),
+        None | Some(Precision::Fp32 | Precision::Bf16 | Precision::Int8) => (native, onnx),
         Some(Precision::Int16) if native => (true, false),
         Some(Precision::Int16) => {
             return Err(Error::usage(format!(
@@ -189,8 +191,10 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
             passed_over.push(passed(provider, reason));
             continue;
         }
-        if let Some(float) = options.float.filter(|_| provider == Provider::Native) {
-            let reason = format!("computes in fp32, int16 or int8, not in {float}");
+        let unable =
+            |float: &FloatType| provider == Provider::Native && !provider.computes_in(*float);
+        if let Some(float) = options.float.filter(unable) {
+            let reason = format!("computes in fp32, bf16, int16 or int8, not in {float}");
             passed_over.push(passed(provider, reason));
             continue;
         }
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn weights_follow_from_providers_and_precision() {
-        use Arithmetic::{Fp32, Int8, Int16};
+        use Arithmetic::{Bf16, Fp32, Int8, Int16};
         for (providers, precision, expected) in [
             ("native", None, ("checkpoint", Fp32)),
             ("cpu,rten", None, ("onnx first", Fp32)),
@@ -299,6 +303,9 @@ mod tests {
             ("auto", None, ("checkpoint first", Fp32)),
             ("auto", Some(Precision::Int8), ("checkpoint first", Int8)),
             ("auto", Some(Precision::Int16), ("checkpoint", Int16)),
+            ("auto", Some(Precision::Bf16), ("checkpoint first", Bf16)),
+            ("native", Some(Precision::Bf16), ("checkpoint", Bf16)),
+            ("cpu", Some(Precision::Bf16), ("onnx first", Bf16)),
             ("auto", Some(Precision::Fp16), ("onnx first", Fp32)),
             ("cpu", Some(Precision::Int8), ("onnx", Int8)),
         ] {
@@ -371,7 +378,7 @@ mod tests {
     #[test]
     fn what_no_provider_can_do_is_refused_with_what_can_be_done() {
         for (providers, precision, words) in [
-            ("native", Precision::Fp16, "fp32, int16 or int8"),
+            ("native", Precision::Fp16, "fp32, bf16, int16 or int8"),
             ("cpu", Precision::Int16, "provider native"),
         ] {
             let error = settled(providers, Some(precision), |_, _| {}).unwrap_err();

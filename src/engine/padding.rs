@@ -169,11 +169,11 @@ fn last_row(
     let mut batch = Batch::default();
     batch.fill(plan, tokens, &model.config.frame);
     let last = batch.rows() - 1;
-    let mut vector = Vec::new();
+    let mut vectors = pooler.no_rows();
     let output = worker.run(&batch)?;
     check_output(&output, &batch, pooler, &model.id)?;
-    finish_row(&output, &batch, last, pooler, &mut vector);
-    Ok(vector)
+    finish_row(&output, &batch, last, pooler, &mut vectors);
+    Ok(vectors.get(0).in_full(pooler.width()))
 }
 
 /// An engine whose model has been checked for effects of padding.

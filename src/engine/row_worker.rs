@@ -10,6 +10,7 @@ use crate::model::{Frame, Model};
 use crate::pool::{Pooler, is_finite};
 use crate::setting::{MODEL_FILE, PROVIDER};
 use crate::stage::{Clocks, Watch};
+use embedctl_common::vectors::{RowVector, RowVectors};
 
 pub(crate) use crate::halving::Finished;
 
@@ -66,32 +67,32 @@ impl RowWorker {
         let mut finished = self.fitting(plan, tokens)?;
         finished.warning = self.limit.warning();
         let mut watch = Watch::start();
-        let all_finite = is_finite(&finished.vectors);
+        let all_finite = is_finite(finished.vectors.values());
         watch.lap(&self.clocks.pool);
         if all_finite {
             return Ok(finished);
         }
         let rows = std::mem::take(&mut finished.rows);
-        let vectors = std::mem::take(&mut finished.vectors);
-        for (row, vector) in rows
-            .into_iter()
-            .zip(vectors.chunks_exact(self.pooler.width()))
-        {
+        let vectors = std::mem::replace(&mut finished.vectors, self.pooler.no_rows());
+        let is_finite = |vector: &RowVector<'_>| is_finite(vector.values());
+        for (row, vector) in rows.into_iter().zip(vectors.iter()) {
             let mut again = Finished::default();
             let mut vector = vector;
-            if !is_finite(vector) && plan.rows.len() > 1 {
+            if !is_finite(&vector) && plan.rows.len() > 1 {
                 let alone = BatchPlan {
                     rows: vec![row],
                     length: tokens.get(row as usize).len(),
                 };
                 again = self.fitting(&alone, tokens)?;
-                vector = &again.vectors;
+                if again.failed.is_empty() {
+                    vector = again.vectors.get(0);
+                }
             }
             if !again.failed.is_empty() {
                 finished.failed.append(&mut again.failed);
-            } else if is_finite(vector) {
+            } else if is_finite(&vector) {
                 finished.rows.push(row);
-                finished.vectors.extend_from_slice(vector);
+                finished.vectors.push(vector);
             } else {
                 finished.failed.push((row, not_finite()));
             }
@@ -113,23 +114,37 @@ impl RowWorker {
             let rows = vec![row];
             let mut alone = self.fitting(&BatchPlan { rows, length }, tokens)?;
             fitted.rows.append(&mut alone.rows);
-            fitted.vectors.append(&mut alone.vectors);
+            fitted.vectors.append(alone.vectors);
             fitted.failed.append(&mut alone.failed);
         }
         Ok(fitted)
     }
 
-    fn vectors(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Vec<f32>> {
+    fn vectors(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<RowVectors> {
         let mut watch = Watch::start();
         self.batch.fill(plan, tokens, &self.frame);
         let rows = self.batch.rows();
-        let mut vectors = Vec::with_capacity(rows * self.pooler.width());
+        let mut vectors = self.pooler.no_rows();
+        if let RowVectors::Dense { width, values } = &mut vectors {
+            values.reserve(rows * *width);
+        }
         watch.lap(&self.clocks.pool);
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
         check_output(&output, &self.batch, &self.pooler, &self.model)?;
-        for row in 0..rows {
-            finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
+        match &mut vectors {
+            RowVectors::Dense { values, .. } => {
+                let mut pooled = Vec::new();
+                for row in 0..rows {
+                    pool_row(&output, &self.batch, row, &self.pooler, &mut pooled);
+                }
+                self.pooler.finish_rows(pooled, rows, values);
+            }
+            RowVectors::Sparse(_) => {
+                for row in 0..rows {
+                    finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
+                }
+            }
         }
         watch.lap(&self.clocks.pool);
         Ok(vectors)
@@ -148,8 +163,12 @@ pub(crate) fn check_output(
 ) -> Result<()> {
     let (width, values) = (output.width(), output.values());
     let (states, pooled) = (pooler.accepts(width), pooler.accepts_pooled(width));
-    let is_pooled = matches!(output, Output::Pooled { .. });
-    if (if is_pooled { pooled } else { states }) && output.fits(batch) {
+    let is_right = match output {
+        Output::Pooled { .. } => pooled,
+        Output::Entries { width, .. } => *width == pooler.width(),
+        Output::Tokens { .. } | Output::Padded { .. } => states,
+    };
+    if is_right && output.fits(batch) {
         return Ok(());
     }
     let rows = batch.rows();
@@ -168,20 +187,33 @@ pub(crate) fn check_output(
     })
 }
 
-/// Finishes one row of a checked output; appends its vectors to `out`.
+/// Pools one row of a checked output of dense vectors; appends the pooled vector to `out`.
+fn pool_row(output: &Output<'_>, batch: &Batch, row: usize, pooler: &Pooler, out: &mut Vec<f32>) {
+    let own = output.row(batch, row);
+    match output {
+        Output::Pooled { .. } | Output::Entries { .. } => out.extend_from_slice(own),
+        Output::Tokens { .. } | Output::Padded { .. } => {
+            let tokens = 0..pooler.end(batch.row(row));
+            pooler.pool(own, output.width(), &tokens, out);
+        }
+    }
+}
+
+/// Pools and finishes one row of a checked output; appends its vector to `out`.
 pub(crate) fn finish_row(
     output: &Output<'_>,
     batch: &Batch,
     row: usize,
     pooler: &Pooler,
-    out: &mut Vec<f32>,
+    out: &mut RowVectors,
 ) {
     let own = output.row(batch, row);
     match output {
-        Output::Pooled { .. } => pooler.finish_pooled(own, out),
+        Output::Pooled { .. } => pooler.add_pooled(own, out),
+        Output::Entries { rows, .. } => pooler.add_entries(rows.get(row), out),
         Output::Tokens { .. } | Output::Padded { .. } => {
             let tokens = 0..pooler.end(batch.row(row));
-            pooler.pool_states(own, output.width(), &tokens, out);
+            pooler.add_states(own, output.width(), &tokens, out);
         }
     }
 }

@@ -80,9 +80,27 @@ pub struct VectorSettings {
     /// Width of a vector; a list where a row has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<Dimensions>,
+    /// Of sparse vectors, how they are made; absent for those in full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<SparseSettings>,
     /// Of scores, how they are made; absent for vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scores: Option<ScoreSettings>,
+}
+
+/// How sparse vectors are made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SparseSettings {
+    /// How logits become weights of terms (`max relu`); absent where other modules make them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terms: Option<String>,
+    /// Entries that are kept at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_active_dims: Option<usize>,
+    /// What the texts were said to be: of a model with routes, the route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
 }
 
 /// How scores are made.
@@ -127,7 +145,9 @@ impl VectorIdentity {
             embedding_field: _,
             nullable: _,
             streams: _,
-            numbers: _, // as the model's settings say
+            numbers: _,       // as the model's settings say
+            sparse_tokens: _, // the same weights under other names
+            terms: _,
         } = output;
         let calibration = calibration.as_ref();
         Ok(Self {
@@ -278,11 +298,14 @@ impl VectorSettings {
             prompt: _,
             prompt_name: _,
             dimensions: _,
+            vectors: _, // these are part of the configuration's kind, or choose prompts and files
+            role,
+            max_active_dims: _,
             normalize,
         } = &model.options;
         let config = &model.config;
         let ModelConfig {
-            kind: _,       // see `task`; all else is read from files
+            kind,          // of scores see `task`; all else is read from files
             max_length: _, // see `limit`
             output,
             pooling,
@@ -319,6 +342,15 @@ impl VectorSettings {
             prompt: Some(prompt.clone()),
             max_length: config.limit(),
             dimensions: Some(config.vectors()),
+            sparse: kind.sparse().map(|sparse| SparseSettings {
+                terms: sparse.terms.map(|terms| {
+                    let pooling = if terms.sums { "sum" } else { "max" };
+                    let activation = if terms.twice { "log1p_relu" } else { "relu" };
+                    format!("{pooling} {activation}")
+                }),
+                max_active_dims: sparse.most,
+                role: role.map(|role| role.name().to_owned()),
+            }),
             scores: match task {
                 ModelTask::Embed => None,
                 ModelTask::Score(asked) => Some(ScoreSettings {

@@ -9,7 +9,7 @@ use super::*;
 use crate::cancel::CancelToken;
 use crate::engine::{self, Arithmetic, EngineOptions, FloatType};
 use crate::job::{Fingerprint, JobFile};
-use crate::model::{PoolingMode, Precision, ScoreTask};
+use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, VectorKind};
 use crate::output::{Calibration, Destination, OutputFormat, RowNumbers, VectorType};
 use crate::progress::Counts;
 use crate::storage::Readable;
@@ -111,6 +111,9 @@ fn options() -> Vec<Row> {
         prompt: |all| all.model.prompt = Some("p".into()) => Decides,
         prompt_name: |all| all.model.prompt_name = Some("query".into()) => Decides,
         dimensions: |all| all.model.dimensions = vec![8] => Decides,
+        vectors: |all| all.model.vectors = Some(VectorKind::Dense) => DoesNot("this model gives no others"),
+        role: |all| all.model.role = Some(TextRole::Query) => Decides,
+        max_active_dims: |all| all.model.max_active_dims = Some(3) => DoesNot("this model's vectors are not sparse"),
     });
     let engine = rows!(EngineOptions {
         providers: |all| all.engine.providers = "rten".parse().unwrap() => Decides,
@@ -139,6 +142,8 @@ fn options() -> Vec<Row> {
         nullable: |all| all.output.nullable = true => DoesNot("a row without a vector has no identity"),
         streams: |all| all.output.streams = true => DoesNot(PLACE),
         numbers: |all| all.output.numbers = RowNumbers::Scores => DoesNot(FOLLOWS),
+        sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
+        terms: |all| all.output.terms = Some(Vec::new().into()) => DoesNot(FOLLOWS),
     });
     model.into_iter().chain(engine).chain(output).collect()
 }

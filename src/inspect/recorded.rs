@@ -5,7 +5,9 @@ use serde_json::Value;
 use crate::engine::{self, EngineOptions};
 use crate::error::{Error, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
-use crate::model::{Model, ModelOptions, ModelTask, PoolingMode, ScoreTask, WeightsKind};
+use crate::model::{
+    Model, ModelOptions, ModelTask, PoolingMode, ScoreTask, TextRole, VectorKind, WeightsKind,
+};
 
 /// A model with what overrode its own files.
 pub(crate) struct RecordedModel {
@@ -37,6 +39,7 @@ impl RecordedModel {
             include_prompt: _, // the model's files say so
             normalized: _,     // the caller decides
             normalized_before_cut: _,
+            sparse,
             scores,
             dimensions: _,
         } = identity.settings.clone();
@@ -54,16 +57,20 @@ impl RecordedModel {
                         softmax: scores.softmax,
                     })
                 }),
+                vectors: sparse.as_ref().map(|_| VectorKind::Sparse),
+                role: (sparse.as_ref().and_then(|sparse| sparse.role.as_deref()))
+                    .and_then(TextRole::of_name),
+                max_active_dims: sparse.as_ref().and_then(|sparse| sparse.max_active_dims),
                 prompt,
                 max_length,
                 model_file: model_file.filter(|_| !native),
                 precision: precision.transpose()?,
                 ..options.clone()
             },
-            // Scores have no pooling but the model's own.
-            pooling: match scores {
-                Some(_) => Vec::new(),
-                None => pooling.collect::<Result<_>>()?,
+            // Scores and sparse vectors have no pooling but the model's own.
+            pooling: match (scores, sparse) {
+                (Some(_), _) | (_, Some(_)) => Vec::new(),
+                (None, None) => pooling.collect::<Result<_>>()?,
             },
         })
     }

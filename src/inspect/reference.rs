@@ -89,7 +89,10 @@ pub fn against(
             return Err(Error::input(place, reject.cause.clone()));
         }
         let texts: Vec<&str> = window.texts.iter().collect();
-        for (text, ours) in texts.iter().zip(embedder.embed(&texts)?) {
+        let rows = embedder.embed_rows(&texts)?;
+        for (text, ours) in texts.iter().zip(rows.iter()) {
+            // Of sparse vectors the union of the entries counts.
+            let ours = ours.in_full(width);
             let theirs = theirs
                 .next()
                 .ok_or_else(|| counts(&strange, vectors.len() / width, "more"))?;

@@ -38,7 +38,7 @@ pub struct Verified {
     pub least_cosine: f64,
     /// Their mean.
     pub mean_cosine: f64,
-    /// Of scores, the greatest difference between two, which decides in place of cosines.
+    /// Of scores and of sparse vectors' entries, the greatest difference between two, which decides in place of cosines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<f32>,
     /// The row of the least cosine, or of the greatest difference, from 0.
@@ -89,7 +89,9 @@ pub fn verify(
     let options = RecordedModel::of(made, model, options)?.open(engine)?;
     let mut embedder = Embedder::open(&options, engine)?;
     same_model(&embedder, &identity)?;
-    let again = embedder.embed(&found)?;
+    let width = embedder.dimensions();
+    let again = embedder.embed_rows(&found)?;
+    let again: Vec<Vec<f32>> = again.iter().map(|row| row.in_full(width)).collect();
     let cosines: Vec<f64> = vectors
         .iter()
         .zip(&again)
@@ -102,7 +104,8 @@ pub fn verify(
     let cosine = Cosine::of(cosines.iter().copied());
     let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
     let worst = cosines.iter().position(|one| *one <= least || one.is_nan());
-    if identity.settings.scores.is_some() {
+    let by_difference = identity.settings.scores.is_some() || identity.settings.sparse.is_some();
+    if by_difference {
         let apart = vectors.iter().zip(&again).map(|(old, new)| {
             let differences = old.iter().zip(new).map(|(a, b)| (a - b).abs());
             let finite = differences.map(|it| if it.is_nan() { f32::INFINITY } else { it });

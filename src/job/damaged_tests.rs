@@ -12,7 +12,7 @@ use super::storage_tests::TestStorage;
 use super::*;
 use crate::mutation::{each, each_content};
 use crate::output::{Finish, VectorWriter};
-use crate::record::{Origin, RowRef, Rows};
+use crate::record::{Origin, RowRef, RowVectors, Rows};
 use arrow::datatypes::Schema;
 use embedctl_testing::assert_no_bug;
 use serde::de::DeserializeOwned;
@@ -229,7 +229,7 @@ fn damaged_spools_are_read_or_refused() {
         arrow::datatypes::DataType::Utf8,
         true,
     )]));
-    let mut spool = Box::new(Spool::new(&path, 2));
+    let mut spool = Box::new(Spool::new(&path, 2, RowVectors::dense(2)));
     for first in [0u32, 5] {
         let ids = (first..first + 5).map(|id| Some(id.to_string()));
         let ids = Arc::new(ids.collect::<arrow::array::StringArray>());
@@ -251,7 +251,7 @@ fn damaged_spools_are_read_or_refused() {
                     part: 0,
                 })
                 .collect(),
-            vectors: rows.flat_map(|row| [row as f32, 0.5]).collect(),
+            vectors: RowVectors::in_full(2, rows.flat_map(|row| [row as f32, 0.5]).collect()),
             dimensions: 2,
             missing: None,
         });
@@ -271,7 +271,7 @@ fn damaged_spools_are_read_or_refused() {
         };
         let _ = (reader.provenance(), reader.schema());
         while let Some(Some(rows)) = assert_no_bug(reader.next_rows()) {
-            assert_eq!(rows.vectors.len(), rows.refs.len() * rows.dimensions);
+            assert_eq!(rows.vectors.len(), rows.refs.len());
             assert_eq!(rows.columns.num_rows(), rows.refs.len());
         }
     });

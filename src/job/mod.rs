@@ -232,8 +232,8 @@ impl Job {
 
     /// When parts end, for vectors of `width` numbers.
     #[must_use]
-    pub fn limits(&self, width: usize, window: usize) -> Limits {
-        let most = PART_BYTES / (width * size_of::<f32>()).max(1) as u64;
+    pub fn limits(&self, bytes: usize, window: usize) -> Limits {
+        let most = PART_BYTES / bytes.max(1) as u64;
         Limits {
             records: self.options.part_rows.unwrap_or(most).max(1),
             window: window as u64,

@@ -11,7 +11,7 @@ use crate::cancel::CancelToken;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::output::{Calibration, RunFiles};
 use crate::progress::Counts;
-use crate::record::{Reject, RowRef, Rows, SourceNames, Window, WindowStart};
+use crate::record::{Reject, RowRef, RowVectors, Rows, SourceNames, Window, WindowStart};
 use crate::rejects;
 use crate::storage::Readable;
 
@@ -285,7 +285,7 @@ pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Don
                 })
                 .collect(),
             origins,
-            vectors: texts.iter().flat_map(vector).collect(),
+            vectors: RowVectors::in_full(2, texts.iter().flat_map(vector).collect()),
             dimensions: 2,
             missing: None,
         },

@@ -1,6 +1,7 @@
 //! The parts of a single file while it is made: the pipeline's rows unchanged, in Arrow's file format, as input for the
 //! writer of the final format.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -13,18 +14,19 @@ use crate::error::{Error, Place, Result};
 use crate::input::ArrowBatches;
 use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, SelfHashed, VectorWriter, proof};
-use crate::record::{Origin, RowRef, Rows};
+use crate::record::{Origin, RowRef, RowVectors, Rows};
 use crate::setting::RESUME;
 use crate::storage::Readable;
 use crate::threads::caught;
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, UInt32Array,
-    UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, ListArray,
+    RecordBatch, StructArray, UInt32Array, UInt64Array,
 };
-use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
+use embedctl_common::vectors::{SparseRow, SparseRows};
 
 /// Key of the file's metadata that holds its provenance.
 const PROVENANCE: &str = "embedctl";
@@ -39,6 +41,8 @@ type SpoolSink = BufWriter<SelfHashed<File>>;
 pub struct Spool {
     path: PathBuf,
     dimensions: usize,
+    /// No vectors, of the form of those that are written.
+    form: RowVectors,
     writer: Option<FileWriter<SpoolSink>>,
 }
 
@@ -48,10 +52,11 @@ impl Spool {
 
     /// Begins a file at `path`, for vectors of `dimensions`.
     #[must_use]
-    pub fn new(path: &Path, dimensions: usize) -> Self {
+    pub fn new(path: &Path, dimensions: usize, form: RowVectors) -> Self {
         Self {
             path: path.to_path_buf(),
             dimensions,
+            form,
             writer: None,
         }
     }
@@ -66,7 +71,7 @@ impl Spool {
     fn open(&mut self, columns: &Schema) -> Result<&mut FileWriter<SpoolSink>> {
         if self.writer.is_none() {
             let file = File::create(&self.path).map_err(|error| write_error(&self.path, error))?;
-            let schema = schema(columns, self.dimensions)?;
+            let schema = schema(columns, self.dimensions, &self.form)?;
             let sink = BufWriter::new(SelfHashed::new(file, true));
             let writer = FileWriter::try_new(sink, &schema);
             self.writer = Some(writer.map_err(|error| self.failed(&error))?);
@@ -77,9 +82,31 @@ impl Spool {
     }
 }
 
-fn schema(columns: &Schema, dimensions: usize) -> Result<SchemaRef> {
+/// The vector's column; of sparse ones its name tells their width in full.
+fn vector_field(dimensions: usize, form: &RowVectors) -> Result<Field> {
+    if let RowVectors::Sparse(_) = form {
+        let parts = vec![
+            Field::new(
+                "indices",
+                DataType::List(list_item(DataType::UInt32)),
+                false,
+            ),
+            Field::new("values", DataType::List(item()), false),
+        ];
+        let kind = DataType::Struct(parts.into());
+        let width = HashMap::from([(WIDTH.to_owned(), dimensions.to_string())]);
+        return Ok(Field::new("vector", kind, false).with_metadata(width));
+    }
     let width = i32::try_from(dimensions)
         .map_err(|_| Error::internal(format!("vectors of {dimensions} dimensions")))?;
+    let kind = DataType::FixedSizeList(item(), width);
+    Ok(Field::new("vector", kind, false))
+}
+
+/// Key of a sparse column's metadata: how wide its vectors are in full.
+const WIDTH: &str = "embedctl.width";
+
+fn schema(columns: &Schema, dimensions: usize, form: &RowVectors) -> Result<SchemaRef> {
     let mut fields = columns.fields().to_vec();
     // Whatever fields are called: these are found by their place.
     for (name, kind) in [
@@ -89,15 +116,74 @@ fn schema(columns: &Schema, dimensions: usize) -> Result<SchemaRef> {
         ("record", DataType::UInt64),
         ("part", DataType::UInt32),
         ("missing", DataType::Boolean),
-        ("vector", DataType::FixedSizeList(item(), width)),
     ] {
         fields.push(Arc::new(Field::new(name, kind, false)));
     }
+    fields.push(Arc::new(vector_field(dimensions, form)?));
     Ok(Arc::new(Schema::new(fields)))
 }
 
 fn item() -> Arc<Field> {
-    Arc::new(Field::new_list_field(DataType::Float32, false))
+    list_item(DataType::Float32)
+}
+
+fn list_item(kind: DataType) -> Arc<Field> {
+    Arc::new(Field::new_list_field(kind, false))
+}
+
+/// Vectors as a column of that type.
+fn vector_column(vectors: RowVectors, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+    match (vectors, kind) {
+        (RowVectors::Dense { values, .. }, DataType::FixedSizeList(_, width)) => {
+            let values = Float32Array::new(ScalarBuffer::from(values), None);
+            let list = FixedSizeListArray::try_new(item(), *width, Arc::new(values), None)?;
+            Ok(Arc::new(list))
+        }
+        (RowVectors::Sparse(rows), DataType::Struct(parts)) => {
+            let (indices, values, ends) = rows.into_parts();
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let offsets =
+                OffsetBuffer::from_lengths(starts.zip(&ends).map(|(start, end)| end - start));
+            let indices: ArrayRef = Arc::new(UInt32Array::from(indices));
+            let values: ArrayRef = Arc::new(Float32Array::from(values));
+            let list = |item: Arc<Field>, items: ArrayRef| {
+                let list = ListArray::try_new(item, offsets.clone(), items, None)?;
+                Ok::<_, ArrowError>(Arc::new(list) as ArrayRef)
+            };
+            let indices = list(list_item(DataType::UInt32), indices)?;
+            let values = list(item(), values)?;
+            let array = StructArray::try_new(parts.clone(), vec![indices, values], None)?;
+            Ok(Arc::new(array))
+        }
+        _ => Err(ArrowError::SchemaError("vectors of another form".into())),
+    }
+}
+
+/// Vectors that were written as a column, and their width in full.
+fn vectors_of(column: &ArrayRef, field: &Field) -> Option<(RowVectors, usize)> {
+    if let Some(lists) = column.as_any().downcast_ref::<FixedSizeListArray>() {
+        let values = lists.values().as_any().downcast_ref::<Float32Array>()?;
+        let width = usize::try_from(lists.value_length()).ok()?;
+        let values = values.values().to_vec();
+        return Some((RowVectors::Dense { width, values }, width));
+    }
+    let parts = column.as_any().downcast_ref::<StructArray>()?;
+    let width = field.metadata().get(WIDTH)?.parse().ok()?;
+    let [indices, values] = parts.columns() else {
+        return None;
+    };
+    let (indices, values) = (indices.as_list_opt::<i32>()?, values.as_list_opt::<i32>()?);
+    let mut rows = SparseRows::default();
+    for row in 0..parts.len() {
+        let (indices, values) = (indices.value(row), values.value(row));
+        let indices = indices.as_any().downcast_ref::<UInt32Array>()?.values();
+        let values = values.as_any().downcast_ref::<Float32Array>()?.values();
+        if indices.len() != values.len() {
+            return None;
+        }
+        rows.push(SparseRow { indices, values });
+    }
+    Some((RowVectors::Sparse(rows), width))
 }
 
 impl VectorWriter for Spool {
@@ -110,13 +196,9 @@ impl VectorWriter for Spool {
             vectors,
             ..
         } = rows;
-        let schema = schema(&columns.schema(), self.dimensions)?;
-        let DataType::FixedSizeList(_, width) = schema.field(schema.fields().len() - 1).data_type()
-        else {
-            return Err(Error::internal("a spool without vectors"));
-        };
-        let vectors = Float32Array::new(ScalarBuffer::from(vectors), None);
-        let vectors = FixedSizeListArray::try_new(item(), *width, Arc::new(vectors), None);
+        let schema = schema(&columns.schema(), self.dimensions, &self.form)?;
+        let kind = schema.field(schema.fields().len() - 1).data_type();
+        let vectors = vector_column(vectors, kind);
         let mut arrays: Vec<ArrayRef> = columns.columns().to_vec();
         arrays.extend([
             Arc::new(UInt32Array::from_iter_values(
@@ -135,7 +217,7 @@ impl VectorWriter for Spool {
         ]);
         arrays.push(Arc::new(BooleanArray::from(marks)));
         let batch = vectors.and_then(|vectors| {
-            arrays.push(Arc::new(vectors));
+            arrays.push(vectors);
             RecordBatch::try_new(schema, arrays)
         });
         let batch = batch.map_err(|error| Error::internal(format!("rows aside: {error}")))?;
@@ -236,8 +318,7 @@ fn rows(batch: &RecordBatch) -> Option<Rows> {
     let (records, parts) = (u64s(3)?, u32s(4)?);
     let marks = column(5).as_any().downcast_ref::<BooleanArray>()?;
     let missing = (marks.true_count() > 0).then(|| NullBuffer::new(!marks.values()));
-    let vectors = column(6).as_any().downcast_ref::<FixedSizeListArray>()?;
-    let values = vectors.values().as_any().downcast_ref::<Float32Array>()?;
+    let (vectors, dimensions) = vectors_of(column(6), batch.schema_ref().field(own + 6))?;
     let indices: Vec<usize> = (0..own).collect();
     Some(Rows {
         columns: batch.project(&indices).ok()?,
@@ -254,8 +335,8 @@ fn rows(batch: &RecordBatch) -> Option<Rows> {
                 part: parts.value(row),
             })
             .collect(),
-        vectors: values.values().to_vec(),
-        dimensions: usize::try_from(vectors.value_length()).ok()?,
+        vectors,
+        dimensions,
         missing,
     })
 }

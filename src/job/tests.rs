@@ -12,7 +12,7 @@ use super::storage_tests::TestStorage;
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::progress::Counts;
-use crate::record::{Rows, WindowStart};
+use crate::record::{RowVectors, Rows, WindowStart};
 
 #[test]
 fn a_run_survives_the_failure_of_any_one_operation() {
@@ -257,7 +257,8 @@ fn rows_come_back_as_they_were() {
     let window = reader.next_window().unwrap().unwrap();
     let rows = done(window, &names, &mut Counts::default()).rows;
     let path = scene.folder.path().join("rows.spool");
-    let mut writer: Box<dyn crate::output::VectorWriter> = Box::new(Spool::new(&path, 2));
+    let mut writer: Box<dyn crate::output::VectorWriter> =
+        Box::new(Spool::new(&path, 2, RowVectors::dense(2)));
     let copy = Rows {
         columns: rows.columns.clone(),
         origins: rows.origins.clone(),

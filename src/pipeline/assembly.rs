@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::labels::LabelColumns;
 use crate::error::{Error, Result};
-use crate::record::{Origin, RowRef, Rows, Texts};
+use crate::record::{Origin, RowRef, RowVector, RowVectors, Rows, Texts};
 use crate::setting::KEEP;
 use crate::tokenize::Span;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array};
@@ -15,6 +15,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use embedctl_common::vectors::SparseRow;
 
 /// Bytes of rows that are put together at a time, about: the columns of a record are repeated for each of its
 /// chunks.
@@ -97,7 +98,9 @@ pub(crate) struct Assembly<'a> {
     /// Which parts of records the texts are, if they are chunks.
     pub(crate) spans: Option<&'a [Span]>,
     /// The texts' vectors.
-    pub(crate) vectors: &'a [Option<&'a [f32]>],
+    pub(crate) vectors: &'a [Option<RowVector<'a>>],
+    /// No vectors, of their form.
+    pub(crate) no_rows: RowVectors,
     pub(crate) dimensions: usize,
 }
 
@@ -115,13 +118,20 @@ impl Assembly<'_> {
     pub(crate) fn rows(&self, planned: &[OutputRow]) -> Result<Rows> {
         let columns = self.columns(planned);
         let missing: NullBuffer = planned.iter().map(|row| row.error.is_none()).collect();
-        let mut vectors = Vec::with_capacity(planned.len() * self.dimensions);
-        for row in planned {
-            match row.text.and_then(|text| self.vectors[text as usize]) {
-                Some(vector) => vectors.extend_from_slice(vector),
-                // Holds its place.
-                None => vectors.resize(vectors.len() + self.dimensions, 0.0),
+        let mut vectors = self.no_rows.same();
+        // Holds the place of a missing one.
+        let zeros;
+        let nothing = match &mut vectors {
+            RowVectors::Dense { width, values } => {
+                values.reserve(planned.len() * *width);
+                zeros = vec![0.0; *width];
+                RowVector::Dense(&zeros)
             }
+            RowVectors::Sparse(_) => RowVector::Sparse(SparseRow::default()),
+        };
+        for row in planned {
+            let vector = row.text.and_then(|text| self.vectors[text as usize]);
+            vectors.push(vector.unwrap_or(nothing));
         }
         Ok(Rows {
             columns: columns
@@ -167,7 +177,8 @@ impl Assembly<'_> {
             arrays.push(Arc::new(texts.collect::<StringArray>()));
         }
         if let Some(labels) = &self.extra.labels {
-            let scores = |row: &OutputRow| self.vectors[row.text? as usize];
+            let scores =
+                |row: &OutputRow| Some(self.vectors[row.text? as usize].as_ref()?.values());
             arrays.extend(labels.arrays(planned.iter().map(scores)));
         }
         if self.extra.errors {

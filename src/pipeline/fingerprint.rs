@@ -121,12 +121,17 @@ pub(super) fn fingerprint(
         embedding_field,
         nullable,
         streams: _,
-        numbers: _, // follows from the model's task, which the identity has
+        numbers: _, // follows from the model, which the identity has
+        sparse_tokens,
+        terms: _,
     } = &output;
     all.set("format", output.resolved_format()?.name());
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
     all.set("nullable", *nullable);
+    if *sparse_tokens {
+        all.set("sparse_tokens", true);
+    }
     let chunking = options.chunking.map(
         |Chunking {
              by,

@@ -16,14 +16,18 @@ use crate::job::{
     SpoolReader, Stretch, clear_unbegun, point_inside, remove_parts,
 };
 use crate::model::Model;
-use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
+use crate::output::{self, Destination, Finish, OutputOptions, RowNumbers, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
-use crate::record::{Mark, SourceNames, WindowStart};
+use crate::record::{Mark, RowVectors, SourceNames, WindowStart};
 use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
+use embedctl_common::vectors::SparseRows;
+
+/// Bytes of a usual sparse vector, by which rows are divided into parts.
+const SPARSE_BYTES: usize = 2048;
 
 /// The parts of a job.
 pub(super) struct JobSink {
@@ -161,11 +165,12 @@ impl JobSink {
         })
     }
 
-    /// Refuses differences that are known before an engine is open.
+    /// Refuses differences that are known before an engine is open; `plan` is that for the model's vectors.
     ///
     /// # Errors
     /// If model, settings or input differ from those of the parts.
-    pub(super) fn check(&self, model: &Model) -> Result<()> {
+    pub(super) fn check(&mut self, plan: &RunPlan, model: &Model) -> Result<()> {
+        self.plan = plan.clone();
         let identity = VectorIdentity::new(model, &self.plan.options().output)?;
         let now = self.plan.fingerprint(&self.sources, &identity)?;
         let state = self.begun()?.state();
@@ -231,7 +236,11 @@ impl JobSink {
     /// Makes the writer of a part.
     fn creates(&self, width: usize, schema: SchemaRef) -> Create {
         let Some(format) = self.job.format() else {
-            return Box::new(move |path| Ok(Box::new(Spool::new(path, width))));
+            let form = match self.plan.options().output.numbers {
+                RowNumbers::Sparse => RowVectors::Sparse(SparseRows::default()),
+                RowNumbers::Vectors | RowNumbers::Scores => RowVectors::dense(width),
+            };
+            return Box::new(move |path| Ok(Box::new(Spool::new(path, width, form.clone()))));
         };
         let options = self.plan.options();
         let (output, run) = (options.output.clone(), options.files.clone());
@@ -329,7 +338,11 @@ impl RowSink for JobSink {
             sources: self.sources.clone(),
         };
         let width = model.config.width;
-        let limits = self.job.limits(width, begun.window);
+        let bytes = match model.config.kind.sparse() {
+            Some(_) => SPARSE_BYTES,
+            None => width * size_of::<f32>(),
+        };
+        let limits = self.job.limits(bytes, begun.window);
         self.parts = Some(begun.parts(about, self.creates(width, schema), limits)?);
         Ok(earlier)
     }

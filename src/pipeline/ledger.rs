@@ -16,7 +16,7 @@ use crate::input::InputOptions;
 use crate::model::Model;
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Origin, Reject, RowRef, SourceNames};
+use crate::record::{Origin, Reject, RowRef, RowVector, SourceNames};
 use crate::setting::FAIL_ON_EMPTY;
 
 /// Where a record was read, for messages.
@@ -54,7 +54,7 @@ pub(super) struct Ledger<'a> {
 
 /// Vectors of a window's texts, and why some have none.
 struct Outcome<'a> {
-    vectors: Vec<Option<&'a [f32]>>,
+    vectors: Vec<Option<RowVector<'a>>>,
     causes: HashMap<usize, Cause>,
 }
 
@@ -67,11 +67,11 @@ impl Ledger<'_> {
         portion: &Portion,
         finished: &[Finished],
     ) -> Result<()> {
-        let mut empty = Vec::with_capacity(self.pooler.width());
+        let mut empty = self.pooler.no_rows();
         self.pooler
-            .finish_empty(self.model.config.hidden_width, &mut empty);
+            .add_empty(self.model.config.hidden_width, &mut empty);
         let texts = in_flight.texts(portion);
-        let outcome = self.outcome(in_flight, texts.clone(), finished, &empty);
+        let outcome = self.outcome(in_flight, texts.clone(), finished, empty.get(0));
         let (rows, rejects) = self.account(in_flight, portion, texts, &outcome)?;
         let columns = match &in_flight.window.batch {
             Some(batch) => batch,
@@ -86,6 +86,7 @@ impl Ledger<'_> {
             texts: &in_flight.window.texts,
             spans: in_flight.spans.as_deref(),
             vectors: &outcome.vectors,
+            no_rows: self.pooler.no_rows(),
             dimensions: self.pooler.width(),
         };
         if portion.is_last {
@@ -111,13 +112,12 @@ impl Ledger<'_> {
         in_flight: &'a InFlight,
         texts: Range<usize>,
         finished: &'a [Finished],
-        empty: &'a [f32],
+        empty: RowVector<'a>,
     ) -> Outcome<'a> {
-        let width = self.pooler.width();
-        let mut of_distinct: Vec<Option<&[f32]>> = vec![None; in_flight.distinct.len()];
+        let mut of_distinct: Vec<Option<RowVector<'_>>> = vec![None; in_flight.distinct.len()];
         let mut causes: HashMap<usize, &Cause> = HashMap::new();
         for batch in finished {
-            for (&number, vector) in batch.rows.iter().zip(batch.vectors.chunks_exact(width)) {
+            for (&number, vector) in batch.rows.iter().zip(batch.vectors.iter()) {
                 of_distinct[number as usize] = Some(vector);
             }
             let failed = batch.failed.iter();
@@ -134,12 +134,12 @@ impl Ledger<'_> {
             self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
             let (vector, cause) = if let Some(vector) = in_flight.found.get(number) {
                 self.counts.reused += 1;
-                (Some(vector), None)
+                (Some(RowVector::Dense(vector)), None)
             } else if let Some(cause) = in_flight.tokens.refusal(number) {
                 (None, Some(cause.clone()))
             } else if tokens == 0 {
                 self.without_tokens += 1;
-                let vector = Some(empty).filter(|vector| is_finite(vector));
+                let vector = Some(empty).filter(|vector| is_finite(vector.values()));
                 (vector, Some(not_finite_empty()))
             } else {
                 (
@@ -233,8 +233,14 @@ impl Ledger<'_> {
                 self.counts.embedded += 1;
             }
             if !missing || (self.extra.errors && cause.is_some()) {
-                let vectors = outcome.vectors[texts.clone()].iter().flatten();
-                self.counts.rows += vectors.count() as u64;
+                for vector in outcome.vectors[texts.clone()].iter().flatten() {
+                    self.counts.rows += 1;
+                    if let RowVector::Sparse(row) = vector {
+                        let entries = row.indices.len() as u64;
+                        self.counts.entries += entries;
+                        self.counts.most_entries = self.counts.most_entries.max(entries);
+                    }
+                }
                 planned.extend((0..).zip(texts).map(|(part, text)| OutputRow {
                     columns: column(self.counts.read, record),
                     origin: *origin,

@@ -124,11 +124,30 @@ impl EmbedOptions {
             nullable: self.on_error == OnError::Null,
             streams: self.input.window_per_batch,
             numbers: match self.model.task {
-                ModelTask::Embed => RowNumbers::Vectors,
+                // Whether vectors are sparse is known by the model.
+                ModelTask::Embed => self.output.numbers,
                 ModelTask::Score(_) => RowNumbers::Scores,
             },
             ..self.output.clone()
         }
+    }
+
+    /// The output for the vectors of `model`.
+    ///
+    /// # Errors
+    /// If its format cannot hold them as they are asked for.
+    fn output_of(&self, model: &Model) -> Result<OutputOptions> {
+        let output = self.output();
+        let output = match model.config.kind.sparse() {
+            None => output,
+            Some(_) => OutputOptions {
+                numbers: RowNumbers::Sparse,
+                terms: output.sparse_tokens.then(|| model.terms()),
+                ..output
+            },
+        };
+        output.check_form()?;
+        Ok(output)
     }
 
     /// The output's columns beside those of records.
@@ -163,6 +182,8 @@ pub struct Summary {
     pub chunks: Option<u64>,
     /// Widths of a row's vectors.
     pub dimensions: Dimensions,
+    /// Whether vectors are sparse.
+    pub sparse: bool,
     /// Worker threads.
     pub threads: usize,
     /// Tokens of a row at most, where the model has a limit.

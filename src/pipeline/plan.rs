@@ -14,11 +14,12 @@ use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{self, Fingerprint, Job, SourceState, folder_format, is_inside};
+use crate::model::Model;
 use crate::output::{self, Destination, VectorWriter};
 use crate::progress::Progress;
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
-use crate::setting::{LIMIT, REJECTS, SAMPLE, SHARD, SetBy};
+use crate::setting::{LIMIT, MAX_ACTIVE_DIMS, REJECTS, REUSE, SAMPLE, SHARD, SetBy};
 use crate::storage::Location;
 use crate::threads;
 use arrow::datatypes::Schema;
@@ -63,6 +64,29 @@ impl RunPlan {
     #[must_use]
     pub fn settings(&mut self) -> &mut EmbedOptions {
         &mut self.options
+    }
+
+    /// The plan for the vectors of `model`.
+    ///
+    /// # Errors
+    /// If the output's format cannot hold them, or an option has no meaning for them.
+    pub(crate) fn of(&self, model: &Model) -> Result<Self> {
+        if model.config.kind.sparse().is_some() && self.options.reuse.is_some() {
+            return Err(Error::usage(format!(
+                "{REUSE}: vectors of an earlier output are read back as they are given in full, and this model's are \
+                 sparse"
+            ))
+            .with_remedy("leave it out"));
+        }
+        if model.config.kind.sparse().is_none() && self.options.model.max_active_dims.is_some() {
+            return Err(Error::usage(format!(
+                "{MAX_ACTIVE_DIMS} is about sparse vectors, and this model's are given in full"
+            ))
+            .with_remedy("leave it out"));
+        }
+        let mut plan = self.clone();
+        plan.options.output = self.options.output_of(model)?;
+        Ok(plan)
     }
 
     /// The run as a job; `None` if it is not one.

@@ -70,12 +70,14 @@ impl Run {
             Some(opened) => Arc::clone(&opened.model),
             None => Arc::new(Model::open(&model_options)?),
         };
+        let plan = &plan.of(&model)?;
+        let options = plan.options();
         if let Some(earlier) = &earlier {
             earlier.check_model(&model)?;
         }
         let sink: Box<dyn RowSink> = match job {
-            Some(job) => {
-                job.check(&model)?;
+            Some(mut job) => {
+                job.check(plan, &model)?;
                 Box::new(job)
             }
             None => Box::new(WholeSink::create(plan, &model, source.input())?),
@@ -298,6 +300,7 @@ impl Run {
             engine: made.info(),
             model: made.model.id.clone(),
             dimensions: made.model.config.vectors(),
+            sparse: made.model.config.kind.sparse().is_some(),
             threads,
             max_length: made.model.config.limit(),
             load,

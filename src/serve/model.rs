@@ -213,20 +213,21 @@ struct OpenedWorker {
 
 impl ServedWorker for OpenedWorker {
     fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>> {
-        let width = self.loaded.pooler.width();
         let mut vectors: Vec<Option<Result<Vec<f32>, Cause>>> = vec![None; rows.len()];
         for plan in self.loaded.plan(rows) {
             let finished = self.worker.run(&plan, rows)?;
-            let found = finished.vectors.chunks_exact(width);
-            for (&row, vector) in finished.rows.iter().zip(found) {
-                vectors[row as usize] = Some(Ok(vector.to_vec()));
+            for (&row, vector) in finished.rows.iter().zip(finished.vectors.iter()) {
+                vectors[row as usize] = Some(Ok(vector.values().to_vec()));
             }
             for (row, cause) in finished.failed {
                 vectors[row as usize] = Some(Err(cause));
             }
         }
         let mut finish = |vector: Option<Result<Vec<f32>, Cause>>| {
-            let mut vector = vector.unwrap_or_else(|| self.loaded.vector_of_nothing())?;
+            let mut vector = match vector {
+                Some(vector) => vector?,
+                None => self.loaded.vector_of_nothing()?.values().to_vec(),
+            };
             if self.is_half {
                 for value in &mut vector {
                     *value = f16::from_f32(*value).to_f32();

@@ -7,7 +7,7 @@ use crate::Embedder;
 use crate::error::{Cause, Result};
 use crate::input::RecordReader;
 use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, Extra, OutputRow};
-use crate::record::{Origin, RowRef, Rows, Texts, Window};
+use crate::record::{Origin, RowRef, RowVectors, Rows, Texts, Window};
 use crate::reuse::Found;
 use crate::tokenize::{Chunked, Chunks, Span};
 
@@ -152,6 +152,7 @@ fn first_rows(
         texts,
         spans,
         vectors: &vec![None; planned.len()],
+        no_rows: RowVectors::default(),
         dimensions: 0,
     };
     assembly.rows(&planned)

@@ -22,7 +22,7 @@ use crate::input::RecordReader;
 use crate::model::Dimensions;
 use crate::output::{self, Destination, Finish, OutputOptions, RunFiles};
 use crate::pipeline::RunPlan;
-use crate::record::{Rows, SourceNames, Texts};
+use crate::record::{RowVectors, Rows, SourceNames, Texts};
 use crate::{Embedder, usable_cores};
 
 /// How long the measurement lasts, once it has begun.
@@ -139,6 +139,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let memory_left = device::room().map(|room| room.bytes);
     let mut embedder = Embedder::open(&options.model, &options.engine)?;
     let load = began.elapsed();
+    let output = plan.of(embedder.model())?.options().output.clone();
     let mut input = options.input.clone();
     if let Some(limit) = limit {
         // Reads ahead no more than needed.
@@ -182,14 +183,15 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         ..Measured::default()
     };
     let vectors = measure(&mut embedder, &texts, &mut measured, cancel)?;
-    if let (Some(vector), Some(mut rows)) = (vectors.first(), kept) {
+    if let (false, Some(mut rows)) = (vectors.is_empty(), kept) {
         // The texts do not matter: only sizes count.
-        let cycled = vectors.iter().cycle().take(rows.len());
-        rows.vectors = cycled.flatten().copied().collect();
-        rows.dimensions = vector.len();
+        let mut cycled = vectors.same();
+        (0..rows.len()).for_each(|row| cycled.push(vectors.get(row % vectors.len())));
+        rows.vectors = cycled;
+        rows.dimensions = embedder.dimensions();
         measured.written = rows.len() as u64;
         let widths = embedder.model().config.vectors().0;
-        measured.bytes = written(&options.output, &widths, rows, &names)?;
+        measured.bytes = written(&output, &widths, rows, &names)?;
     }
     let bytes = reader.total_bytes();
     let model = embedder.model();
@@ -223,12 +225,11 @@ fn measure(
     texts: &[String],
     measured: &mut Measured,
     cancel: &CancelToken,
-) -> Result<Vec<Vec<f32>>> {
+) -> Result<RowVectors> {
     let step = STEP * usable_cores();
-    let mut vectors = Vec::new();
     // The first step warms up: buffers grow, files are mapped.
     let warm = texts.get(..step.min(texts.len())).unwrap_or_default();
-    vectors.extend(embedder.embed(warm)?);
+    let mut vectors = embedder.embed_rows(warm)?;
     let began = Instant::now();
     // Where there are too few for more, they run again.
     for texts in texts
@@ -241,10 +242,10 @@ fn measure(
             return Err(Error::interrupted());
         }
         measured.tokens += embedder.tokenize(&texts.iter().collect::<Texts>()).tokens() as u64;
-        let embedded = embedder.embed(texts)?;
+        let embedded = embedder.embed_rows(texts)?;
         measured.rows += texts.len() as u64;
         if vectors.len() < WRITTEN && texts.as_ptr() != warm.as_ptr() {
-            vectors.extend(embedded);
+            vectors.append(embedded);
         }
         if began.elapsed() > MEASURED {
             break;

@@ -29,6 +29,7 @@ const DOCS: &[&str] = &[
     "docs/providers.md",
     "docs/python.md",
     "docs/serve.md",
+    "docs/sparse.md",
     "docs/speed.md",
 ];
 

@@ -10,8 +10,8 @@ use arrow::array::{
     UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int8Type, Int64Type};
-use embedctl::output::{self, Destination, Dtype, Finish, OutputOptions, RunFiles};
-use embedctl::record::Rows;
+use embedctl::output::{self, Destination, Dtype, Finish, OutputOptions, RowNumbers, RunFiles};
+use embedctl::record::{RowVectors, Rows};
 use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, id, provenance, rows, schema};
@@ -47,6 +47,10 @@ fn ask(test: &str, folder: &Path, files: &[(PathBuf, Vec<String>)]) -> Option<Va
 fn write(path: &Path, dtype: Dtype, rows: Rows) {
     let options = OutputOptions {
         dtype: Some(dtype),
+        numbers: match rows.vectors {
+            RowVectors::Sparse(_) => RowNumbers::Sparse,
+            RowVectors::Dense { .. } => RowNumbers::Vectors,
+        },
         ..OutputOptions::new(Destination::Path(path.to_path_buf()))
     };
     let (names, columns) = (["in".to_owned()].into(), rows.columns.schema());
@@ -89,7 +93,7 @@ fn postgres_finds_the_same_neighbours() {
         let path = folder.path().join(format!("{dtype}.pgcopy"));
         let all = (0..COUNT).flat_map(|row| (0..DIMENSIONS).map(move |column| number(row, column)));
         let rows = Rows {
-            vectors: all.collect(),
+            vectors: RowVectors::in_full(DIMENSIONS, all.collect()),
             ..rows(0, COUNT)
         };
         write(&path, dtype, rows);
@@ -151,6 +155,68 @@ fn postgres_finds_the_same_neighbours() {
                 .collect();
             assert_eq!(found, &json!(expected), "query {query}");
         }
+    }
+}
+
+/// Every fifth component of a row, and of the first row none.
+fn sparse(row: usize) -> Vec<(u32, f32)> {
+    let all = (0..DIMENSIONS).filter(|column| row > 0 && (column + row) % 5 == 0);
+    all.map(|column| (u32::try_from(column).unwrap(), number(row, column)))
+        .collect()
+}
+
+#[test]
+fn postgres_multiplies_the_same_sparse_vectors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse.pgcopy");
+    let mut entries = embedctl_common::SparseRows::default();
+    (0..COUNT).for_each(|row| entries.push_entries(sparse(row)));
+    let rows = Rows {
+        vectors: RowVectors::Sparse(entries),
+        ..rows(0, COUNT)
+    };
+    write(&path, Dtype::F32, rows);
+    let queries = vec![
+        "create view n as select row_number() over () - 1 as row, embedding from t".to_owned(),
+        "select row, embedding::text from n where row < 8 order by row".to_owned(),
+        "select (-(embedding <#> (select embedding from n where row = 5)))::float4 from n where row in (5, 10) order by row"
+            .to_owned(),
+        "drop view n".to_owned(),
+    ];
+    let test = "postgres_multiplies_the_same_sparse_vectors";
+    let Some(answers) = ask(test, folder.path(), &[(path, queries)]) else {
+        return;
+    };
+    let answers = answers[0].as_array().unwrap();
+    for (row, found) in answers[1].as_array().unwrap().iter().enumerate() {
+        // PostgreSQL counts from 1: {1:0.5,6:-0.25}/8
+        let text = found[1].as_str().unwrap();
+        let (entries, width) = text.strip_prefix('{').unwrap().split_once("}/").unwrap();
+        assert_eq!(width, DIMENSIONS.to_string());
+        let entries = entries.split(',').filter(|entry| !entry.is_empty());
+        let entries = entries.map(|entry| {
+            let (index, value) = entry.split_once(':').unwrap();
+            (
+                index.parse::<u32>().unwrap() - 1,
+                value.parse::<f32>().unwrap(),
+            )
+        });
+        assert_eq!(entries.collect::<Vec<_>>(), sparse(row), "row {row}");
+    }
+    for (found, row) in answers[2].as_array().unwrap().iter().zip([5, 10]) {
+        let (one, two) = (sparse(5), sparse(row));
+        let product: f32 = one
+            .iter()
+            .filter_map(|(index, value)| {
+                let other = two.iter().find(|(other, _)| other == index)?;
+                Some(value * other.1)
+            })
+            .sum();
+        let found = found[0].as_f64().unwrap();
+        assert!(
+            (found - f64::from(product)).abs() < 1e-4,
+            "{found}, {product}"
+        );
     }
 }
 

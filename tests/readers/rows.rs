@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use embedctl::output::{self, Destination, Finish, OutputOptions, RunFiles};
-use embedctl::record::{JSON_COLUMN, Origin, RowRef, Rows};
+use embedctl::record::{JSON_COLUMN, Origin, RowRef, RowVectors, Rows};
 use serde_json::{Value, json};
 
 /// Width of a vector.
@@ -88,9 +88,12 @@ pub fn rows(first: usize, count: usize) -> Rows {
                 part: 0,
             })
             .collect(),
-        vectors: all()
-            .flat_map(|row| (0..DIMENSIONS).map(move |column| component(row, column)))
-            .collect(),
+        vectors: RowVectors::in_full(
+            DIMENSIONS,
+            all()
+                .flat_map(|row| (0..DIMENSIONS).map(move |column| component(row, column)))
+                .collect(),
+        ),
         dimensions: DIMENSIONS,
         missing: None,
     }

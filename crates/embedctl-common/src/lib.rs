@@ -6,7 +6,7 @@
 //!  small_file, folder, hash ── files that are read whole, and SHA-256
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
-//!  texts, pair ── many texts in one allocation      stage ── where a run spends its time
+//!  texts, pair, vectors ── many of them in one allocation      stage ── where a run spends its time
 //!  trust ── whose files may be run or believed      user_cache ── the user's folder for files that can be made again
 //! ```
 //!
@@ -43,9 +43,11 @@ pub mod texts;
 pub mod threads;
 pub mod trust;
 mod user_cache;
+pub mod vectors;
 pub mod word_list;
 
 pub use error::{Cause, Error, ErrorKind, Place, Result};
 pub use pair::TextPair;
 pub use texts::Texts;
 pub use user_cache::user_cache;
+pub use vectors::{RowVector, RowVectors, SparseRow, SparseRows};

@@ -129,8 +129,12 @@ pub const LIMIT: Setting = Setting("limit");
 pub const LISTEN: Setting = Setting("listen");
 /// `local-dir`.
 pub const LOCAL_DIR: Setting = Setting("local-dir");
+/// `kind`.
+pub const KIND: Setting = Setting("kind");
 /// `lock`.
 pub const LOCK: Setting = Setting("lock");
+/// `max-active-dims`.
+pub const MAX_ACTIVE_DIMS: Setting = Setting("max-active-dims");
 /// `max-length`.
 pub const MAX_LENGTH: Setting = Setting("max-length");
 /// `max-record-bytes`.
@@ -189,6 +193,10 @@ pub const TEXT_TEMPLATE: Setting = Setting("text-template");
 pub const TEXTS: Setting = Setting("texts");
 /// `threads`.
 pub const THREADS: Setting = Setting("threads");
+/// `sparse-tokens`.
+pub const SPARSE_TOKENS: Setting = Setting("sparse-tokens");
+/// `task`.
+pub const TASK: Setting = Setting("task");
 /// `vector-type`.
 pub const VECTOR_TYPE: Setting = Setting("vector-type");
 /// `verify`.

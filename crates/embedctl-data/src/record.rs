@@ -17,6 +17,7 @@ use arrow::datatypes::SchemaRef;
 use embedctl_common::error::{Cause, Error, Result};
 
 pub use embedctl_common::Texts;
+pub use embedctl_common::vectors::{RowVector, RowVectors};
 
 /// Where a record was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,11 +243,11 @@ pub struct Rows {
     pub origins: Vec<Origin>,
     /// Which record each row came from.
     pub refs: Vec<RowRef>,
-    /// Vectors, row-major, `rows × dimensions`; vectors of several widths stand one after another in a row.
-    pub vectors: Vec<f32>,
-    /// Width of a row's vectors, all together.
+    /// Vectors; those of several widths stand one after another in a row.
+    pub vectors: RowVectors,
+    /// Width of a row's vectors in full, all together.
     pub dimensions: usize,
-    /// Which rows have no vector, and zeros in its place: they are null in it. `None`: all have one.
+    /// Which rows have no vector, and zeros or no entries in its place: they are null in it. `None`: all have one.
     pub missing: Option<NullBuffer>,
 }
 
@@ -271,8 +272,8 @@ impl Rows {
 
     /// The vector of row `index`.
     #[must_use]
-    pub fn vector(&self, index: usize) -> &[f32] {
-        &self.vectors[index * self.dimensions..(index + 1) * self.dimensions]
+    pub fn vector(&self, index: usize) -> RowVector<'_> {
+        self.vectors.get(index)
     }
 }
 

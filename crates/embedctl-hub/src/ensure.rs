@@ -193,7 +193,7 @@ fn unread_modules(folder: &Path) -> Vec<String> {
     modules
         .iter()
         .filter(|module| {
-            ["Pooling", "Dense", "LayerNorm"]
+            ["Pooling", "Dense", "LayerNorm", "SparseAutoEncoder"]
                 .iter()
                 .any(|kind| module.kind.ends_with(kind))
         })

@@ -70,9 +70,10 @@ impl ModuleFolders {
         let modules: Vec<ModuleFolder> = serde_json::from_slice(modules).map_err(|error| {
             Error::model(model, format!("its modules.json cannot be read: {error}"))
         })?;
-        let is_static = modules
-            .first()
-            .is_some_and(|module| module.kind.ends_with(".StaticEmbedding"));
+        let is_static = modules.first().is_some_and(|module| {
+            let kind = module.kind.rsplit('.').next();
+            matches!(kind, Some("StaticEmbedding" | "SparseStaticEmbedding"))
+        });
         let mut paths = modules
             .into_iter()
             .map(|module| match module.path.trim_matches('/') {

@@ -34,6 +34,12 @@ pub struct Card {
     /// The names of a row's scores, of a model that scores; absent where it gives vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<String>>,
+    /// Whether its vectors are sparse; absent where it is not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sparse: bool,
+    /// Entries of a sparse vector that are kept at most, where the files say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_active_dims: Option<usize>,
     /// Width of a vector, or number of a row's scores.
     pub dimensions: usize,
     /// Width of a token's hidden state.
@@ -107,6 +113,8 @@ impl Model {
             model_type: config.model_type,
             parameters,
             labels: decided.kind.scores().map(|scores| scores.labels.clone()),
+            sparse: decided.kind.sparse().is_some(),
+            max_active_dims: decided.kind.sparse().and_then(|sparse| sparse.most),
             dimensions: decided.width,
             hidden_width: decided.hidden_width,
             max_length: decided.limit(),
@@ -138,6 +146,9 @@ fn step(step: &Step) -> String {
         Step::Dense(dense) => format!("dense {} → {}", dense.input, dense.output),
         Step::LayerNorm(_) => "layer norm".into(),
         Step::Normalize => "normalize".into(),
+        Step::AutoEncoder(module) => {
+            format!("sparse autoencoder {} → {}", module.input, module.output)
+        }
         Step::Activation(activation) => activation.name().to_lowercase(),
     }
 }

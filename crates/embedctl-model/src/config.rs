@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::layers::{Dense, DenseActivation, LayerNorm};
 use super::score::ScoreKind;
+use super::sparse::{AutoEncoder, SparseKind};
 use embedctl_common::named::named;
 
 /// The side on which a long text is cut.
@@ -171,6 +172,8 @@ pub enum Step {
     Normalize,
     /// A function of every component, or of all of them.
     Activation(DenseActivation),
+    /// A wide product of which the greatest components stay.
+    AutoEncoder(AutoEncoder),
 }
 
 /// The output of the graph that is read, and its content.
@@ -209,6 +212,8 @@ pub enum OutputKind {
     Vectors,
     /// Scores of a text, or of a pair of texts.
     Scores(ScoreKind),
+    /// A text's sparse vector.
+    Sparse(SparseKind),
 }
 
 impl OutputKind {
@@ -217,7 +222,16 @@ impl OutputKind {
     pub fn scores(&self) -> Option<&ScoreKind> {
         match self {
             Self::Scores(scores) => Some(scores),
-            Self::Vectors => None,
+            Self::Vectors | Self::Sparse(_) => None,
+        }
+    }
+
+    /// What is known of sparse vectors, if the model gives such.
+    #[must_use]
+    pub fn sparse(&self) -> Option<&SparseKind> {
+        match self {
+            Self::Sparse(sparse) => Some(sparse),
+            Self::Vectors | Self::Scores(_) => None,
         }
     }
 

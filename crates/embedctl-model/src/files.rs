@@ -10,7 +10,9 @@ use super::Adapter;
 use super::ModelName;
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
-use super::locate;
+use super::locate::{self, GraphOutput};
+use super::modules::Modules;
+use super::options::VectorKind;
 use super::{CheckpointFiles, Onnx};
 use super::{
     Model, ModelOptions, ModelProvenance, ModelTask, ScoreTask, WeightsKind, metadata, modules,
@@ -88,12 +90,19 @@ impl Model {
                 files: Vec::new(),
             });
         }
-        let modules = modules::read(&folder, options.task)?;
+        let modules = modules::read(&folder, options)?;
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
-        let (onnx, checkpoint) =
-            locate::weights(&located, &transformer, modules.is_some(), options)?;
+        let gives_logits = modules.as_ref().map_or_else(
+            || options.vectors == Some(VectorKind::Sparse),
+            Modules::gives_logits,
+        );
+        let about = GraphOutput {
+            has_modules: modules.is_some(),
+            gives_logits,
+        };
+        let (onnx, checkpoint) = locate::weights(&located, &transformer, about, options)?;
         let graph = onnx.as_ref().ok().map(|onnx| &onnx.graph);
         let transformer = folder.join(transformer);
         let network = match &checkpoint {
@@ -132,7 +141,11 @@ impl Model {
     /// If the model is not here, or one of these files cannot be read.
     pub fn usual_task(options: &ModelOptions) -> Result<ModelTask> {
         let located = locate::folder(options)?;
-        let scores = match modules::read(&located.folder, SCORE_PAIRS) {
+        let pairs = ModelOptions {
+            task: SCORE_PAIRS,
+            ..options.clone()
+        };
+        let scores = match modules::read(&located.folder, &pairs) {
             Ok(None) if !located.folder.join("modules.json").exists() => {
                 let config: Option<serde_json::Value> =
                     metadata::read(&located.folder.join("config.json"))?;
@@ -159,7 +172,7 @@ impl Model {
     pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
         let located = locate::folder(options)?;
         let folder = &located.folder;
-        let modules = modules::read(folder, options.task)?;
+        let modules = modules::read(folder, options)?;
         let transformer = modules
             .as_ref()
             .map_or("", |modules| modules.transformer.as_str());
@@ -191,7 +204,7 @@ impl Model {
             return Ok(model.weights);
         }
         let transformer =
-            modules::read(&located.folder, options.task)?.map(|modules| modules.transformer);
+            modules::read(&located.folder, options)?.map(|modules| modules.transformer);
         let transformer = transformer.unwrap_or_default();
         locate::main_file(&located, &transformer, options)
     }
@@ -206,8 +219,23 @@ impl Model {
     /// Whether there is a checkpoint of a network, from whose description a graph can be built.
     #[must_use]
     pub fn has_network(&self) -> bool {
+        // A graph of a checkpoint has no masked-LM head.
+        if (self.config.kind.sparse()).is_some_and(|sparse| sparse.terms.is_some()) {
+            return false;
+        }
         let config = self.checkpoint.as_ref().map(|one| &one.config);
         config.is_ok_and(|config| !config.is_null())
+    }
+
+    /// The tokens of the vocabulary by their ids, as many as a sparse vector has components: an id without a token is
+    /// written as `[id]`.
+    #[must_use]
+    pub fn terms(&self) -> std::sync::Arc<[String]> {
+        let terms = (0_u32..).take(self.config.width);
+        let term = |id: u32| self.tokenizer.id_to_token(id);
+        terms
+            .map(|id| term(id).unwrap_or_else(|| format!("[{id}]")))
+            .collect()
     }
 
     /// The adapter that changes the checkpoint's weights, where there is one.

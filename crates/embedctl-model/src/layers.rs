@@ -1,12 +1,14 @@
 //! The layers that may follow pooling.
 
+use std::sync::Arc;
+
 use embedctl_common::named::named;
 
 /// A dense layer: `activation(weight · x + bias)`, plus the residual where there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dense {
     /// Weight, row-major `[output, input]`.
-    pub weight: Vec<f32>,
+    pub weight: Arc<[f32]>,
     /// Bias `[output]`; empty where there is none.
     pub bias: Vec<f32>,
     /// Input width.
@@ -27,7 +29,7 @@ pub enum Residual {
     /// The input itself.
     Identity,
     /// The input through a second weight, row-major `[output, input]`.
-    Projected(Vec<f32>),
+    Projected(Arc<[f32]>),
 }
 
 named! {

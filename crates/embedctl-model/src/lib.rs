@@ -44,6 +44,7 @@ mod positions;
 mod resolve;
 pub mod score;
 pub mod sentence_config;
+pub mod sparse;
 mod statics;
 pub mod tokenize;
 mod tokenizer;
@@ -73,7 +74,7 @@ pub use layers::{Dense, DenseActivation, LayerNorm, Residual};
 pub use metadata::TOKENIZER_TIME;
 #[cfg(test)]
 pub(crate) use metadata::tokenizer as tokenizer_file;
-pub use options::{ModelOptions, ModelTask, ScoreTask};
+pub use options::{ModelOptions, ModelTask, ScoreTask, TextRole, VectorKind};
 
 use embedctl_common::error::Cause;
 use embedctl_hub::{onnx_file, precision, weights};

@@ -19,6 +19,15 @@ pub(super) struct Located {
     pub folder: PathBuf,
 }
 
+/// What is known of a graph's output before it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GraphOutput {
+    /// Whether modules.json says what follows.
+    pub has_modules: bool,
+    /// Whether it is the logits of a masked language model, which a checkpoint's states are not.
+    pub gives_logits: bool,
+}
+
 /// The folder of a model: its own, or its snapshot in the Hub's cache.
 pub(super) fn folder(options: &ModelOptions) -> Result<Located> {
     let given = options.model.as_str();
@@ -92,7 +101,7 @@ pub(super) fn network(
 pub(super) fn weights(
     located: &Located,
     transformer: &str,
-    has_modules: bool,
+    about: GraphOutput,
     options: &ModelOptions,
 ) -> Result<(Result<Onnx, Cause>, Result<CheckpointFiles, Cause>)> {
     let folder = &located.folder;
@@ -109,7 +118,7 @@ pub(super) fn weights(
         )),
     };
     Ok(match (onnx, checkpoint) {
-        (Ok(onnx), Ok(checkpoint)) => one_kind_of_output(onnx, checkpoint, options, has_modules),
+        (Ok(onnx), Ok(checkpoint)) => one_kind_of_output(onnx, checkpoint, options, about),
         (Ok(onnx), none) => (Ok(onnx), none),
         (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
         (Err(error), Ok(checkpoint)) => (Err(error.into_cause()), Ok(checkpoint)),
@@ -217,11 +226,12 @@ fn one_kind_of_output(
     onnx: Onnx,
     checkpoint: CheckpointFiles,
     options: &ModelOptions,
-    has_modules: bool,
+    about: GraphOutput,
 ) -> (Result<Onnx, Cause>, Result<CheckpointFiles, Cause>) {
     // A graph of a model that scores has its head inside.
     let finished = matches!(options.task, ModelTask::Score(_))
-        || resolve::gives_finished_vectors(&onnx.graph, has_modules);
+        || about.gives_logits
+        || resolve::gives_finished_vectors(&onnx.graph, about.has_modules);
     if !finished {
         return (Ok(onnx), Ok(checkpoint));
     }

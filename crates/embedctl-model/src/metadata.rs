@@ -181,6 +181,35 @@ pub(super) struct SentenceTransformersConfig {
     /// The function over scores.
     pub activation_fn: Option<String>,
     pub truncate_dim: Option<usize>,
+    /// Entries of a sparse vector that are kept at most.
+    pub max_active_dims: Option<usize>,
+}
+
+/// `config.json` of a `SpladePooling` module.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SpladeConfig {
+    pub pooling_strategy: Option<String>,
+    pub activation_function: Option<String>,
+}
+
+/// `config.json` of a `SparseAutoEncoder` module.
+#[derive(Debug, Deserialize)]
+pub(super) struct AutoEncoderConfig {
+    pub input_dim: usize,
+    #[serde(default = "hidden_dim")]
+    pub hidden_dim: usize,
+    #[serde(default = "kept")]
+    pub k: usize,
+    #[serde(default)]
+    pub normalize: bool,
+}
+
+fn hidden_dim() -> usize {
+    512
+}
+
+fn kept() -> usize {
+    8
 }
 
 /// `config.json` of a Pooling module, old schema and new.

@@ -6,11 +6,14 @@ use super::PoolingMode;
 use super::config::Step;
 use super::layers::{Dense, DenseActivation, LayerNorm, Residual};
 use super::metadata::{
-    self, DenseConfig, ModuleEntry, PoolingConfig, SentenceModuleConfig, SentenceTransformersConfig,
+    self, AutoEncoderConfig, DenseConfig, PoolingConfig, SentenceModuleConfig,
+    SentenceTransformersConfig, SpladeConfig,
 };
-use super::options::ModelTask;
+use super::options::{ModelOptions, ModelTask};
 use super::score::LogitScore;
+use super::sparse::{self, AutoEncoder, SparseModule};
 use embedctl_common::error::{Error, Result};
+use embedctl_native::kernels::TermPooling;
 use embedctl_native::safetensors::{Checkpoint, missing};
 
 /// The content of `modules.json`.
@@ -22,8 +25,19 @@ pub(super) struct Modules {
     pub pooling: Option<Pooling>,
     /// Modules after pooling.
     pub steps: Vec<Step>,
+    /// Whether the network gives the logits of a masked language model, by the module's type.
+    pub is_masked: bool,
+    /// The module that makes vectors sparse.
+    pub sparse: Option<SparseModule>,
     /// The module that makes a score of logits.
     pub logit_score: Option<LogitScore>,
+}
+
+impl Modules {
+    /// Whether the modules work on the logits of a masked language model.
+    pub fn gives_logits(&self) -> bool {
+        matches!(self.sparse, Some(SparseModule::Terms(_)))
+    }
 }
 
 /// A Pooling module.
@@ -39,18 +53,19 @@ enum FollowingModule {
     Pooling(Pooling),
     Step(Step),
     LogitScore(LogitScore),
+    Splade(TermPooling),
     /// Does nothing outside training.
     Dropout,
 }
 
-/// Reads `modules.json` and the modules' own files; `None` where the repository has none, or has those of a model for
-/// another task, which the reference does not read for scores.
-pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
+/// Reads `modules.json` and the modules' own files, of a Router those of the route that `options` ask for; `None` where
+/// the repository has none, or has those of a model for another task, which the reference does not read for scores.
+pub(super) fn read(folder: &Path, options: &ModelOptions) -> Result<Option<Modules>> {
     let list = folder.join("modules.json");
-    let Some(entries) = metadata::read::<Vec<ModuleEntry>>(&list)? else {
+    let Some(entries) = sparse::entries(folder, options)? else {
         return Ok(None);
     };
-    let scores = matches!(task, ModelTask::Score(_));
+    let scores = matches!(options.task, ModelTask::Score(_));
     if scores {
         let whole = folder.join("config_sentence_transformers.json");
         let whole = metadata::read::<SentenceTransformersConfig>(&whole)?.unwrap_or_default();
@@ -60,6 +75,7 @@ pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
     }
     let refuse = |reason: String| Error::model(list.display(), reason);
     let mut transformer = None;
+    let (mut is_masked, mut by_token) = (false, false);
     let mut named: Vec<(&str, Option<FollowingModule>)> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let own = folder.join(&entry.path);
@@ -83,9 +99,20 @@ pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
                 ))
             })?;
         let module = match kind {
-            "Transformer" | "StaticEmbedding" if index == 0 || entries[0].name == entry.name => {
+            "Transformer" | "StaticEmbedding" | "MLMTransformer" | "SparseStaticEmbedding"
+                if index == 0 || entries[0].name == entry.name =>
+            {
                 transformer = Some(entry.path.clone());
+                is_masked = kind == "MLMTransformer";
+                by_token = kind == "SparseStaticEmbedding";
                 None
+            }
+            "SpladePooling" if index > 0 && !scores => {
+                Some(FollowingModule::Splade(splade_pooling(&own)?))
+            }
+            "SparseAutoEncoder" if index > 0 && !scores => {
+                let module = auto_encoder(&own, options.max_active_dims)?;
+                Some(FollowingModule::Step(Step::AutoEncoder(module)))
             }
             "Pooling" if index > 0 => Some(FollowingModule::Pooling(pooling(&own)?)),
             "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(&own, scores)?))),
@@ -105,7 +132,7 @@ pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
             other => {
                 return Err(refuse(format!(
                     "has the module {other} in place {index}, which embedctl does not run; it runs a Transformer \
-                     followed by Pooling, Dense, LayerNorm and Normalize"
+                     followed by Pooling, SpladePooling, Dense, LayerNorm, Normalize and SparseAutoEncoder"
                 )));
             }
         };
@@ -122,6 +149,8 @@ pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
     };
     let mut modules = Modules {
         transformer,
+        is_masked,
+        sparse: by_token.then_some(SparseModule::Tokens),
         ..Modules::default()
     };
     for (_, module) in named {
@@ -138,7 +167,16 @@ pub(super) fn read(folder: &Path, task: ModelTask) -> Result<Option<Modules>> {
                 modules.pooling = Some(pooling);
                 modules.steps.clear();
             }
-            Some(FollowingModule::Step(step)) => modules.steps.push(step),
+            Some(FollowingModule::Splade(pooling)) => {
+                modules.sparse = Some(SparseModule::Terms(pooling));
+                modules.steps.clear();
+            }
+            Some(FollowingModule::Step(step)) => {
+                if let Step::AutoEncoder(module) = &step {
+                    modules.sparse = Some(SparseModule::AutoEncoder(module.kept));
+                }
+                modules.steps.push(step);
+            }
             Some(FollowingModule::LogitScore(score)) => modules.logit_score = Some(score),
             Some(FollowingModule::Dropout) | None => {}
         }
@@ -257,10 +295,12 @@ fn dense(folder: &Path, scores: bool) -> Result<Dense> {
     let residual = match (config.use_residual, input == output) {
         (false, _) => Residual::None,
         (true, true) => Residual::Identity,
-        (true, false) => Residual::Projected(weights.get("residual.weight", input * output)?),
+        (true, false) => {
+            Residual::Projected(weights.get("residual.weight", input * output)?.into())
+        }
     };
     Ok(Dense {
-        weight: weights.get("linear.weight", input * output)?,
+        weight: weights.get("linear.weight", input * output)?.into(),
         bias: if config.bias {
             weights.get("linear.bias", output)?
         } else {
@@ -270,6 +310,64 @@ fn dense(folder: &Path, scores: bool) -> Result<Dense> {
         output,
         activation,
         residual,
+    })
+}
+
+/// Keys of a `SpladePooling` module's config.json.
+const SPLADE_KEYS: &str =
+    "activation_function embedding_dimension pooling_strategy word_embedding_dimension";
+
+fn splade_pooling(folder: &Path) -> Result<TermPooling> {
+    let file = folder.join("config.json");
+    let config = metadata::read_known::<SpladeConfig>(&file, SPLADE_KEYS)?.ok_or_else(|| {
+        Error::model(file.display(), "is missing: modules.json lists this module")
+    })?;
+    let refuse = |key: &str, value: &str, known: &str| {
+        let reason = format!("names the {key} '{value}'; sentence-transformers knows {known}");
+        Error::model(file.display(), reason)
+    };
+    Ok(TermPooling {
+        sums: match config.pooling_strategy.as_deref().unwrap_or("max") {
+            "max" => false,
+            "sum" => true,
+            other => return Err(refuse("pooling_strategy", other, "max and sum")),
+        },
+        twice: match config.activation_function.as_deref().unwrap_or("relu") {
+            "relu" => false,
+            "log1p_relu" => true,
+            other => return Err(refuse("activation_function", other, "relu and log1p_relu")),
+        },
+    })
+}
+
+/// Keys of a `SparseAutoEncoder` module's config.json.
+const AUTO_ENCODER_KEYS: &str = "dead_threshold hidden_dim input_dim k k_aux normalize";
+
+/// `most`: components that are kept, where the user says so.
+fn auto_encoder(folder: &Path, most: Option<usize>) -> Result<AutoEncoder> {
+    let file = folder.join("config.json");
+    let config =
+        metadata::read_known::<AutoEncoderConfig>(&file, AUTO_ENCODER_KEYS)?.ok_or_else(|| {
+            Error::model(file.display(), "is missing: modules.json lists this module")
+        })?;
+    let (input, output) = (config.input_dim, config.hidden_dim);
+    if input == 0 || output == 0 || output > metadata::MOST_WIDTH {
+        return Err(Error::model(
+            file.display(),
+            format!("has input_dim {input} and hidden_dim {output}"),
+        )
+        .with_remedy("fetch the file again"));
+    }
+    let weights = ModuleWeights::open(folder)?;
+    Ok(AutoEncoder {
+        pre_bias: weights.get("pre_bias", input)?,
+        // The decoder shares it: of the two names one is stored.
+        weight: weights.get_any(&["encoder.weight", "decoder.linear.weight"], input * output)?,
+        latent_bias: weights.get("latent_bias", output)?,
+        input,
+        output,
+        kept: most.unwrap_or(config.k),
+        normalize: config.normalize,
     })
 }
 
@@ -318,6 +416,12 @@ impl ModuleWeights {
             Error::model(file.display(), "is missing: modules.json lists this module")
                 .with_remedy("fetch it")
         })
+    }
+
+    /// The same of the first of these names that is there.
+    fn get_any(&self, names: &[&str], length: usize) -> Result<Vec<f32>> {
+        let found = names.iter().find(|name| self.0.get(name).is_some());
+        self.get(found.unwrap_or(&names[0]), length)
     }
 
     /// A tensor as f32; `length` is its expected number of elements.

@@ -6,6 +6,7 @@ use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
 use super::weights::{FileChoice, WeightsKind, WeightsPreference};
+use embedctl_common::named::named;
 
 /// What a model is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +25,26 @@ pub struct ScoreTask {
     pub pairs: bool,
     /// Whether several scores of a row become probabilities, whose sum is 1.
     pub softmax: bool,
+}
+
+named! {
+    /// What a text is to a search: the model's prompt for it is taken, and the route of a Router.
+    pub enum TextRole("task", "choose one of") {
+        /// What is searched for.
+        Query = "query",
+        /// What is found.
+        Document = "document",
+    }
+}
+
+named! {
+    /// The form of a vector.
+    pub enum VectorKind("kind of vectors", "choose one of") {
+        /// All components are given.
+        Dense = "dense",
+        /// Entries that are not zero are given, by their indices.
+        Sparse = "sparse",
+    }
 }
 
 /// The user's options about the model.
@@ -55,6 +76,12 @@ pub struct ModelOptions {
     pub prompt_name: Option<String>,
     /// Components kept (Matryoshka); several make a vector each. Empty: as the model's files decide.
     pub dimensions: Vec<usize>,
+    /// The form of vectors, where the model's files leave it open; `None`: dense then.
+    pub vectors: Option<VectorKind>,
+    /// What texts are, where the model treats queries and documents differently; `None`: as its files say.
+    pub role: Option<TextRole>,
+    /// Entries of a sparse vector that are kept at most; `None`: as the model's files say.
+    pub max_active_dims: Option<usize>,
 }
 
 impl ModelOptions {

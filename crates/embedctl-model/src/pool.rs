@@ -6,13 +6,18 @@
 #[cfg(test)]
 mod digest_tests;
 mod modules;
+#[cfg(test)]
+mod modules_tests;
 
 use crate::ModelConfig;
 use crate::OutputChoice;
 use crate::PoolingMode;
 use crate::Step;
+use crate::sparse::SparseKind;
 use embedctl_common::hash::Hash;
-use modules::normalize;
+use embedctl_common::vectors::{RowVectors, SparseRow, SparseRows};
+use embedctl_native::kernels::{Isa, TermPooling};
+use modules::{PackedSteps, normalize};
 
 pub use modules::is_finite;
 
@@ -22,11 +27,13 @@ pub struct Pooler {
     modes: Vec<PoolingMode>,
     pools: bool,
     excluded: usize,
-    token_steps: Vec<Step>,
+    token_steps: PackedSteps,
     not_last: Option<u32>,
     /// Whether its rows are scores.
     scores: bool,
-    steps: Vec<Step>,
+    /// How its vectors are sparse, if they are.
+    sparse: Option<SparseKind>,
+    steps: PackedSteps,
     /// Widths of the vectors that are cut out of one.
     kept: Vec<usize>,
     normalize_last: bool,
@@ -45,10 +52,11 @@ impl Pooler {
             } else {
                 prompt_tokens
             },
-            token_steps: config.token_steps.clone(),
+            token_steps: config.token_steps.clone().into(),
             not_last: config.not_last,
             scores: config.kind.scores().is_some(),
-            steps: config.steps.clone(),
+            sparse: config.kind.sparse().cloned(),
+            steps: config.steps.clone().into(),
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
         }
@@ -57,10 +65,10 @@ impl Pooler {
     /// The same, which leaves a model's scores as its head gives them.
     #[must_use]
     pub fn of_raw_scores(config: &ModelConfig, prompt_tokens: usize) -> Self {
-        let mut pooler = Self::new(config, prompt_tokens);
+        let mut config = config.clone();
         let functions = config.kind.scores().map_or(0, |it| it.activations.len());
-        pooler.steps.truncate(pooler.steps.len() - functions);
-        pooler
+        config.steps.truncate(config.steps.len() - functions);
+        Self::new(&config, prompt_tokens)
     }
 
     /// A SHA-256 of all that decides the vector of given states.
@@ -73,6 +81,7 @@ impl Pooler {
             token_steps,
             not_last,
             scores,
+            sparse,
             steps,
             kept,
             normalize_last,
@@ -80,9 +89,12 @@ impl Pooler {
         let mut hash = Hash::default();
         hash.add(format!(
             "{modes:?} {pools} {excluded} {not_last:?} {scores} {kept:?} {normalize_last} {}\n",
-            token_steps.len()
+            token_steps.steps().len()
         ));
-        let steps = token_steps.iter().chain(steps);
+        if let Some(sparse) = sparse {
+            hash.add(format!("{sparse:?}\n"));
+        }
+        let steps = token_steps.steps().iter().chain(steps.steps());
         steps.for_each(|step| step.add_to(&mut hash));
         hash.hex()
     }
@@ -96,19 +108,23 @@ impl Pooler {
     /// Whether token states of this width fit the modules.
     #[must_use]
     pub fn accepts(&self, width: usize) -> bool {
+        if self.terms().is_some() {
+            return self.pools && self.kept == [width];
+        }
         self.pools && self.accepts_pooled(width * self.modes.len())
     }
 
     /// Whether pooled rows of this width fit the modules.
     #[must_use]
     pub fn accepts_pooled(&self, pooled: usize) -> bool {
-        match self
-            .steps
+        let steps = self.steps.steps();
+        match steps
             .iter()
             .find(|step| !matches!(step, Step::Normalize | Step::Activation(_)))
         {
             Some(Step::Dense(dense)) => dense.input == pooled,
             Some(Step::LayerNorm(norm)) => norm.weight.len() == pooled,
+            Some(Step::AutoEncoder(module)) => module.input == pooled,
             _ => self.kept.iter().all(|&kept| kept <= pooled),
         }
     }
@@ -125,51 +141,148 @@ impl Pooler {
         .min(ids.len())
     }
 
-    /// Pools a row's states `[tokens, width]`, those of real tokens at `real`, and finishes it; appends
-    /// [`Pooler::width`] components to `out`.
-    pub fn pool_states(
+    /// Pools a row's states `[tokens, width]`, those of real tokens at `real`, and appends the pooled vector to `out`,
+    /// which [`Pooler::finish_rows`] takes.
+    pub fn pool(
         &self,
         states: &[f32],
         width: usize,
         real: &std::ops::Range<usize>,
         out: &mut Vec<f32>,
     ) {
-        let mut pooled = Vec::with_capacity(width * self.modes.len());
         let stepped = self.stepped(states, width);
         let states = stepped.as_deref().unwrap_or(states);
         for &mode in &self.modes {
-            pool_one(mode, states, width, real, self.excluded, &mut pooled);
+            pool_one(mode, states, width, real, self.excluded, out);
         }
-        self.finish(pooled, out);
     }
 
     /// Each token's state behind the modules before pooling, which keep its width; `None` where there are none.
     fn stepped(&self, states: &[f32], width: usize) -> Option<Vec<f32>> {
-        if self.token_steps.is_empty() {
+        if self.token_steps.steps().is_empty() {
             return None;
         }
-        let token = |state: &[f32]| {
-            let stepped = modules::after(&self.token_steps, state.to_vec());
-            // NaN is found at the end.
-            stepped.unwrap_or_else(|| vec![f32::NAN; width])
-        };
-        Some(states.chunks_exact(width).flat_map(token).collect())
+        let mut all = Vec::with_capacity(states.len());
+        let tokens = states.len() / width;
+        // NaN is found at the end.
+        self.token_steps
+            .run(states.to_vec(), tokens, |state| match state {
+                Some(state) => all.extend_from_slice(state),
+                None => all.resize(all.len() + width, f32::NAN),
+            });
+        Some(all)
     }
 
     /// What tells how near a row's states are to others: its finished vector, or the vector that scores are made of.
     pub fn compared(&self, states: &[f32], width: usize, out: &mut Vec<f32>) {
         let tokens = 0..states.len() / width;
         if !self.scores {
-            return self.pool_states(states, width, &tokens, out);
+            let mut pooled = Vec::with_capacity(width * self.modes.len());
+            self.pool(states, width, &tokens, &mut pooled);
+            return self.finish_rows(pooled, 1, out);
         }
         for &mode in &self.modes {
             pool_one(mode, states, width, &tokens, self.excluded, out);
         }
     }
 
-    /// Finishes a row that the graph or the device has pooled, with all of the modes.
-    pub fn finish_pooled(&self, row: &[f32], out: &mut Vec<f32>) {
-        self.finish(row.to_vec(), out);
+    /// Finishes `rows` pooled rows, by [`Pooler::pool`], the graph or the device, with all of the modes; appends
+    /// [`Pooler::width`] components of each to `out`. A row's vector does not depend on the rows beside it.
+    pub fn finish_rows(&self, pooled: Vec<f32>, rows: usize, out: &mut Vec<f32>) {
+        self.steps.run(pooled, rows, |vector| {
+            let (start, end) = (out.len(), out.len() + self.width());
+            if let Some(vector) = vector
+                && self.cut(vector, out).is_none()
+            {
+                out.truncate(start);
+            }
+            // The caller finds NaN and rejects the row.
+            out.resize(end, f32::NAN);
+        });
+    }
+
+    fn terms(&self) -> Option<TermPooling> {
+        self.sparse.as_ref()?.terms
+    }
+
+    /// No vectors yet, of the form of this pooler's.
+    #[must_use]
+    pub fn no_rows(&self) -> RowVectors {
+        match self.sparse {
+            Some(_) => RowVectors::Sparse(SparseRows::default()),
+            None => RowVectors::dense(self.width()),
+        }
+    }
+
+    /// Pools a row's states as [`Pooler::pool`] does and finishes it; appends it to vectors of this pooler's form
+    /// ([`Pooler::no_rows`]).
+    pub fn add_states(
+        &self,
+        states: &[f32],
+        width: usize,
+        real: &std::ops::Range<usize>,
+        out: &mut RowVectors,
+    ) {
+        let Some(pooling) = self.terms() else {
+            let mut pooled = Vec::new();
+            self.pool(states, width, real, &mut pooled);
+            return self.add(out, |vector| self.finish_rows(pooled, 1, vector));
+        };
+        // The states are logits.
+        self.add(out, |vector| {
+            let (isa, mut odd) = (Isa::best(), 0.0);
+            let start = vector.len();
+            vector.resize(start + width, 0.0);
+            for token in real.clone() {
+                let logits = &states[token * width..(token + 1) * width];
+                pooling.take(isa, logits, &mut vector[start..], &mut odd);
+            }
+            for top in &mut vector[start..] {
+                *top = pooling.finish(*top) + odd;
+            }
+        });
+    }
+
+    /// Finishes a row that the graph or the device has pooled; appends it to vectors of this pooler's form.
+    pub fn add_pooled(&self, row: &[f32], out: &mut RowVectors) {
+        self.add(out, |vector| self.finish_rows(row.to_vec(), 1, vector));
+    }
+
+    /// As [`Pooler::finish_empty`], to vectors of this pooler's form.
+    pub fn add_empty(&self, hidden_width: usize, out: &mut RowVectors) {
+        match &self.sparse {
+            Some(sparse) if sparse.terms.is_some() || sparse.by_token => {
+                self.add_entries(SparseRow::default(), out);
+            }
+            _ => self.add(out, |vector| self.finish_empty(hidden_width, vector)),
+        }
+    }
+
+    /// Finishes a row whose entries the engine has made.
+    pub fn add_entries(&self, row: SparseRow<'_>, out: &mut RowVectors) {
+        if let (Some(sparse), RowVectors::Sparse(rows)) = (&self.sparse, out) {
+            let normalizes = self.steps.steps().contains(&Step::Normalize);
+            sparse.finish(row, normalizes, rows);
+        }
+    }
+
+    /// Adds the vector that `make` makes in full.
+    fn add(&self, out: &mut RowVectors, make: impl FnOnce(&mut Vec<f32>)) {
+        match out {
+            RowVectors::Dense { values, .. } => make(values),
+            RowVectors::Sparse(_) => {
+                let mut values = Vec::with_capacity(self.width());
+                make(&mut values);
+                let indices: Vec<u32> = (0..).take(values.len()).collect();
+                let (indices, values) = (&indices[..], &values[..]);
+                // Its modules have run.
+                if let (Some(sparse), RowVectors::Sparse(rows)) = (&self.sparse, out) {
+                    let normalizes =
+                        self.terms().is_some() && self.steps.steps().contains(&Step::Normalize);
+                    sparse.finish(SparseRow { indices, values }, normalizes, rows);
+                }
+            }
+        }
     }
 
     /// The vector of a text without any token: zeros, as pooling gives without tokens, then the later modules.
@@ -179,18 +292,7 @@ impl Pooler {
         } else {
             hidden_width
         };
-        self.finish(vec![0.0; width], out);
-    }
-
-    fn finish(&self, vector: Vec<f32>, out: &mut Vec<f32>) {
-        let (start, end) = (out.len(), out.len() + self.width());
-        if let Some(vector) = modules::after(&self.steps, vector)
-            && self.cut(&vector, out).is_none()
-        {
-            out.truncate(start);
-        }
-        // The caller finds NaN and rejects the row.
-        out.resize(end, f32::NAN);
+        self.finish_rows(vec![0.0; width], 1, out);
     }
 
     /// The beginnings of a vector, each as it would be alone; `None` where one's length is beyond f32, or the vector is
@@ -205,7 +307,7 @@ impl Pooler {
     ///
     /// Returns `None` where their length is beyond f32, or the vector is shorter.
     pub fn cut_to(&self, kept: usize, vector: &[f32], out: &mut Vec<f32>) -> Option<()> {
-        let is_normalized = self.steps.last() == Some(&Step::Normalize);
+        let is_normalized = self.steps.steps().last() == Some(&Step::Normalize);
         let start = out.len();
         out.extend_from_slice(vector.get(..kept)?);
         if self.normalize_last && !(is_normalized && kept == vector.len()) {
@@ -438,15 +540,16 @@ mod tests {
             modes: vec![PoolingMode::Mean],
             pools: true,
             excluded: 0,
-            token_steps: Vec::new(),
+            token_steps: Vec::new().into(),
             not_last: None,
             scores: false,
-            steps,
+            sparse: None,
+            steps: steps.into(),
             kept: vec![2],
             normalize_last: false,
         };
         let mut out = Vec::new();
-        pooler.finish_pooled(&pooled, &mut out);
+        pooler.finish_rows(pooled.to_vec(), 1, &mut out);
         assert_eq!(out.len(), 2);
         out
     }
@@ -464,15 +567,16 @@ mod tests {
                     modes: vec![PoolingMode::Mean],
                     pools: true,
                     excluded: 0,
-                    token_steps: Vec::new(),
+                    token_steps: Vec::new().into(),
                     not_last: None,
                     scores: false,
-                    steps: steps.clone(),
+                    sparse: None,
+                    steps: steps.clone().into(),
                     kept,
                     normalize_last,
                 };
                 let mut out = Vec::new();
-                pooler.finish_pooled(&states, &mut out);
+                pooler.finish_rows(states.to_vec(), 1, &mut out);
                 out
             };
             let alone = [vec![1], vec![3], vec![4], vec![2]].map(with);
@@ -486,7 +590,7 @@ mod tests {
         Step::Dense(Dense {
             input: 2,
             output: 2,
-            weight: vec![1.0, 0.0, 0.0, 1.0],
+            weight: vec![1.0, 0.0, 0.0, 1.0].into(),
             bias: vec![bias; 2],
             activation,
             residual: Residual::None,

@@ -15,12 +15,13 @@ use super::options::{ModelOptions, ModelTask};
 use super::positions;
 use super::score::{self, ScoreFiles};
 use super::sentence_config::{self, SentenceConfig};
+use super::sparse::{self, SparseFiles};
 use super::tokenizer::{self, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
 use embedctl_common::word_list::{lists, words};
 use limits::{LengthLimits, limits};
-use output::{TOKEN_OUTPUTS, choose_logits, choose_output};
+use output::{TOKEN_OUTPUTS, choose_logits, choose_output, choose_term_logits};
 use pooling::{check_widths, hidden_width, pooling};
 
 pub(crate) use output::gives_finished_vectors;
@@ -70,18 +71,36 @@ pub(super) fn resolve(
     if let Some(kind) = whole
         .model_type
         .as_deref()
-        .filter(|kind| scores.is_none() && *kind != "SentenceTransformer")
+        .filter(|kind| scores.is_none() && !["SentenceTransformer", "SparseEncoder"].contains(kind))
     {
         let error = Error::model(
             whole_file.display(),
-            format!("describes a {kind}; embedctl embeds with models of type SentenceTransformer"),
+            format!(
+                "describes a {kind}; embedctl embeds with models of type SentenceTransformer and SparseEncoder"
+            ),
         );
         return Err(match kind {
             "CrossEncoder" => error.with_remedy("it scores pairs of texts: ask it for scores"),
             _ => error,
         });
     }
-    if scores.is_none() {
+    let sparse = match scores {
+        None => sparse::resolve(
+            &SparseFiles {
+                root,
+                config_file: &transformer_file,
+                modules: modules.as_ref(),
+                sentence: &sentence,
+                model_type: whole.model_type.as_deref(),
+                most: whole.max_active_dims,
+            },
+            options,
+            &mut notes,
+        )?,
+        Some(_) => None,
+    };
+    let terms = sparse.as_ref().and_then(|sparse| sparse.terms);
+    if scores.is_none() && terms.is_none() {
         sentence.check_gives_states()?;
     }
     no_processor(&folder, &transformer)?;
@@ -108,10 +127,15 @@ pub(super) fn resolve(
 
     let output = match (scores, graph) {
         (Some(_), Some(graph)) if checkpoint.is_none() => choose_logits(graph, root)?,
+        (None, Some(graph)) if terms.is_some() && checkpoint.is_none() => {
+            choose_term_logits(graph, root)?
+        }
+        _ if terms.is_some() => OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()),
         (Some(_), _) => OutputChoice::Tokens(TOKEN_OUTPUTS[0].into()),
         (None, _) => choose_output(graph, modules.is_some(), &sentence, &mut notes, root)?,
     };
-    let graph = graph.filter(|_| scores.is_none() || checkpoint.is_none());
+    let has_own_head = scores.is_some() || terms.is_some();
+    let graph = graph.filter(|_| !has_own_head || checkpoint.is_none());
     let range = positions::of(&transformer, tokenizer.padding);
     let LengthLimits {
         max_length,
@@ -133,10 +157,21 @@ pub(super) fn resolve(
             "neither the graph nor config.json (hidden_size) says how wide a hidden state is",
         )
     };
+    let mut all_terms = None;
     let (mut pooled, kind) = match scores {
+        None if terms.is_some() => {
+            let kind = sparse.unwrap_or_default();
+            let graph = graph.map(|graph| (graph, &output));
+            let (pooled, count) = kind.pooled(modules, graph, &transformer_file)?;
+            all_terms = Some(count);
+            (pooled, OutputKind::Sparse(kind))
+        }
         None => {
             let pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
-            (pooled, OutputKind::Vectors)
+            (
+                pooled,
+                sparse.map_or(OutputKind::Vectors, OutputKind::Sparse),
+            )
         }
         Some(task) => {
             let files = ScoreFiles {
@@ -157,7 +192,10 @@ pub(super) fn resolve(
     };
     let hidden =
         hidden_width(graph, &output, &transformer, pooled.width).ok_or_else(unknown_width)?;
-    let full = check_widths(hidden, &output, &pooled, root)?;
+    let full = match all_terms {
+        Some(terms) => terms,
+        None => check_widths(hidden, &output, &pooled, root)?,
+    };
     if options.normalize == Some(false) {
         while pooled.steps.last() == Some(&Step::Normalize) {
             pooled.steps.pop();
@@ -286,6 +324,9 @@ pub(super) fn choose_prompt(
         (None, "query" | "document") => Some(String::new()),
         (prompt, _) => prompt.cloned(),
     };
+    if let (None, None, Some(role)) = (&options.prompt, &options.prompt_name, options.role) {
+        return Ok(named(role.name()).unwrap_or_default());
+    }
     match (&options.prompt, &options.prompt_name) {
         (Some(_), Some(_)) => Err(Error::usage(format!(
             "{PROMPT} and {PROMPT_NAME} exclude each other"

@@ -14,11 +14,11 @@ use tokenizers::{Tokenizer, TruncationDirection};
 
 use super::config::OutputKind;
 use super::config::{Frame, ModelConfig, OutputChoice, PositionIds, Side, Step};
-use super::metadata::{self, ModuleEntry, SentenceTransformersConfig};
+use super::metadata::{self, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
-use super::options::ModelTask;
 use super::resolve;
+use super::sparse;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, POOLING};
 use embedctl_native::safetensors;
@@ -58,8 +58,7 @@ fn stated<'a, D: serde::Deserializer<'a>>(
 /// # Errors
 /// If it holds one whose files are missing or contradict each other.
 pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticModel>> {
-    let entries = metadata::read::<Vec<ModuleEntry>>(&root.join("modules.json"))?;
-    let Some(entries) = entries else {
+    let Some(entries) = sparse::entries(root, options)? else {
         let file = root.join("config.json");
         return match metadata::read::<Value>(&file)?
             .and_then(|value| Model2Vec::deserialize(value).ok())
@@ -70,18 +69,17 @@ pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticM
             _ => Ok(None),
         };
     };
-    let is_static = entries.first().is_some_and(|entry| {
-        entry.kind.starts_with("sentence_transformers.") && entry.kind.ends_with(".StaticEmbedding")
-    });
-    if is_static {
-        sentence_transformers(root, options).map(Some)
-    } else {
-        Ok(None)
+    let kind = entries.first().map_or("", |entry| entry.kind.as_str());
+    let own = kind.strip_prefix("sentence_transformers.");
+    match own.and_then(|own| own.rsplit('.').next()) {
+        Some("StaticEmbedding") => sentence_transformers(root, options).map(Some),
+        Some("SparseStaticEmbedding") => sparse::static_tokens(root, options).map(Some),
+        _ => Ok(None),
     }
 }
 
 fn sentence_transformers(root: &Path, options: &ModelOptions) -> Result<StaticModel> {
-    let modules = modules::read(root, ModelTask::Embed)?.unwrap_or_default();
+    let modules = modules::read(root, options)?.unwrap_or_default();
     if modules.pooling.is_some() {
         return Err(Error::model(
             root.join("modules.json").display(),
@@ -195,19 +193,6 @@ fn finish(
     let (dimensions, width) = resolve::dimensions(full, options, truncate)?;
     let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
     let mut config = ModelConfig {
-        kind: OutputKind::Vectors,
-        max_length: ModelConfig::UNLIMITED,
-        positions_limit: None,
-        frame: Frame::default(),
-        truncation_side: Side::Right,
-        padding_id: 0,
-        special_ids: BTreeSet::new(),
-        positions: PositionIds::FromZero,
-        output: OutputChoice::Sentence("sentence_embedding".into()),
-        pooling: Vec::new(),
-        include_prompt: true,
-        token_steps: Vec::new(),
-        not_last: None,
         steps,
         dimensions,
         normalize_last: options.normalize == Some(true) && !ends_normalized,
@@ -215,8 +200,7 @@ fn finish(
         width,
         prompts,
         prompt,
-        dropped_id: None,
-        most_characters: None,
+        ..static_config()
     };
     decide(&mut config);
     match options.max_length {
@@ -235,6 +219,34 @@ fn finish(
         config,
         tokenizer,
     })
+}
+
+/// The configuration of a model without a network, before its files are read.
+pub(super) fn static_config() -> ModelConfig {
+    ModelConfig {
+        kind: OutputKind::Vectors,
+        max_length: ModelConfig::UNLIMITED,
+        positions_limit: None,
+        frame: Frame::default(),
+        truncation_side: Side::Right,
+        padding_id: 0,
+        special_ids: BTreeSet::new(),
+        positions: PositionIds::FromZero,
+        output: OutputChoice::Sentence("sentence_embedding".into()),
+        pooling: Vec::new(),
+        include_prompt: true,
+        token_steps: Vec::new(),
+        not_last: None,
+        steps: Vec::new(),
+        dimensions: Vec::new(),
+        normalize_last: false,
+        hidden_width: 0,
+        width: 0,
+        prompts: super::Prompts::default(),
+        prompt: String::new(),
+        dropped_id: None,
+        most_characters: None,
+    }
 }
 
 /// The width of the token vectors, from the weights' header.

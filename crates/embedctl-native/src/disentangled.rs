@@ -208,11 +208,11 @@ impl Loader<'_> {
             self.norm(["", ""], names, *norm, hidden)?
                 .apply(self.isa, &mut table);
         }
-        let of = |sources: Option<super::names::Sources>| -> Result<Vec<f32>> {
+        let of = |sources: Option<super::names::Sources>, biased: bool| -> Result<Vec<f32>> {
             let Some(sources) = sources else {
                 return Ok(Vec::new());
             };
-            let projected = self.rows(layer, sources, &[hidden], hidden, true)?;
+            let projected = self.rows(layer, sources, &[hidden], hidden, biased)?;
             let layout = PackedLayout {
                 outputs: hidden,
                 inputs: hidden,
@@ -231,7 +231,7 @@ impl Loader<'_> {
             );
             Ok(made)
         };
-        Ok([of(kind.keys)?, of(kind.queries)?])
+        Ok([of(kind.keys, kind.keys_biased)?, of(kind.queries, true)?])
     }
 }
 

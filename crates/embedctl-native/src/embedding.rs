@@ -88,7 +88,7 @@ impl Executor<'_> {
                 }
                 if let (Some(positions), Some(table)) = (embeddings.positions, &outer.positions) {
                     let position = match positions.after {
-                        None => token - span.start,
+                        None => token - span.start + positions.first,
                         Some(padding) if id == padding => padding as usize,
                         Some(padding) => {
                             counted += 1;

@@ -1,17 +1,18 @@
 //! A transformer opened from a folder, and the memory of each thread that runs it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use embedctl_common::small_file;
 use embedctl_common::threads::exhausted;
-use embedctl_common::{Error, Result};
+use embedctl_common::{Error, ErrorKind, Result, SparseRow, SparseRows};
+use embedctl_common::{machine, remedies, size, small_file};
 
 use crate::adapter::CheckedAdapter;
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, LARGEST_CONFIG};
-use crate::kernels::{Isa, ProductPrecision};
+use crate::kernels::{Isa, ProductPrecision, TermPooling};
 use crate::loader::{Loader, NetworkWeights};
+use crate::masked_head::{HeadScratch, MaskedHead};
 use crate::need::{self, Need};
 use crate::network::Network;
 use crate::prepared::PreparedCache;
@@ -30,6 +31,14 @@ pub struct Encoder {
     arithmetic: ProductPrecision,
     threads: usize,
     need: u64,
+    terms: Option<Arc<TermHead>>,
+}
+
+/// The head that gives terms of the vocabulary, and how they are pooled.
+struct TermHead {
+    head: MaskedHead,
+    pooling: TermPooling,
+    config_file: PathBuf,
 }
 
 impl Encoder {
@@ -95,7 +104,53 @@ impl Encoder {
             arithmetic,
             threads,
             need,
+            terms: None,
         })
+    }
+
+    /// The same with the masked-LM head of the checkpoint in `folder`, whose logits are pooled into weights of terms.
+    ///
+    /// # Errors
+    /// If the architecture has no such head that the engine knows, the checkpoint lacks one of its tensors, or there is not
+    /// enough memory.
+    pub fn with_terms(self, folder: &Path, pooling: TermPooling) -> Result<Self> {
+        let config_file = folder.join("config.json");
+        let network = &self.network;
+        let vocabulary = network.token_rows() as u64 * network.architecture.embeddings.width as u64;
+        let bytes = match self.arithmetic {
+            ProductPrecision::F32 => 4 * vocabulary,
+            ProductPrecision::Bf16 | ProductPrecision::I16 => 2 * vocabulary,
+            ProductPrecision::I8 => vocabulary,
+        };
+        if let Some(room) = machine::room().filter(|room| room.bytes < bytes) {
+            return Err(Error::new(
+                ErrorKind::OutOfMemory,
+                NAME,
+                format!(
+                    "the masked-LM head needs about {} of memory, and {} {}",
+                    size::words(bytes),
+                    room.bound.words(),
+                    size::words(room.bytes)
+                ),
+            )
+            .with_remedy(remedies::more_memory()));
+        }
+        let head = network.masked_head(&config_file, &self.weights, self.arithmetic)?;
+        Ok(Self {
+            need: self.need + head.bytes() as u64,
+            terms: Some(Arc::new(TermHead {
+                head,
+                pooling,
+                config_file,
+            })),
+            ..self
+        })
+    }
+
+    /// Terms of the vocabulary, where the encoder has a head that gives them.
+    #[must_use]
+    pub fn terms(&self) -> Option<usize> {
+        self.terms.as_ref().map(|terms| terms.head.terms())
     }
 
     /// Settings of config.json that transformers' class for the model's type does not read either.
@@ -171,7 +226,46 @@ impl Encoder {
         EncoderWorker {
             network: Arc::clone(&self.network),
             scratch: Scratch::default(),
+            terms: self.terms.clone(),
+            head_scratch: HeadScratch::default(),
         }
+    }
+
+    /// For each of `rows`, the value that `compare` makes of its terms here and of those in single precision; no value
+    /// where the encoder has no head.
+    ///
+    /// # Errors
+    /// As [`Encoder::compare_with_exact`].
+    pub fn compare_terms_with_exact<'a, T: Send>(
+        &self,
+        rows: impl Iterator<Item = &'a [u32]> + Send,
+        compare: impl Fn(SparseRow<'_>, SparseRow<'_>) -> T + Sync + Send,
+    ) -> Result<Vec<T>> {
+        let Some(TermHead {
+            head,
+            pooling,
+            config_file,
+        }) = self.terms.as_deref()
+        else {
+            return Ok(Vec::new());
+        };
+        let single = ProductPrecision::F32;
+        let exact_head = (self.network).masked_head(config_file, &self.weights, single)?;
+        let width = self.width();
+        self.compare_with_exact(rows, |ours, exact| {
+            let run = |head: &MaskedHead, states: &[f32]| {
+                let ids = vec![0; states.len() / width];
+                let rows = Rows {
+                    ids: &ids,
+                    types: &[],
+                    ends: &[ids.len()],
+                };
+                let mut scratch = HeadScratch::default();
+                head.run(states, rows, *pooling, &mut scratch).clone()
+            };
+            let (ours, exact) = (run(head, ours), run(&exact_head, exact));
+            compare(ours.get(0), exact.get(0))
+        })
     }
 
     /// For each of `rows`, the value that `compare` makes of its token states `[tokens, width]` here and of those
@@ -205,6 +299,8 @@ fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send
 pub struct EncoderWorker {
     network: Arc<Network>,
     scratch: Scratch,
+    terms: Option<Arc<TermHead>>,
+    head_scratch: HeadScratch,
 }
 
 impl EncoderWorker {
@@ -214,5 +310,20 @@ impl EncoderWorker {
     /// If an id has no vector, a row has no positions, or there is not enough memory.
     pub fn run(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
         self.network.run(rows, &mut self.scratch)
+    }
+
+    /// The terms of the vocabulary that have a weight in each of `rows`, by the head that the encoder has
+    /// ([`Encoder::with_terms`]); `None` where it has none. They live until the next call. A row without finite logits has
+    /// an entry that is NaN.
+    ///
+    /// # Errors
+    /// As [`EncoderWorker::run`].
+    pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<Option<&SparseRows>> {
+        let Some(terms) = &self.terms else {
+            return Ok(None);
+        };
+        let states = self.network.run(rows, &mut self.scratch)?;
+        let scratch = &mut self.head_scratch;
+        Ok(Some(terms.head.run(states, rows, terms.pooling, scratch)))
     }
 }

@@ -186,6 +186,11 @@ impl Executor<'_> {
                 query,
             );
         }
+        // The same input as attention's; no norm follows that would need the memory.
+        let parallel = self.architecture.parallel;
+        if parallel {
+            self.before(&weights.beside.feed_forward_norms, states, branch);
+        }
         note(Product::Output, context);
         let context = operand.convert(output, context, query, tokens);
         self.after(
@@ -198,7 +203,11 @@ impl Executor<'_> {
         );
 
         // Feed-forward, a block of tokens at a time.
-        let input = self.before(&weights.beside.feed_forward_norms, states, branch);
+        let input = if parallel {
+            &*room(branch, tokens * hidden)
+        } else {
+            self.before(&weights.beside.feed_forward_norms, states, branch)
+        };
         note(Product::Up, input);
         if weights.experts.is_some() {
             let note = |values: &[f32]| note(Product::Down, values);

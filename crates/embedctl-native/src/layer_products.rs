@@ -94,6 +94,9 @@ impl<'a> Loader<'a> {
                 bias = all
                     .map(|row| bias[self.row_order(one.product, row)])
                     .collect();
+                if let Some(names) = self.architecture.names.query_value_bias {
+                    bias = self.query_value_bias(layer[0], names, &one.outputs)?;
+                }
             }
             Product::Output | Product::Down => {
                 let scale = self.architecture.branch_scale;

@@ -3,7 +3,7 @@
 //! ```text
 //!  config.json ──► architecture ─┐
 //!  *.safetensors ─► safetensors ─┴► loader ──► network: packed weights, one copy ──► executor + scratch of each worker
-//!                    (checked)                 (fp32, int16 or int8)                 [tokens, hidden], ragged rows
+//!                    (checked)                 (fp32, bf16, int16 or int8)           [tokens, hidden], ragged rows
 //!                                                kernels: AVX-512, AVX2, NEON, portable
 //! ```
 //!
@@ -41,6 +41,7 @@ mod experts;
 pub mod kernels;
 mod layer_products;
 mod loader;
+mod masked_head;
 mod names;
 mod need;
 mod network;

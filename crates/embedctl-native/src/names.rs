@@ -92,6 +92,8 @@ pub struct TensorNames {
     pub layer: Alternatives,
     /// Query, key and value.
     pub query_key_value: Sources,
+    /// Biases of query and value with names of their own, full below the layer's part, where keys have none.
+    pub query_value_bias: Option<[&'static str; 2]>,
     /// Normalization of each head's query and key.
     pub query_key_norm: [Alternatives; 2],
     /// Attention's output projection.
@@ -142,6 +144,7 @@ pub(crate) const BASE: TensorNames = TensorNames {
         "attention.self.key",
         "attention.self.value",
     ]],
+    query_value_bias: None,
     query_key_norm: [&["self_attn.q_norm"], &["self_attn.k_norm"]],
     attention_output: &[&["attention.output.dense"]],
     attention_norms: NormNames::sum(&["attention.output.LayerNorm"]),

@@ -66,7 +66,7 @@ impl Need {
         let beside = match arithmetic {
             ProductPrecision::F32 => workers,
             // Both states of each row are there at a time.
-            ProductPrecision::I16 | ProductPrecision::I8 => {
+            ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => {
                 let share = MEASURED.div_ceil(threads.max(1));
                 let own = Scratch::bytes(architecture, share, share.min(512));
                 let measuring = own.saturating_mul(2 * threads);

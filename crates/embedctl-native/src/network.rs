@@ -1,6 +1,8 @@
 //! A network with its weights: run in one go by workers, or layer by layer where only its exact results
 //! are wanted once.
 
+use std::path::Path;
+
 use rayon::prelude::*;
 
 use super::BATCH_TOKENS;
@@ -8,6 +10,7 @@ use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
 use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
 use super::loader::{Loader, NetworkWeights};
+use super::masked_head::MaskedHead;
 use super::packed::{InputRanges, LayerWeights, OuterWeights};
 use super::scratch::{Rows, Scratch};
 use embedctl_common::error::{Error, Result};
@@ -25,6 +28,20 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// The masked-LM head of this network's checkpoint, its vocabulary's product in `arithmetic`.
+    pub(super) fn masked_head(
+        &self,
+        config_file: &Path,
+        weights: &NetworkWeights,
+        arithmetic: ProductPrecision,
+    ) -> Result<MaskedHead> {
+        let loader = Loader::new(&self.architecture, weights, self.isa)?;
+        let word = &self.outer.word;
+        let head = MaskedHead::open(config_file, &loader, weights, word, arithmetic)?;
+        weights.check_unchanged()?;
+        Ok(head)
+    }
+
     /// Rows of the table of tokens.
     pub(crate) fn token_rows(&self) -> usize {
         self.outer.word.rows()
@@ -271,7 +288,7 @@ fn pack(
 ) -> Result<Vec<LayerWeights>> {
     let ranges = match arithmetic {
         ProductPrecision::I8 => Some(calibrate(loader, outer)?),
-        ProductPrecision::F32 | ProductPrecision::I16 => None,
+        ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => None,
     };
     // A set that no layer takes has none.
     let ranges = |set: usize| {

@@ -13,7 +13,11 @@ use super::tests::{CASES, case, run_all};
 use crate::safetensors::Checkpoint;
 use embedctl_common::atomic;
 
-const REDUCED: [ProductPrecision; 2] = [ProductPrecision::I8, ProductPrecision::I16];
+const REDUCED: [ProductPrecision; 3] = [
+    ProductPrecision::I8,
+    ProductPrecision::I16,
+    ProductPrecision::Bf16,
+];
 
 /// The network of a case with its products from `cache`, and whether they were there.
 fn open(

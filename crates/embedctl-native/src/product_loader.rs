@@ -87,6 +87,26 @@ impl<'a> Loader<'a> {
         }
     }
 
+    /// The bias of queries, keys (zeros) and values, whose names are full below `layer`.
+    pub(super) fn query_value_bias(
+        &self,
+        layer: &str,
+        [query, value]: [&str; 2],
+        outputs: &[usize],
+    ) -> Result<Vec<f32>> {
+        let read = |name: &str, size: usize| {
+            let tensor = self.tensor(&format!("{layer}{name}"), &[size])?;
+            tensor.floats()
+        };
+        let &[queries, keys, values] = outputs else {
+            return Ok(Vec::new());
+        };
+        let mut bias = read(query, queries)?;
+        bias.resize(queries + keys, 0.0);
+        bias.extend(read(value, values)?);
+        Ok(bias)
+    }
+
     /// The tensor of this name behind the prefix.
     pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>> {
         let name = format!("{}{name}", self.prefix);

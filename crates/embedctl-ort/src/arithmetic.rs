@@ -24,6 +24,8 @@ named! {
         /// Single precision: exact.
         #[default]
         Fp32 = "fp32",
+        /// The upper half of single precision, summed in single precision.
+        Bf16 = "bf16",
         /// 16-bit integers.
         Int16 = "int16",
         /// 8-bit integers.
@@ -37,7 +39,7 @@ impl Arithmetic {
     #[must_use]
     pub fn version(self) -> Option<u32> {
         match self {
-            Self::Fp32 => None,
+            Self::Fp32 | Self::Bf16 => None,
             // 2: blocks of inputs and of keys have steps of their own, and rotation reaches all blocks.
             Self::Int16 | Self::Int8 => Some(2),
         }
@@ -49,7 +51,7 @@ impl Arithmetic {
         match self {
             Self::Fp32 => 1.0,
             Self::Int16 => 0.999,
-            Self::Int8 => 0.99,
+            Self::Bf16 | Self::Int8 => 0.99,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::runtime::{Plugin, RuntimeOptions};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::DEVICE;
+use embedctl_common::vectors::SparseRows;
 use embedctl_model::batch::{Batch, TokenRows};
 
 /// Default batches for ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
@@ -192,6 +193,13 @@ pub enum Output<'a> {
         /// Width of a row.
         width: usize,
     },
+    /// The entries of sparse rows.
+    Entries {
+        /// The rows in the batch's order.
+        rows: &'a SparseRows,
+        /// Width of a row in full.
+        width: usize,
+    },
 }
 
 impl<'a> Output<'a> {
@@ -201,7 +209,8 @@ impl<'a> Output<'a> {
         match *self {
             Self::Tokens { width, .. }
             | Self::Padded { width, .. }
-            | Self::Pooled { width, .. } => width,
+            | Self::Pooled { width, .. }
+            | Self::Entries { width, .. } => width,
         }
     }
 
@@ -211,6 +220,7 @@ impl<'a> Output<'a> {
         match *self {
             Self::Tokens { states, .. } | Self::Padded { states, .. } => states.len(),
             Self::Pooled { rows, .. } => rows.len(),
+            Self::Entries { rows, .. } => rows.values().len(),
         }
     }
 
@@ -222,11 +232,13 @@ impl<'a> Output<'a> {
             Self::Padded { length, .. } if length < batch.longest() => return false,
             Self::Padded { length, .. } => batch.rows() * length,
             Self::Pooled { .. } => batch.rows(),
+            Self::Entries { rows, .. } => return rows.len() == batch.rows(),
         };
         self.values() == vectors * self.width()
     }
 
-    /// The values of row `index` of `batch`: the states of its tokens `[tokens, width]`, or the finished row.
+    /// The values of row `index` of `batch`: the states of its tokens `[tokens, width]`, or the finished row, or those of
+    /// its entries.
     ///
     /// # Panics
     /// If the output does not fit the batch, see [`Output::fits`].
@@ -244,6 +256,7 @@ impl<'a> Output<'a> {
                 &states[start..start + span.len() * width]
             }
             Self::Pooled { rows, width } => &rows[index * width..(index + 1) * width],
+            Self::Entries { rows, .. } => rows.get(index).values,
         }
     }
 }

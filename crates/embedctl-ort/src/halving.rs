@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{BATCH_TOKENS, MAX_LENGTH};
+use embedctl_common::vectors::RowVectors;
 use embedctl_model::batch::BatchPlan;
 
 /// The results of a plan's rows.
@@ -14,8 +15,8 @@ use embedctl_model::batch::BatchPlan;
 pub struct Finished {
     /// Indices into the window, in the plan's order, without the failed ones.
     pub rows: Vec<u32>,
-    /// Their vectors, row-major.
-    pub vectors: Vec<f32>,
+    /// Their vectors.
+    pub vectors: RowVectors,
     /// Rows without a vector (those that don't fit into memory even alone, for one), and why.
     pub failed: Vec<(u32, Cause)>,
     /// A warning to show once.
@@ -47,7 +48,7 @@ impl TokenLimit {
     pub fn run(
         &self,
         plan: &BatchPlan,
-        run: &mut dyn FnMut(&BatchPlan) -> Result<Vec<f32>>,
+        run: &mut dyn FnMut(&BatchPlan) -> Result<RowVectors>,
     ) -> Result<Finished> {
         let mut fitted = Finished::default();
         self.run_into(&mut fitted, plan, run)?;
@@ -58,14 +59,14 @@ impl TokenLimit {
         &self,
         fitted: &mut Finished,
         plan: &BatchPlan,
-        run: &mut dyn FnMut(&BatchPlan) -> Result<Vec<f32>>,
+        run: &mut dyn FnMut(&BatchPlan) -> Result<RowVectors>,
     ) -> Result<()> {
         let tokens = plan.rows.len() * plan.length;
         if tokens <= self.tokens.load(Ordering::Relaxed) || plan.rows.len() == 1 {
             match run(plan) {
-                Ok(mut vectors) => {
+                Ok(vectors) => {
                     fitted.rows.extend_from_slice(&plan.rows);
-                    fitted.vectors.append(&mut vectors);
+                    fitted.vectors.append(vectors);
                     return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     /// A device that holds `most` tokens: a row's vector is its number.
-    fn device(most: usize, sizes: &mut Vec<usize>) -> impl FnMut(&BatchPlan) -> Result<Vec<f32>> {
+    fn device(most: usize, sizes: &mut Vec<usize>) -> impl FnMut(&BatchPlan) -> Result<RowVectors> {
         move |plan| {
             let tokens = plan.rows.len() * plan.length;
             sizes.push(plan.rows.len());
@@ -135,7 +136,8 @@ mod tests {
                 let reason = format!("no room for {tokens} tokens");
                 return Err(Error::new(ErrorKind::OutOfMemory, "fake", reason));
             }
-            Ok(plan.rows.iter().map(|&row| row as f32).collect())
+            let values = plan.rows.iter().map(|&row| row as f32);
+            Ok(RowVectors::in_full(1, values.collect()))
         }
     }
 
@@ -145,7 +147,8 @@ mod tests {
         let mut sizes = Vec::new();
         let expected: Vec<f32> = (0..37).map(|row| row as f32).collect();
         let fitted = limit.run(&plan(37), &mut device(95, &mut sizes)).unwrap();
-        assert_eq!((fitted.vectors, fitted.failed), (expected.clone(), vec![]));
+        assert_eq!(fitted.vectors.values(), expected);
+        assert_eq!(fitted.failed, vec![]);
         assert_eq!(fitted.rows, plan(37).rows);
         // 37 and 18 rows fail; nine fit.
         assert_eq!(sizes, [37, 18, 9, 9, 9, 9, 1]);
@@ -155,7 +158,7 @@ mod tests {
         // The next batch is cut before it is tried.
         sizes.clear();
         let fitted = limit.run(&plan(20), &mut device(95, &mut sizes)).unwrap();
-        assert_eq!(fitted.vectors, expected[..20]);
+        assert_eq!(fitted.vectors.values(), &expected[..20]);
         assert_eq!(sizes, [9, 9, 2]);
     }
 
@@ -172,7 +175,7 @@ mod tests {
         let limit = TokenLimit::default();
         let mut sizes = Vec::new();
         let fitted = limit.run(&plan(3), &mut device(9, &mut sizes)).unwrap();
-        assert_eq!((fitted.rows, fitted.vectors), (vec![], vec![]));
+        assert!(fitted.rows.is_empty() && fitted.vectors.is_empty());
         assert_eq!(fitted.failed.len(), 3);
         for (number, (row, cause)) in (0..).zip(&fitted.failed) {
             assert_eq!(*row, number);

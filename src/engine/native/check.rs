@@ -27,6 +27,7 @@ fn run() -> Result<(Isa, f64), String> {
     for arithmetic in [
         ProductPrecision::I8,
         ProductPrecision::I16,
+        ProductPrecision::Bf16,
         ProductPrecision::F32,
     ] {
         graph::check(&compute(isa, arithmetic))
@@ -87,6 +88,7 @@ mod tests {
         for isa in Isa::all() {
             for arithmetic in [
                 ProductPrecision::F32,
+                ProductPrecision::Bf16,
                 ProductPrecision::I16,
                 ProductPrecision::I8,
             ] {

@@ -3,6 +3,7 @@
 mod check;
 mod notes;
 mod statics;
+mod token_weights;
 
 pub use check::check;
 pub use embedctl_native::knows;
@@ -16,11 +17,12 @@ use crate::engine::{
     Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Output,
     PassedOver, Provider, Worker,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::model::{Model, OutputChoice};
 use crate::threads::usable_cores;
 use statics::StaticEngine;
+use token_weights::TokenWeightsEngine;
 
 /// The engine's name in messages.
 const NAME: &str = "native";
@@ -57,6 +59,10 @@ pub fn open(
     };
     let version = env!("CARGO_PKG_VERSION");
     if let (OutputChoice::Sentence(_), Ok(checkpoint)) = (&model.config.output, &model.checkpoint) {
+        if model.config.kind.sparse().is_some() {
+            let info = info(Arithmetic::Fp32, version.into());
+            return Ok(Box::new(TokenWeightsEngine::open(info, &checkpoint.files)?));
+        }
         let table = StaticTable::open(&checkpoint.files)?;
         let info = info(Arithmetic::Fp32, version.into());
         return Ok(Box::new(StaticEngine::new(info, table)));
@@ -67,6 +73,7 @@ pub fn open(
         model.adapter(),
         match options.arithmetic {
             Arithmetic::Fp32 => ProductPrecision::F32,
+            Arithmetic::Bf16 => ProductPrecision::Bf16,
             Arithmetic::Int16 => ProductPrecision::I16,
             Arithmetic::Int8 => ProductPrecision::I8,
         },
@@ -76,8 +83,28 @@ pub fn open(
         },
         cache.as_ref(),
     )?;
+    let terms = model.config.kind.sparse().and_then(|sparse| sparse.terms);
+    let encoder = match terms {
+        None => encoder,
+        Some(pooling) => {
+            let encoder = encoder.with_terms(model.network(), pooling)?;
+            let (found, stated) = (encoder.terms(), model.config.width);
+            if found != Some(stated) {
+                return Err(Error::model(
+                    model.network().display(),
+                    format!(
+                        "config.json names {stated} terms (vocab_size), and the checkpoint's masked-LM head has {}",
+                        found.unwrap_or(0)
+                    ),
+                )
+                .with_remedy("fetch them again, from one revision"));
+            }
+            encoder
+        }
+    };
     let precision = match encoder.arithmetic() {
         ProductPrecision::F32 => Arithmetic::Fp32,
+        ProductPrecision::Bf16 => Arithmetic::Bf16,
         ProductPrecision::I16 => Arithmetic::Int16,
         ProductPrecision::I8 => Arithmetic::Int8,
     };
@@ -110,6 +137,7 @@ impl Engine for NativeEngine {
     fn worker(&self) -> Result<Box<dyn Worker>> {
         Ok(Box::new(NativeWorker {
             width: self.encoder.width(),
+            terms: self.encoder.terms(),
             worker: self.encoder.worker(),
         }))
     }
@@ -131,9 +159,18 @@ impl Engine for NativeEngine {
             .filter(|row| !row.is_empty());
         let width = self.encoder.width();
         let finish = finish.finish;
-        let cosines = self.encoder.compare_with_exact(present, |ours, exact| {
-            Cosine::between(&finish(ours, width), &finish(exact, width))
-        })?;
+        let cosines = match self.encoder.terms() {
+            // Of the weights of terms, the head's own rounding counted.
+            Some(_) => self
+                .encoder
+                .compare_terms_with_exact(present, |ours, exact| {
+                    let (ours, exact): (Vec<f32>, Vec<f32>) = ours.with(&exact).unzip();
+                    Cosine::between(&ours, &exact)
+                })?,
+            None => self.encoder.compare_with_exact(present, |ours, exact| {
+                Cosine::between(&finish(ours, width), &finish(exact, width))
+            })?,
+        };
         let lengths = (0..rows.len()).map(|row| rows.get(row).len());
         let lengths = lengths.filter(|&length| length > 0);
         let cosine = Cosine::of(cosines).map(|cosine| cosine.with_lengths(lengths));
@@ -189,19 +226,25 @@ fn cosine_of_note(note: &str) -> Option<Cosine> {
 struct NativeWorker {
     worker: EncoderWorker,
     width: usize,
+    /// Terms of the vocabulary, where the encoder has a head that gives them.
+    terms: Option<usize>,
 }
 
 impl Worker for NativeWorker {
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
-        let states = self.worker.run(Rows {
+        let rows = Rows {
             ids: &batch.ids,
             types: &batch.types,
             ends: &batch.ends,
-        })?;
-        Ok(Output::Tokens {
-            states,
-            width: self.width,
-        })
+        };
+        let width = self.width;
+        if let Some(width) = self.terms {
+            let rows = self.worker.run_terms(rows)?;
+            let rows = rows.ok_or_else(|| Error::internal("a worker without a head"))?;
+            return Ok(Output::Entries { rows, width });
+        }
+        let states = self.worker.run(rows)?;
+        Ok(Output::Tokens { states, width })
     }
 }
 

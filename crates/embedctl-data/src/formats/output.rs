@@ -89,6 +89,7 @@ impl OutputFormat {
             Self::Arrow => &arrow::ArrowFileOutput,
             Self::Arrows => &arrow::ArrowStreamOutput,
             Self::Npy => &matrix::MatrixOutput::Npy,
+            Self::Npz => &matrix::NpzOutput,
             Self::Jsonl(Compression::None) => &jsonl::JsonlOutput(Compression::None),
             Self::Jsonl(Compression::Gzip) => &jsonl::JsonlOutput(Compression::Gzip),
             Self::Jsonl(Compression::Zstd) => &jsonl::JsonlOutput(Compression::Zstd),

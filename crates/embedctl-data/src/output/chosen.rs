@@ -93,6 +93,7 @@ fn laid_out(
     let said = Said {
         columns: columns.iter().map(|(name, _)| name.clone()).collect(),
         dtype: None,
+        sparse_width: None,
     };
     format.spec().read_vectors(source, &said, &mut |vector| {
         let has_names = format.facts().names_vectors;

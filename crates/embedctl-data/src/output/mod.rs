@@ -14,7 +14,9 @@ pub(crate) mod tests;
 
 pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::calibration::Calibration;
-pub use crate::writing::format::{Compression, OutputFacts, OutputFormat, RowTexts, VectorShape};
+pub use crate::writing::format::{
+    Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, VectorShape,
+};
 pub use crate::writing::options::{Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType};
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
@@ -134,6 +136,7 @@ fn check_options(
         let remedy = "leave it out, or choose another output format (-f)";
         Err(Error::usage(reason).with_remedy(remedy))
     };
+    options.check_form()?;
     let dtype = options.resolved_dtype()?;
     if options.calibration.is_some() {
         Calibration::check(dtype)?;

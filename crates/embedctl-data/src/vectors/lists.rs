@@ -4,22 +4,58 @@ use half::f16;
 
 use super::{Said, StoredVector, TakeVector};
 use crate::writing::quantize::Dtype;
+use crate::writing::sparse::PARTS;
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
-use arrow::datatypes::{DataType, Float16Type, Float64Type, Int8Type, Schema, UInt8Type};
-use embedctl_common::error::Result;
+use arrow::datatypes::{
+    DataType, Float16Type, Float32Type, Float64Type, Int8Type, Schema, UInt8Type, UInt32Type,
+};
+use embedctl_common::error::{Error, Place, Result};
 
 /// The columns of vectors.
 pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
     // A number is one where its column is named as that of numbers.
     let lists = || {
         (schema.fields().iter().enumerate()).filter(|(_, it)| {
-            element(it.data_type()).is_some()
-                && (is_list(it.data_type()) || said.columns.contains(it.name()))
+            (said.sparse_width.is_some() && is_sparse(it.data_type()))
+                || element(it.data_type()).is_some()
+                    && (is_list(it.data_type()) || said.columns.contains(it.name()))
         })
     };
     let names = || lists().map(|(_, field)| field.name().as_str());
     let vectors = lists().filter(|(_, field)| said.takes(field.name(), names()));
     vectors.map(|(index, _)| index).collect()
+}
+
+/// Whether a column holds sparse vectors, as embedctl writes them.
+fn is_sparse(kind: &DataType) -> bool {
+    let DataType::Struct(parts) = kind else {
+        return false;
+    };
+    let is = |part: usize, item: DataType| {
+        let field = &parts[part];
+        let kind = matches!(field.data_type(), DataType::List(own) if *own.data_type() == item);
+        field.name() == PARTS[part] && kind
+    };
+    parts.len() == 2 && is(0, DataType::UInt32) && is(1, DataType::Float32)
+}
+
+/// The sparse vectors of a column in full; `None` for a row that is null.
+fn sparse_in_full(column: &ArrayRef, said: &Said, row: usize) -> Option<Result<Vec<f32>>> {
+    let parts = column.as_struct_opt()?;
+    if parts.is_null(row) {
+        return None;
+    }
+    let list = |part: usize| Some(parts.column(part).as_list_opt::<i32>()?.value(row));
+    let (indices, values) = (list(0)?, list(1)?);
+    let indices = indices.as_primitive_opt::<UInt32Type>()?.values();
+    let values = values.as_primitive_opt::<Float32Type>()?.values();
+    let full = said.in_full(indices.iter().copied(), values.iter().copied());
+    let beyond = || {
+        let reason =
+            format!("row {row} of a batch has a sparse vector with an index beyond its width");
+        Error::input(Place::file("the output"), reason)
+    };
+    Some(full.ok_or_else(beyond))
 }
 
 /// Whether a column holds lists.
@@ -49,6 +85,18 @@ pub(crate) fn element(kind: &DataType) -> Option<Dtype> {
 pub(crate) fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
     for index in vectors_in(batch.schema_ref(), said) {
         let (field, column) = (batch.schema_ref().field(index), batch.column(index));
+        if is_sparse(column.data_type()) {
+            for row in 0..column.len() {
+                if let Some(values) = sparse_in_full(column, said, row) {
+                    take(StoredVector {
+                        column: field.name(),
+                        dtype: Dtype::F32,
+                        values: &values?,
+                    })?;
+                }
+            }
+            continue;
+        }
         let Some(dtype) = element(column.data_type()) else {
             continue;
         };

@@ -32,6 +32,15 @@ pub struct StoredVector<'a> {
 /// Takes vectors, row by row; an error ends the reading.
 pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
 
+/// Key of a provenance that says how sparse vectors stand in an output.
+pub(crate) const SPARSE_FORM: &str = "sparse_form";
+
+/// Its value where they stand as indices and values.
+pub(crate) const BY_INDEX: &str = "indices";
+
+/// The widest sparse vectors that are read back: a wider claim is damage.
+const MOST_SPARSE_WIDTH: usize = 1 << 24;
+
 /// The vectors as a provenance describes them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
@@ -39,6 +48,8 @@ pub(crate) struct Said {
     pub columns: Vec<String>,
     /// The type of their elements, for a format that does not say so itself.
     pub dtype: Option<Dtype>,
+    /// Of sparse vectors, their width in full.
+    pub sparse_width: Option<usize>,
 }
 
 impl Said {
@@ -47,7 +58,10 @@ impl Said {
         let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
         let names = names.filter_map(Value::as_str).map(str::to_owned);
         let dtype = made["dtype"].as_str().and_then(|it| it.parse().ok());
+        let width = made["dimensions"].as_u64();
+        let width = width.filter(|_| made[SPARSE_FORM].as_str() == Some(BY_INDEX));
         Self {
+            sparse_width: width.and_then(|width| usize::try_from(width).ok()),
             columns: names.collect(),
             dtype: dtype.map(|dtype| match dtype {
                 Dtype::Binary => Dtype::Int8,
@@ -55,6 +69,22 @@ impl Said {
                 other => other,
             }),
         }
+    }
+
+    /// A sparse vector in full; `None` where it has an index that its width does not reach, or the width is not known.
+    pub fn in_full(
+        &self,
+        indices: impl Iterator<Item = u32>,
+        values: impl Iterator<Item = f32>,
+    ) -> Option<Vec<f32>> {
+        let width = self
+            .sparse_width
+            .filter(|width| *width <= MOST_SPARSE_WIDTH)?;
+        let mut full = vec![0.0; width];
+        for (index, value) in indices.zip(values) {
+            *full.get_mut(index as usize)? = value;
+        }
+        Some(full)
     }
 
     /// Whether a column of `all` is to be read.

@@ -7,16 +7,22 @@ use std::sync::Arc;
 
 use super::options::{OutputOptions, RowNumbers, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use crate::record::Rows;
+use super::sparse::SparseColumn;
+use crate::record::{RowVectors, Rows};
+use crate::vectors::{BY_INDEX, SPARSE_FORM};
 use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
+use embedctl_common::vectors::SparseRows;
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
+
+/// Bytes of a usual sparse vector: some hundred entries.
+const SPARSE_BYTES: usize = 2048;
 
 /// How vectors are written.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub(crate) struct VectorEncoding {
     list: VectorType,
     /// Whether a row has one number, which is no list.
     single: bool,
+    /// The form of sparse vectors, if they are sparse.
+    sparse: Option<SparseColumn>,
     nullable: bool,
 }
 
@@ -69,8 +77,27 @@ impl VectorEncoding {
             dtype,
             list: options.resolved_vector_type(),
             single: options.numbers == RowNumbers::Scores && dimensions == [1],
+            sparse: (options.numbers == RowNumbers::Sparse).then(|| SparseColumn {
+                terms: options.terms.clone(),
+            }),
             nullable: options.nullable,
         })
+    }
+
+    /// The form of sparse vectors, if they are sparse.
+    pub fn sparse(&self) -> Option<&SparseColumn> {
+        self.sparse.as_ref()
+    }
+
+    /// The sparse vectors of some rows; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// If they are not sparse.
+    pub fn entries(&self, rows: &mut Rows) -> Result<SparseRows> {
+        match std::mem::take(&mut rows.vectors) {
+            RowVectors::Sparse(entries) => Ok(entries),
+            RowVectors::Dense { .. } => Err(Error::internal("vectors in full for sparse ones")),
+        }
     }
 
     /// The columns, in their order.
@@ -88,8 +115,11 @@ impl VectorEncoding {
         self.dtype
     }
 
-    /// Bytes of a row's vectors.
+    /// Bytes of a row's vectors; of sparse ones a usual number.
     pub fn row_bytes(&self) -> usize {
+        if self.sparse.is_some() {
+            return SPARSE_BYTES;
+        }
         let widths = self.columns.iter().map(|column| column.width);
         widths.sum::<usize>() * self.dtype.bytes()
     }
@@ -97,6 +127,10 @@ impl VectorEncoding {
     /// Arrow's fields.
     pub fn fields(&self) -> impl Iterator<Item = FieldRef> {
         self.columns.iter().map(|column| {
+            if let Some(sparse) = &self.sparse {
+                let kind = sparse.data_type();
+                return Arc::new(Field::new(&column.name, kind, self.nullable));
+            }
             let list = match self.list {
                 _ if self.single => self.dtype.element(),
                 VectorType::Fixed => DataType::FixedSizeList(self.item(), fixed(column.width)),
@@ -115,8 +149,14 @@ impl VectorEncoding {
     pub fn check_shape(&self, rows: &Rows) -> Result<()> {
         let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
         let missing = rows.missing.as_ref().map(NullBuffer::len);
+        let is_whole = match &rows.vectors {
+            RowVectors::Dense { values, .. } => {
+                self.sparse.is_none() && values.len() == rows.len() * dimensions
+            }
+            RowVectors::Sparse(entries) => self.sparse.is_some() && entries.len() == rows.len(),
+        };
         if rows.dimensions == dimensions
-            && rows.vectors.len() == rows.len() * dimensions
+            && is_whole
             && rows.columns.num_rows() == rows.len()
             && rows.origins.len() == rows.len()
             && missing.is_none_or(|length| self.nullable && length == rows.len())
@@ -139,7 +179,9 @@ impl VectorEncoding {
     /// # Errors
     /// If a value is beyond what float16 holds: no vector holds infinity.
     pub fn encode(&self, rows: &mut Rows) -> Result<Vec<Elements>> {
-        let all = std::mem::take(&mut rows.vectors);
+        let RowVectors::Dense { values: all, .. } = std::mem::take(&mut rows.vectors) else {
+            return Err(Error::internal("sparse vectors for those in full"));
+        };
         if self.dtype == Dtype::F16 {
             let beyond = |value: &f32| f16::from_f32(*value).is_infinite();
             if let Some(index) = all.iter().position(beyond) {
@@ -165,6 +207,10 @@ impl VectorEncoding {
     /// # Errors
     /// As [`VectorEncoding::encode`], or if a list of variable length would be longer than Arrow counts.
     pub fn arrays(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
+        if let Some(sparse) = &self.sparse {
+            let entries = self.entries(rows)?;
+            return Ok(vec![sparse.array(entries, rows.missing.clone())?]);
+        }
         let encoded = self.encode(rows)?;
         let columns = self.columns.iter().zip(encoded);
         columns
@@ -199,6 +245,13 @@ impl VectorEncoding {
     /// Adds to a run's provenance how its vectors were written.
     pub fn describe(&self, provenance: &mut Map<String, Value>) {
         provenance.insert("dtype".to_owned(), self.dtype.name().into());
+        if let Some(sparse) = &self.sparse {
+            let form = match sparse.terms {
+                Some(_) => "tokens",
+                None => BY_INDEX,
+            };
+            provenance.insert(SPARSE_FORM.to_owned(), form.into());
+        }
         let names = self.columns.iter().map(|column| column.name.as_str());
         provenance.insert(VECTOR_COLUMNS.to_owned(), names.collect());
         let columns = self.columns.iter();

@@ -20,6 +20,8 @@ pub enum OutputFormat {
     Arrows,
     /// `NumPy`'s array file, with its rows described in a file beside it.
     Npy,
+    /// scipy's file of a sparse matrix, with its rows described in a file beside it.
+    Npz,
     /// One JSON object per line.
     Jsonl(Compression),
     /// The input of PostgreSQL's `COPY … WITH (FORMAT binary)`, with vectors in pgvector's types.
@@ -54,6 +56,19 @@ pub enum VectorShape {
     Matrix,
 }
 
+/// How a format holds sparse vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SparseForm {
+    /// Not at all.
+    None,
+    /// As structures of indices and values, or as maps of terms.
+    Structs,
+    /// In a type of its own.
+    Typed,
+    /// As a matrix, and no others.
+    Alone,
+}
+
 /// Where the texts of an output's rows can be read, if they were kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowTexts {
@@ -77,6 +92,8 @@ pub struct OutputFacts {
     pub about: &'static str,
     /// The form of its vectors.
     pub shape: VectorShape,
+    /// How it holds sparse vectors.
+    pub sparse: SparseForm,
     /// Whether people can read it on a screen.
     pub is_text: bool,
     /// Types of components that it holds; the first where none is asked for.
@@ -97,6 +114,7 @@ impl OutputFacts {
         endings: &[],
         about: "",
         shape: VectorShape::Fields,
+        sparse: SparseForm::None,
         is_text: false,
         dtypes: &Dtype::ALL,
         sidecars: &[PROVENANCE],
@@ -118,11 +136,12 @@ impl OutputFacts {
 
 impl OutputFormat {
     /// All of them, in the order in which they are listed to people.
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Parquet,
         Self::Arrow,
         Self::Arrows,
         Self::Npy,
+        Self::Npz,
         Self::Jsonl(Compression::None),
         Self::Jsonl(Compression::Gzip),
         Self::Jsonl(Compression::Zstd),
@@ -140,6 +159,7 @@ impl OutputFormat {
                 endings: &["parquet"],
                 about: "Columns id, kept fields and embedding, compressed with zstd",
                 shape: VectorShape::Lists,
+                sparse: SparseForm::Structs,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Parquet),
@@ -149,6 +169,7 @@ impl OutputFormat {
                 endings: &["arrow", "ipc", "feather"],
                 about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
                 shape: VectorShape::Lists,
+                sparse: SparseForm::Structs,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Arrow),
@@ -158,6 +179,7 @@ impl OutputFormat {
                 endings: &["arrows"],
                 about: "The same columns as an Arrow IPC stream",
                 shape: VectorShape::Lists,
+                sparse: SparseForm::Structs,
                 hashes: &["stream", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Arrow),
                 ..OutputFacts::DEFAULT
@@ -165,6 +187,14 @@ impl OutputFormat {
             Self::Npy => OutputFacts {
                 endings: &["npy"],
                 about: "A matrix, with the row ids in a file beside it",
+                ..OutputFacts::MATRIX
+            },
+            Self::Npz => OutputFacts {
+                endings: &["npz"],
+                about: "A sparse matrix of compressed rows (scipy.sparse.load_npz), with the row ids in a file beside it",
+                dtypes: &[Dtype::F32],
+                sparse: SparseForm::Alone,
+                hashes: &["stream", "rows", SIDECAR_HASH],
                 ..OutputFacts::MATRIX
             },
             Self::Jsonl(compression) => OutputFacts {
@@ -179,6 +209,7 @@ impl OutputFormat {
                     Compression::Zstd => "The same, compressed with zstd",
                 },
                 is_text: compression == Compression::None,
+                sparse: SparseForm::Structs,
                 hashes: &["lines", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Jsonl),
                 ..OutputFacts::DEFAULT
@@ -187,6 +218,7 @@ impl OutputFormat {
                 endings: &["pgcopy"],
                 about: "Rows for PostgreSQL's COPY ... WITH (FORMAT binary), vectors in pgvector's types",
                 dtypes: &[Dtype::F32, Dtype::F16, Dtype::Binary, Dtype::Ubinary],
+                sparse: SparseForm::Typed,
                 hashes: &["stream", SIDECAR_HASH],
                 names_vectors: false,
                 ..OutputFacts::DEFAULT

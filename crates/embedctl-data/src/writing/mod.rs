@@ -16,6 +16,7 @@ pub mod rejects;
 mod remote;
 pub(crate) mod run_files;
 pub(crate) mod sidecar;
+pub(crate) mod sparse;
 pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod writer;

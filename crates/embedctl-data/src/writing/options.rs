@@ -1,14 +1,15 @@
 //! The options of an output.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::calibration::Calibration;
 use super::quantize::Dtype;
-use crate::writing::format::endings;
 pub use crate::writing::format::{Compression, OutputFormat};
+use crate::writing::format::{SparseForm, endings};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
-use embedctl_common::setting::{CALIBRATION, DTYPE};
+use embedctl_common::setting::{CALIBRATION, DTYPE, SPARSE_TOKENS, VECTOR_TYPE};
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -21,6 +22,8 @@ pub enum RowNumbers {
     Vectors,
     /// One score or several.
     Scores,
+    /// The entries of a sparse vector.
+    Sparse,
 }
 
 /// Where vectors go.
@@ -62,6 +65,10 @@ pub struct OutputOptions {
     pub vector_type: Option<VectorType>,
     /// What is written.
     pub numbers: RowNumbers,
+    /// Whether sparse vectors are maps from terms to weights, in place of indices and values.
+    pub sparse_tokens: bool,
+    /// The terms of such maps, by their indices.
+    pub terms: Option<Arc<[String]>>,
     /// Name of the vectors' column; `None`: [`EMBEDDING`], or `score` and `scores`. Where vectors of several widths are written, that
     /// is what their names begin with: `embedding_64`.
     pub embedding_field: Option<String>,
@@ -114,6 +121,61 @@ impl OutputOptions {
         }
     }
 
+    /// Checks that a format holds sparse vectors as these options ask for them, or vectors in full.
+    ///
+    /// # Errors
+    /// If it does not; the remedy names what does.
+    pub fn check_form(&self) -> Result<()> {
+        let format = self.resolved_format()?;
+        let facts = format.facts();
+        let holding = |holds: &dyn Fn(&OutputFormat) -> bool| {
+            let names: Vec<String> = OutputFormat::all()
+                .filter(holds)
+                .map(|format| format!("-f {format}"))
+                .collect();
+            format!("choose {}", names.join(", "))
+        };
+        if self.numbers != RowNumbers::Sparse {
+            if facts.sparse == SparseForm::Alone {
+                return Err(Error::usage(format!(
+                    "{format} output holds sparse vectors, and this model's are given in full"
+                ))
+                .with_remedy("choose -f npy or another format"));
+            }
+            if self.sparse_tokens {
+                return Err(Error::usage(format!(
+                    "{SPARSE_TOKENS} is about sparse vectors, and this model's are given in full"
+                ))
+                .with_remedy("leave it out"));
+            }
+            return Ok(());
+        }
+        if facts.sparse == SparseForm::None {
+            return Err(Error::usage(format!(
+                "{format} output holds vectors in full, and this model's are sparse"
+            ))
+            .with_remedy(holding(&|it| it.facts().sparse != SparseForm::None)));
+        }
+        if self.sparse_tokens && facts.sparse != SparseForm::Structs {
+            return Err(Error::usage(format!(
+                "{SPARSE_TOKENS}: {format} output holds indices, and no terms"
+            ))
+            .with_remedy(holding(&|it| it.facts().sparse == SparseForm::Structs)));
+        }
+        let dense = [
+            (DTYPE, self.dtype.is_some_and(|dtype| dtype != Dtype::F32)),
+            (VECTOR_TYPE, self.vector_type.is_some()),
+            (CALIBRATION, self.calibration.is_some()),
+        ];
+        match dense.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Error::usage(format!(
+                "{option} is about vectors in full, and this model's are sparse: their values are float32"
+            ))
+            .with_remedy("leave it out")),
+            None => Ok(()),
+        }
+    }
+
     /// The type of a vector's components that will be written.
     ///
     /// # Errors
@@ -146,7 +208,7 @@ impl OutputOptions {
     #[must_use]
     pub fn columns(&self, dimensions: &[usize]) -> Vec<String> {
         let default = match (self.numbers, dimensions) {
-            (RowNumbers::Vectors, _) => EMBEDDING,
+            (RowNumbers::Vectors | RowNumbers::Sparse, _) => EMBEDDING,
             (RowNumbers::Scores, [] | [1]) => "score",
             (RowNumbers::Scores, _) => "scores",
         };

@@ -7,7 +7,7 @@ fn dense_with(activation: DenseActivation, bias: f32) -> Dense {
     Dense {
         input: 2,
         output: 2,
-        weight: vec![1.0, 0.0, 0.0, 1.0],
+        weight: [1.0, 0.0, 0.0, 1.0].into(),
         bias: vec![bias; 2],
         activation,
         residual: Residual::None,
@@ -43,7 +43,7 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         vec![dense_of(DenseActivation::Tanh, 0.0)],
         vec![dense_of(DenseActivation::Identity, 1.0)],
         vec![residual(Residual::Identity)],
-        vec![residual(Residual::Projected(vec![1.0; 4]))],
+        vec![residual(Residual::Projected([1.0; 4].into()))],
         vec![norm(1e-5)],
         vec![norm(1e-6)],
         vec![Step::Activation(DenseActivation::Tanh)],
@@ -53,10 +53,11 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         modes: vec![PoolingMode::Mean],
         pools: true,
         excluded: 0,
-        token_steps: Vec::new(),
+        token_steps: Vec::new().into(),
         not_last: None,
         scores: false,
-        steps,
+        sparse: None,
+        steps: Vec::into(steps),
         kept: vec![2],
         normalize_last: false,
     };
@@ -70,7 +71,7 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
     change(|it| it.modes.push(PoolingMode::Cls));
     change(|it| it.pools = false);
     change(|it| it.excluded = 1);
-    change(|it| it.token_steps = vec![Step::Normalize]);
+    change(|it| it.token_steps = vec![Step::Normalize].into());
     change(|it| it.not_last = Some(2));
     change(|it| it.scores = true);
     change(|it| it.kept = vec![1]);

@@ -1,27 +1,141 @@
 //! The modules after pooling: dense layers, layer norms, scaling to length 1.
 
+use std::sync::Arc;
+
 use crate::Dense;
 use crate::LayerNorm;
 use crate::Residual;
 use crate::Step;
 use embedctl_common::hash::Hash;
+use embedctl_native::kernels::{
+    Isa, Matrix, Operand, PackedLayout, ProductFinish, ProductPrecision, linear,
+};
 
 /// The least norm that a vector is divided by.
 const NORM_FLOOR: f32 = 1e-12;
 
-/// The modules after pooling; `None` as soon as there is NaN or infinity. Looked for before each, since
-/// activations and norms can turn either into a number.
-pub(super) fn after(steps: &[Step], mut vector: Vec<f32>) -> Option<Vec<f32>> {
-    for step in steps {
-        vector = finite(vector)?;
-        match step {
-            Step::Dense(layer) => vector = dense(layer, &vector)?,
-            Step::LayerNorm(norm) => layer_norm(norm, &mut vector)?,
-            Step::Normalize => normalize(&mut vector)?,
-            Step::Activation(activation) => activation.apply(&mut vector),
+/// Rows that run together: enough to make use of each fetched weight, few enough for a core's cache.
+const BLOCK: usize = 256;
+
+/// Modules that run over many rows at once. The weights of dense layers are packed once and shared by all threads.
+#[derive(Debug, Clone)]
+pub(super) struct PackedSteps {
+    steps: Vec<Step>,
+    /// Of each step that is a dense layer.
+    products: Arc<[Option<PackedDense>]>,
+}
+
+/// The products of a dense layer.
+#[derive(Debug)]
+struct PackedDense {
+    weight: Matrix,
+    /// Of the residual, where it is projected.
+    residual: Option<Matrix>,
+}
+
+impl From<Vec<Step>> for PackedSteps {
+    fn from(steps: Vec<Step>) -> Self {
+        // A wrong `EMBEDCTL_CPU` is reported where the network is opened.
+        let isa = Isa::here().unwrap_or_else(|_| Isa::best());
+        let packed = |step: &Step| match step {
+            Step::Dense(dense) => Some(PackedDense::of(isa, dense)),
+            _ => None,
+        };
+        Self {
+            products: steps.iter().map(packed).collect(),
+            steps,
         }
     }
-    finite(vector)
+}
+
+impl PackedDense {
+    fn of(isa: Isa, dense: &Dense) -> Self {
+        let layout = PackedLayout {
+            outputs: dense.output,
+            inputs: dense.input,
+            gated: false,
+        };
+        let pack = |weight: &[f32], bias: &[f32]| {
+            let row = |row: usize, out: &mut [f32]| {
+                out.copy_from_slice(&weight[row * dense.input..][..dense.input]);
+            };
+            Matrix::pack(isa, ProductPrecision::F32, layout, row, bias, None)
+        };
+        Self {
+            weight: pack(&dense.weight, &dense.bias),
+            residual: match &dense.residual {
+                Residual::Projected(weight) => Some(pack(weight, &[])),
+                Residual::None | Residual::Identity => None,
+            },
+        }
+    }
+}
+
+impl PackedSteps {
+    /// The modules.
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Runs the modules over `rows` rows of `vectors`, block after block. A row's result depends on that row alone, bit
+    /// for bit. `each` gets the rows in order: `None` as soon as there is NaN or infinity, which is looked for before
+    /// each module, since activations and norms can turn either into a number.
+    pub(super) fn run(&self, vectors: Vec<f32>, rows: usize, mut each: impl FnMut(Option<&[f32]>)) {
+        if rows == 0 {
+            return;
+        }
+        let width = vectors.len() / rows;
+        if rows <= BLOCK {
+            return self.run_block(vectors, rows, &mut each);
+        }
+        for first in (0..rows).step_by(BLOCK) {
+            let count = BLOCK.min(rows - first);
+            let block = vectors[first * width..(first + count) * width].to_vec();
+            self.run_block(block, count, &mut each);
+        }
+    }
+
+    fn run_block(&self, mut vectors: Vec<f32>, rows: usize, each: &mut dyn FnMut(Option<&[f32]>)) {
+        let mut lost = vec![false; rows];
+        for (step, product) in self.steps.iter().zip(&*self.products) {
+            find_lost(&vectors, &mut lost);
+            let width = vectors.len() / rows;
+            let mut each_row = |change: &dyn Fn(&mut [f32]) -> Option<()>| {
+                for (row, lost) in vectors.chunks_exact_mut(width.max(1)).zip(&mut lost) {
+                    *lost |= change(row).is_none();
+                }
+            };
+            match (step, product) {
+                (Step::Dense(layer), Some(product)) => {
+                    vectors = product.run(layer, &vectors, &mut lost);
+                }
+                (Step::Dense(_), None) => unreachable!("every dense layer is packed"),
+                (Step::LayerNorm(norm), _) => each_row(&|row| layer_norm(norm, row)),
+                (Step::Normalize, _) => each_row(&normalize),
+                (Step::AutoEncoder(module), _) => {
+                    let rows = vectors.chunks_exact(width.max(1));
+                    vectors = rows.flat_map(|row| module.apply(row)).collect();
+                }
+                (Step::Activation(activation), _) => each_row(&|row| {
+                    activation.apply(row);
+                    Some(())
+                }),
+            }
+        }
+        find_lost(&vectors, &mut lost);
+        let width = vectors.len() / rows;
+        for (row, lost) in lost.into_iter().enumerate() {
+            each((!lost).then(|| &vectors[row * width..(row + 1) * width]));
+        }
+    }
+}
+
+/// Marks the rows that hold NaN or infinity.
+fn find_lost(vectors: &[f32], lost: &mut [bool]) {
+    let width = vectors.len() / lost.len();
+    for (row, lost) in vectors.chunks_exact(width.max(1)).zip(lost) {
+        *lost |= !is_finite(row);
+    }
 }
 
 impl Step {
@@ -50,12 +164,14 @@ impl Step {
             }
             Self::Normalize => hash.add("normalize\n"),
             Self::Activation(activation) => hash.add(format!("{activation:?}\n")),
+            Self::AutoEncoder(module) => {
+                floats(&module.pre_bias);
+                floats(&module.weight);
+                floats(&module.latent_bias);
+                hash.add(format!("{} {}\n", module.kept, module.normalize));
+            }
         }
     }
-}
-
-fn finite(vector: Vec<f32>) -> Option<Vec<f32>> {
-    is_finite(&vector).then_some(vector)
 }
 
 /// Whether a vector holds neither NaN nor infinity.
@@ -75,34 +191,31 @@ pub(super) fn normalize(vector: &mut [f32]) -> Option<()> {
     Some(())
 }
 
-fn product<'a>(weight: &'a [f32], input: &'a [f32]) -> impl Iterator<Item = f32> + 'a {
-    weight
-        .chunks_exact(input.len())
-        .map(move |row| row.iter().zip(input).map(|(w, x)| w * x).sum())
-}
-
-/// `None` where a sum is not finite: activations may hide it.
-fn dense(layer: &Dense, input: &[f32]) -> Option<Vec<f32>> {
-    let mut output: Vec<f32> = product(&layer.weight, input).collect();
-    for (value, bias) in output.iter_mut().zip(&layer.bias) {
-        *value += bias;
-    }
-    output = finite(output)?;
-    layer.activation.apply(&mut output);
-    match &layer.residual {
-        Residual::None => {}
-        Residual::Identity => output
-            .iter_mut()
-            .zip(input)
-            .for_each(|(value, x)| *value += x),
-        Residual::Projected(weight) => {
-            output
-                .iter_mut()
-                .zip(product(weight, input))
-                .for_each(|(value, x)| *value += x);
+impl PackedDense {
+    /// The layer's result for all rows of `input`. Rows whose sums are not finite are `lost`: activations may hide it.
+    fn run(&self, layer: &Dense, input: &[f32], lost: &mut [bool]) -> Vec<f32> {
+        let rows = lost.len();
+        let (inputs, outputs) = (layer.input, layer.output);
+        let mut operand = Operand::new();
+        let mut multiply = |matrix: &Matrix, out: &mut [f32], finish: ProductFinish| {
+            let input = operand.convert(matrix, input, inputs, rows);
+            linear(input, 0..rows, matrix, out, outputs, finish);
+        };
+        let mut output = vec![0.0; rows * outputs];
+        multiply(&self.weight, &mut output, ProductFinish::Store);
+        find_lost(&output, lost);
+        for row in output.chunks_exact_mut(outputs) {
+            layer.activation.apply(row);
         }
+        if layer.residual == Residual::Identity {
+            let values = output.iter_mut().zip(input);
+            values.for_each(|(value, x)| *value += x);
+        }
+        if let Some(residual) = &self.residual {
+            multiply(residual, &mut output, ProductFinish::Add);
+        }
+        output
     }
-    Some(output)
 }
 
 /// `None` where the variance is beyond f32: the vector would become the bias.

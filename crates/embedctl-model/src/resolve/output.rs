@@ -47,6 +47,27 @@ pub(super) fn choose_logits(graph: &Graph, root: &Path) -> Result<OutputChoice> 
     .with_remedy(format!("another file can be named with {MODEL_FILE}")))
 }
 
+/// The output of a graph that holds the logits of each token `[rows, length, vocabulary]`.
+pub(super) fn choose_term_logits(graph: &Graph, root: &Path) -> Result<OutputChoice> {
+    let has = |name: &&str| {
+        let output = graph.output(name);
+        output.is_some_and(|output| output.shape.len() == 3)
+    };
+    if let Some(name) = ["logits", "token_embeddings"].iter().find(|name| has(name)) {
+        return Ok(OutputChoice::Tokens((*name).to_owned()));
+    }
+    let names: Vec<&str> = graph.outputs.iter().map(|one| one.name.as_str()).collect();
+    Err(Error::model(
+        root.display(),
+        format!(
+            "the graph's outputs are {}; none is `logits` with a row for each token, so it is not an export of a masked \
+             language model",
+            names.join(", ")
+        ),
+    )
+    .with_remedy(format!("another file can be named with {MODEL_FILE}")))
+}
+
 pub(super) fn choose_output(
     graph: Option<&Graph>,
     has_modules: bool,

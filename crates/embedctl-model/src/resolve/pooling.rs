@@ -172,6 +172,7 @@ pub(crate) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Resu
         let (expected, next) = match step {
             Step::Dense(dense) => (dense.input, dense.output),
             Step::LayerNorm(norm) => (norm.weight.len(), norm.weight.len()),
+            Step::AutoEncoder(module) => (module.input, module.output),
             Step::Normalize | Step::Activation(_) => (width, width),
         };
         if expected != width {

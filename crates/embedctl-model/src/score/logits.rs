@@ -60,9 +60,9 @@ pub(super) fn head(
             bias.push(tensors.value("lm_head.bias", id)? / divisor);
         }
     }
-    let linear = |weight, bias, input, output, activation| {
+    let linear = |weight: Vec<f32>, bias, input, output, activation| {
         Step::Dense(Dense {
-            weight,
+            weight: weight.into(),
             bias,
             input,
             output,

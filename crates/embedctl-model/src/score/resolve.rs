@@ -17,7 +17,7 @@ use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use crate::{CheckpointFiles, metadata};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING};
+use embedctl_common::setting::{DIMENSIONS, KIND, MAX_ACTIVE_DIMS, NORMALIZE, POOLING, TASK};
 
 /// The files that decide a model's scores, read.
 pub(crate) struct ScoreFiles<'a> {
@@ -88,6 +88,9 @@ pub(crate) fn resolve(
 /// Refuses options about vectors.
 fn check(options: &ModelOptions) -> Result<()> {
     let vectors = [
+        (KIND, options.vectors.is_some()),
+        (TASK, options.role.is_some()),
+        (MAX_ACTIVE_DIMS, options.max_active_dims.is_some()),
         (POOLING, options.pooling.is_some()),
         (NORMALIZE, options.normalize.is_some()),
         (DIMENSIONS, !options.dimensions.is_empty()),

@@ -69,7 +69,7 @@ impl HeadTensors {
             false => Vec::new(),
         };
         Ok(Dense {
-            weight: weight.floats()?,
+            weight: weight.floats()?.into(),
             bias,
             input,
             output,

@@ -8,7 +8,7 @@ fn damaged_metadata_is_read_or_refused() {
     mutation::each("modules.json", &modules, 300, |path| {
         assert_no_bug(crate::modules::read(
             path.parent().unwrap(),
-            crate::ModelTask::Embed,
+            &ModelOptions::default(),
         ));
     });
     let lengths = br#"{"max_seq_length": 48, "do_lower_case": false,

@@ -38,6 +38,7 @@ fn clip_text(settings: &ConfigSettings) -> Supported<Architecture> {
     all.norm.epsilon = epsilon(settings, "layer_norm_eps", 1e-5)?;
     all.final_norm = true;
     all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
         count: settings.count("max_position_embeddings", 77)?,
         after: None,
     });

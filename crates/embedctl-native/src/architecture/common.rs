@@ -91,6 +91,7 @@ pub(super) fn base(
             .collect(),
         rotary: Vec::new(),
         final_norm: false,
+        parallel: false,
         branch_scale: 1.0,
         longest: None,
         own_code: false,
@@ -122,7 +123,7 @@ pub(super) fn activation(
 }
 
 /// The activation by the name that transformers has for it.
-pub(super) fn activation_named(name: &str) -> Option<Activation> {
+pub(crate) fn activation_named(name: &str) -> Option<Activation> {
     Some(match name {
         "gelu" | "gelu_python" => Activation::Gelu,
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_fast" | "gelu_accurate" => {

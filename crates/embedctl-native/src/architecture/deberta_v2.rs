@@ -46,6 +46,7 @@ fn deberta_v2(settings: &ConfigSettings) -> Supported<Architecture> {
     let positions = settings.count("max_position_embeddings", 512)?;
     let learned = settings.flag("position_biased_input", true)?;
     all.embeddings.positions = learned.then_some(LearnedPositions {
+        first: 0,
         count: positions,
         after: None,
     });
@@ -90,6 +91,7 @@ fn deberta_v2(settings: &ConfigSettings) -> Supported<Architecture> {
                 (true, false) => Some(&[&["attention.self.pos_key_proj"]]),
                 (true, true) => Some(&[&["attention.self.key_proj"]]),
             },
+            keys_biased: true,
             queries: match (queries, shared) {
                 (false, _) => None,
                 (true, false) => Some(&[&["attention.self.pos_query_proj"]]),

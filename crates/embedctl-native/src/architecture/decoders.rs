@@ -32,6 +32,7 @@ pub(super) enum Decoder {
     EuroBert,
     Mistral,
     Ministral,
+    Mixtral,
     Qwen2,
     Qwen3,
     Qwen3Moe,
@@ -45,8 +46,8 @@ pub(super) enum Decoder {
 /// Llama and the decoders that are built like it.
 pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Architecture> {
     use Decoder::{
-        EuroBert, Gemma, Granite, Llama, LlamaBidirectional, Ministral, Mistral, Olmo, Olmo2,
-        Qwen2, Qwen3, Qwen3Moe, SmolLm3,
+        EuroBert, Gemma, Granite, Llama, LlamaBidirectional, Ministral, Mistral, Mixtral, Olmo,
+        Olmo2, Qwen2, Qwen3, Qwen3Moe, SmolLm3,
     };
     if kind == LlamaBidirectional {
         // Of the repository's own pooling and training.
@@ -61,7 +62,7 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
         SmolLm3 => (2048, 36, 16, 11008, 32768),
         Qwen3Moe => (2048, 24, 32, 6144, 32768),
         EuroBert => (768, 12, 12, 3072, 8192),
-        Mistral | Ministral => (4096, 32, 32, 14336, 4096 * 32),
+        Mistral | Ministral | Mixtral => (4096, 32, 32, 14336, 4096 * 32),
         Qwen2 | Qwen3 => (4096, 32, 32, 22016, 32768),
         Gemma => (3072, 28, 16, 24576, 8192),
     };
@@ -75,7 +76,7 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
     let key_value = match kind {
         Llama | LlamaBidirectional | EuroBert | Granite | Olmo | Olmo2 => all.attention.heads,
         SmolLm3 | Qwen3Moe => 4,
-        Mistral | Ministral => 8,
+        Mistral | Ministral | Mixtral => 8,
         Qwen2 | Qwen3 => 32,
         Gemma => 16,
     };
@@ -95,7 +96,7 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
     };
     all.final_norm = true;
     let bias = match kind {
-        Qwen2 | Mistral | Ministral => false,
+        Qwen2 | Mistral | Ministral | Mixtral => false,
         _ => settings.flag("attention_bias", false)?,
     };
     (all.attention.input_bias, all.attention.output_bias) = (bias || kind == Qwen2, bias);
@@ -132,6 +133,7 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
     let count = all.layers.len();
     let window = match kind {
         Llama | LlamaBidirectional | EuroBert | Gemma | Granite | SmolLm3 | Olmo | Olmo2 => None,
+        Mixtral => settings.optional_count("sliding_window")?,
         Mistral | Ministral => match settings.value("sliding_window") {
             // Null means none; a setting that is left out means the class's default.
             None if settings.states("sliding_window") => None,
@@ -148,7 +150,7 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
         Llama | LlamaBidirectional | EuroBert | Gemma | Granite | SmolLm3 | Olmo | Olmo2 => {
             vec![false; count]
         }
-        Mistral | Qwen3Moe => vec![window.is_some(); count],
+        Mistral | Mixtral | Qwen3Moe => vec![window.is_some(); count],
         Ministral => layer_types(settings, count, |_| window.is_some())?,
         Qwen2 | Qwen3 => {
             let first = settings.count_or_zero("max_window_layers", 28)?;
@@ -162,7 +164,11 @@ pub(super) fn decoder(settings: &ConfigSettings, kind: Decoder) -> Supported<Arc
             layer.reach = Some(if causal { window - 1 } else { window });
         }
     }
-    let theta = if kind == SmolLm3 { 2e6 } else { 10_000.0 };
+    let theta = match kind {
+        SmolLm3 => 2e6,
+        Mixtral => 1e6,
+        _ => 10_000.0,
+    };
     turn_all(settings, &mut all, theta, positions)?;
     Ok(all)
 }

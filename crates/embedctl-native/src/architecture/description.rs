@@ -33,6 +33,8 @@ pub struct NormDescription {
 /// Learned positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LearnedPositions {
+    /// The row of a text's first token, where `after` says nothing.
+    pub first: usize,
     /// Rows of the table.
     pub count: usize,
     /// The RoBERTa family counts from this id + 1 on, and tokens with this id keep it as their position.
@@ -106,6 +108,8 @@ pub struct Disentangled {
     pub farthest: Option<usize>,
     /// What makes keys of relative positions, which queries are compared with.
     pub keys: Option<Sources>,
+    /// Whether it has a bias.
+    pub keys_biased: bool,
     /// What makes queries of them, which keys are compared with.
     pub queries: Option<Sources>,
     /// The table.
@@ -231,6 +235,9 @@ pub struct Architecture {
     pub rotary: Vec<Rotary>,
     /// Whether a norm follows the last layer.
     pub final_norm: bool,
+    /// Whether attention and feed-forward both take the layer's input, and their sum is added to it. Only norms of their
+    /// inputs are then there.
+    pub parallel: bool,
     /// Factor of a branch's output, before it is added to the residual stream.
     pub branch_scale: f32,
     /// Tokens of a row, at most, where no table of positions says so.

@@ -90,6 +90,7 @@ pub(super) fn bert(settings: &ConfigSettings, kind: BertLike) -> Supported<Archi
     all.norm.epsilon = epsilon(settings, "layer_norm_eps", 1e-12)?;
     all.embeddings.norm = Some(all.norm);
     all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
         count: settings.count("max_position_embeddings", 512)?,
         after: match kind {
             Bert | Ernie | Electra => None,
@@ -158,6 +159,7 @@ pub(super) fn distilbert(settings: &ConfigSettings) -> Supported<Architecture> {
     )?;
     all.embeddings.norm = Some(all.norm);
     all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
         count: settings.count("max_position_embeddings", 512)?,
         after: None,
     });
@@ -186,6 +188,7 @@ pub(super) fn albert(settings: &ConfigSettings) -> Supported<Architecture> {
     all.embeddings.norm = Some(all.norm);
     all.embeddings.types = settings.count("type_vocab_size", 2)?;
     all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
         count: settings.count("max_position_embeddings", 512)?,
         after: None,
     });

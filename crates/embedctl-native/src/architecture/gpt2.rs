@@ -58,6 +58,7 @@ pub(super) fn both(
     all.norm.epsilon = epsilon(settings, "layer_norm_epsilon", 1e-5)?;
     all.final_norm = true;
     all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
         count: positions,
         after: None,
     });

@@ -64,6 +64,7 @@ fn gte_new(settings: &ConfigSettings) -> Supported<Architecture> {
         "absolute" => {
             rope_parameters(settings)?;
             all.embeddings.positions = Some(LearnedPositions {
+                first: 0,
                 count: positions,
                 after: None,
             });

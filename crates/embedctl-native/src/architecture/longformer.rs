@@ -19,6 +19,7 @@ fn longformer(settings: &ConfigSettings) -> Supported<Architecture> {
     all.embeddings.norm = Some(all.norm);
     let padding = settings.count_or_zero("pad_token_id", 1)?;
     all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
         count: settings.count("max_position_embeddings", 512)?,
         after: u32::try_from(padding).ok(),
     });

@@ -3,8 +3,11 @@
 //! Every function below restates how the class that `AutoModel` would take uses its settings;
 //! [`ConfigSettings::finish`] refuses settings that none of them has read. The executor knows no model types.
 
+mod big_bird;
+mod bloom;
 mod clip_text;
 mod common;
+mod deberta;
 mod deberta_v2;
 mod decoders;
 mod description;
@@ -12,19 +15,26 @@ mod encoders;
 mod gemma2;
 mod gpt2;
 mod gpt_neo;
+mod gpt_neox;
+mod gptj;
 mod granite;
 mod gte_new;
 mod jina_bert;
 mod longformer;
+mod ministral3;
+mod mixtral;
 mod modernbert_decoder;
 mod neobert;
 mod nomic_moe;
 mod olmo;
+mod opt;
+mod phi;
 mod phi3;
 mod qwen3_moe;
 mod refused;
 mod roformer;
 mod smollm3;
+mod starcoder2;
 mod t5;
 #[cfg(test)]
 mod tests;
@@ -34,6 +44,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+pub(crate) use self::common::activation_named;
 pub use self::description::{
     Architecture, AttentionDescription, Disentangled, Embeddings, ExpertsDescription, FeedForward,
     Layer, LearnedPositions, NormDescription, NormKind, PositionBias, QueryKeyNorm, QueryKeyRows,
@@ -118,10 +129,20 @@ const KNOWN: &[&[KnownType]] = &[
     qwen3_moe::TYPES,
     neobert::TYPES,
     clip_text::TYPES,
+    gpt_neox::TYPES,
+    gptj::TYPES,
+    phi::TYPES,
+    opt::TYPES,
+    starcoder2::TYPES,
+    deberta::TYPES,
+    big_bird::TYPES,
+    bloom::TYPES,
+    ministral3::TYPES,
+    mixtral::TYPES,
 ];
 
 /// The kinds of products that every network runs in.
-pub(crate) const PRECISIONS: &str = "fp32, int16, int8";
+pub(crate) const PRECISIONS: &str = "fp32, bf16, int16, int8";
 
 /// The table of docs/models.md: every known `model_type`, and what the engine does with it.
 #[must_use]

@@ -2,20 +2,8 @@
 
 /// `model_type` and what keeps the engine from running it.
 pub(crate) const REFUSED: &[(&str, &str)] = &[
-    (
-        "big_bird",
-        "its block-sparse attention picks random blocks, which only its own code repeats",
-    ),
     ("canine", "it reads characters by hashes, not tokens"),
-    (
-        "deberta",
-        "the first version's products and positions are built in another way than those of deberta-v2",
-    ),
     ("fnet", "it mixes tokens by Fourier transforms"),
-    (
-        "gpt_neox",
-        "attention and feed-forward stand beside each other, not behind",
-    ),
     ("lfm2", "some of its layers are convolutions"),
     ("longt5", "its attention is local with summaries of blocks"),
     ("mamba", "its layers are state spaces, not attention"),
@@ -30,10 +18,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     (
         "nystromformer",
         "its attention is an approximation by landmarks",
-    ),
-    (
-        "phi",
-        "attention and feed-forward stand beside each other, not behind",
     ),
     (
         "reformer",

@@ -32,6 +32,7 @@ fn xlm_roberta_xl(settings: &ConfigSettings) -> Supported<Architecture> {
     all.final_norm = true;
     let padding = settings.count_or_zero("pad_token_id", 1)?;
     all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
         count: settings.count("max_position_embeddings", 514)?,
         after: u32::try_from(padding).ok(),
     });

@@ -115,7 +115,7 @@ const SUMMED: usize = 512;
 
 impl Attention {
     /// Attention among the `len` tokens of one text. Token `i`'s result, heads side by side, begins at
-    /// `out[i * stride]`. [`ProductPrecision::I8`] is computed as [`ProductPrecision::I16`].
+    /// `out[i * stride]`. All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`].
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, the bias doesn't reach, or the system refuses
@@ -172,7 +172,7 @@ impl Attention {
                 };
                 with!(isa, s => match arithmetic {
                     ProductPrecision::F32 => text.run(s, Floats, scratch, out, stride),
-                    ProductPrecision::I16 | ProductPrecision::I8 => text.run(s, Pairs, scratch, out, stride),
+                    ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => text.run(s, Pairs, scratch, out, stride),
                 });
             }};
         }

@@ -26,6 +26,8 @@ pub(super) enum InstructionLevel {
 pub enum ProductPrecision {
     /// Single precision: exact.
     F32,
+    /// Both sides in bfloat16, the upper half of single precision; products are exact and summed in single precision.
+    Bf16,
     /// Activations of up to 16 bits (a scale for each row) by weights of up to 16 (a scale for each output), each so
     /// coarse that sums over a block of inputs cannot leave 32 bits.
     I16,
@@ -110,12 +112,23 @@ impl Isa {
         }
     }
 
-    /// Whether there are instructions for this arithmetic. Without them the results are the same, but slower than
-    /// [`ProductPrecision::F32`].
+    /// Whether there is an instruction for products of bfloat16: AVX512-BF16.
+    #[must_use]
+    pub fn multiplies_bf16(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self.0 == InstructionLevel::Avx512 {
+            return std::is_x86_feature_detected!("avx512bf16");
+        }
+        false
+    }
+
+    /// Whether there are instructions for this arithmetic. Without them results are the same (in bfloat16 as
+    /// far as [`ProductPrecision::F32`] rounds), but slower than [`ProductPrecision::F32`].
     #[must_use]
     pub fn speeds_up(self, arithmetic: ProductPrecision) -> bool {
         match (self.0, arithmetic) {
             (_, ProductPrecision::F32) => true,
+            (_, ProductPrecision::Bf16) => self.multiplies_bf16(),
             (InstructionLevel::Portable, _) => false,
             #[cfg(target_arch = "x86_64")]
             (InstructionLevel::Avx2, ProductPrecision::I8) => false,
@@ -138,11 +151,16 @@ impl fmt::Display for Isa {
 }
 
 impl ProductPrecision {
+    /// Whether sums of products are floats, and not integers.
+    pub(crate) const fn sums_floats(self) -> bool {
+        matches!(self, Self::F32 | Self::Bf16)
+    }
+
     /// Values of one 32-bit lane.
     pub(crate) const fn per_lane(self) -> usize {
         match self {
             Self::F32 => 1,
-            Self::I16 => 2,
+            Self::Bf16 | Self::I16 => 2,
             Self::I8 => 4,
         }
     }

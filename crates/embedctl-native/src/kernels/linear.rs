@@ -9,8 +9,8 @@ use super::matrix::{Matrix, i16_block, panel_width};
 use super::operand::Converted;
 use super::simd::Simd;
 use super::tile::{
-    Block, Dot, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums, multiply,
-    split,
+    Block, Dot, Floats, Halves, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,
+    WidenedHalves, multiply, split,
 };
 
 /// The last operation on a product `y = x W' + bias`.
@@ -40,8 +40,30 @@ pub fn linear(
     stride: usize,
     finish: ProductFinish,
 ) {
+    let all = 0..matrix.outputs();
+    linear_part(x, rows, matrix, all, out, stride, finish);
+}
+
+/// The same for the outputs `part` alone, the first of which begins a result row: of a matrix whose results would be too
+/// many to be held at a time.
+///
+/// # Panics
+/// As [`linear`]; or if `part` does not begin at a panel's first output ([`Matrix::panel_outputs`]).
+pub fn linear_part(
+    x: Converted<'_>,
+    rows: Range<usize>,
+    matrix: &Matrix,
+    part: Range<usize>,
+    out: &mut [f32],
+    stride: usize,
+    finish: ProductFinish,
+) {
     let left = x.block(matrix);
-    let outputs = matrix.outputs();
+    assert!(
+        part.start.is_multiple_of(matrix.panel_outputs()) && part.end <= matrix.outputs(),
+        "outputs that begin with a panel"
+    );
+    let outputs = part.len();
     assert!(
         rows.start <= rows.end && rows.end <= x.rows(),
         "rows that were converted"
@@ -51,7 +73,7 @@ pub fn linear(
         matches!(finish, ProductFinish::Gate(_)) == matrix.gated(),
         "gates need a gated matrix"
     );
-    if rows.is_empty() {
+    if rows.is_empty() || outputs == 0 {
         return;
     }
     assert!(
@@ -64,10 +86,16 @@ pub fn linear(
         bases: x.base,
         rows,
         matrix,
+        part,
         finish,
     };
     with!(matrix.isa(), s => match matrix.arithmetic() {
         ProductPrecision::F32 => call.run(s, Floats, out, stride),
+        ProductPrecision::Bf16 if matrix.isa().multiplies_bf16() => {
+            // SAFETY: just asked.
+            call.run(s, unsafe { Halves::new() }, out, stride);
+        }
+        ProductPrecision::Bf16 => call.run(s, WidenedHalves, out, stride),
         ProductPrecision::I16 => call.run(s, Pairs, out, stride),
         ProductPrecision::I8 => call.run(s, Quads, out, stride),
     });
@@ -82,6 +110,8 @@ struct Call<'a> {
     bases: &'a [f32],
     rows: Range<usize>,
     matrix: &'a Matrix,
+    /// The outputs that are wanted.
+    part: Range<usize>,
     finish: ProductFinish,
 }
 
@@ -103,12 +133,14 @@ impl Call<'_> {
         // Over all tiles of a panel, the next one is asked for; few tiles don't get as far.
         let tiles = self.rows.len().div_ceil(S::ROWS);
         let lines = (width * RUN / LINE).div_ceil(tiles).min(MOST_AHEAD);
-        for (panel, data) in self.matrix.data().chunks_exact(width * steps).enumerate() {
-            let first = panel * per_panel;
-            let Some(outputs) = self.matrix.outputs().checked_sub(first) else {
+        let panels = self.matrix.data().chunks_exact(width * steps).enumerate();
+        for (panel, data) in panels.skip(self.part.start / per_panel) {
+            let left = self.part.end.saturating_sub(panel * per_panel);
+            if left == 0 {
                 break;
-            };
-            let outputs = outputs.min(per_panel);
+            }
+            let outputs = left.min(per_panel);
+            let first = panel * per_panel - self.part.start;
             let columns = PackedColumns::of(self.matrix, panel * width, width);
             for (tile, (row, count)) in split(self.rows.len(), S::ROWS).enumerate() {
                 let asked = tile * lines * LINE * steps.div_ceil(RUN);
@@ -235,7 +267,7 @@ impl TileEnd for Scaled<'_> {
         let width = S::PANEL * S::LANES;
         let PackedColumns { scale, sum, bias } = &mut self.columns;
         (*scale, *sum, *bias) = (&scale[..width], &sum[..width], &bias[..width]);
-        if D::ARITHMETIC != ProductPrecision::F32 {
+        if !D::ARITHMETIC.sums_floats() {
             (self.scales, self.bases) = (&self.scales[..rows], &self.bases[..rows]);
         }
         self
@@ -259,7 +291,7 @@ impl TileEnd for Scaled<'_> {
         sums: S::I,
     ) -> S::I {
         let mut value = bias;
-        if D::ARITHMETIC == ProductPrecision::F32 {
+        if D::ARITHMETIC.sums_floats() {
             value = s.add(s.as_float(sums), value);
         } else {
             if D::ARITHMETIC == ProductPrecision::I8 {

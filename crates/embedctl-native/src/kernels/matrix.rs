@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::isa::{Isa, ProductPrecision, with};
 use super::lines::{CacheLines, bytes, bytes_mut, halves_mut};
+use super::operand::halves;
 use super::preparation::Preparation;
 use super::simd::Simd;
 use super::tile::{LINE, RUN};
@@ -73,7 +74,7 @@ impl PackedLayout {
         let steps = self.inputs.div_ceil(arithmetic.per_lane());
         let factors = match arithmetic {
             ProductPrecision::I8 => self.inputs,
-            ProductPrecision::F32 | ProductPrecision::I16 => 0,
+            ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => 0,
         };
         let parts = [columns * steps, columns, columns, columns, factors];
         let dwords: usize = parts
@@ -296,6 +297,13 @@ impl Matrix {
         self.gated
     }
 
+    /// Outputs of a panel: parts of a product begin at its multiples.
+    #[must_use]
+    pub fn panel_outputs(&self) -> usize {
+        let width = with!(self.form.isa, s => panel_width(s));
+        width / (1 + usize::from(self.gated))
+    }
+
     /// Memory that it takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -355,6 +363,7 @@ fn quantize(arithmetic: ProductPrecision, row: &[f32], out: &mut [i32]) -> (f32,
             }
             (1.0, 0.0)
         }
+        ProductPrecision::Bf16 => halves(row, out),
         ProductPrecision::I16 => {
             let scale = step16(top, row.chunks(i16_block(row.len())).map(squares));
             for (out, w) in halves_mut(out).iter_mut().zip(row) {

@@ -21,16 +21,18 @@ pub mod peak;
 mod preparation;
 mod rotary;
 mod simd;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod tile;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use isa::{Isa, ProductPrecision};
-pub use linear::{ProductFinish, linear};
+pub use linear::{ProductFinish, linear, linear_part};
 pub use lines::CacheLines;
 pub use math::Activation;
 pub use matrix::{Matrix, PackedLayout};
 pub use norm::Norm;
 pub use operand::{Converted, Operand};
 pub use rotary::rotary;
+pub use terms::TermPooling;

@@ -3,7 +3,7 @@
 use std::collections::TryReserveError;
 
 use super::isa::{ProductPrecision, with};
-use super::lines::{CacheLines, dwords};
+use super::lines::{CacheLines, dwords, halves_mut};
 use super::matrix::{Matrix, OperandForm, i16_block, step16};
 use super::preparation::Range;
 use super::simd::{MOST_LANES, Simd};
@@ -75,8 +75,7 @@ impl Operand {
     }
 
     /// Converts `rows` rows of `x`, `stride` floats apart, to the form that `matrix` multiplies; floats stay where they
-    /// are. A row that holds a NaN or, except in [`ProductPrecision::F32`], an infinity makes every product with it
-    /// NaN.
+    /// are. A row that holds a NaN or, in integers, an infinity makes every product with it NaN.
     ///
     /// # Panics
     /// `x` is too short, or the stride smaller than the matrix's inputs.
@@ -125,6 +124,7 @@ impl Operand {
                 let out = &mut self.data.dwords_mut()[row * steps..][..steps];
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
                     (ProductPrecision::F32, _) => floats(x, out),
+                    (ProductPrecision::Bf16, _) => halves(x, out),
                     (ProductPrecision::I16, _) => pairs(s, x, out),
                     (ProductPrecision::I8, None) => quads(s, x, Range::of(s, x), out),
                     (ProductPrecision::I8, Some(preparation)) => {
@@ -161,6 +161,31 @@ fn floats(x: &[f32], out: &mut [i32]) -> (f32, f32) {
         *out = x.to_bits() as i32;
     }
     (1.0, 0.0)
+}
+
+/// Rounded to bfloat16.
+#[inline(always)]
+pub(super) fn halves(x: &[f32], out: &mut [i32]) -> (f32, f32) {
+    let out = halves_mut(out);
+    let (out, rest) = out.split_at_mut(x.len());
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = bfloat16(*x);
+    }
+    rest.fill(0);
+    (1.0, 0.0)
+}
+
+/// The nearest bfloat16, ties to even, as an integer of its bits. NaN stays NaN.
+#[inline(always)]
+fn bfloat16(x: f32) -> i16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
+    let bits = if x.is_nan() {
+        bits | 0x40_0000
+    } else {
+        rounded
+    };
+    (bits >> 16) as i16
 }
 
 /// Symmetric, by the greatest magnitude and the norm of the heaviest block.

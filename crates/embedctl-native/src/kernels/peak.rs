@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use super::isa::{Isa, ProductPrecision, with};
 use super::simd::Simd;
-use super::tile::{Dot, Floats, Pairs, Quads};
+use super::tile::{Dot, Floats, Halves, Pairs, Quads, WidenedHalves};
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
 const CHAINS: usize = 12;
@@ -15,6 +15,11 @@ const CHAINS: usize = 12;
 pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize {
     with!(isa, s => match arithmetic {
         ProductPrecision::F32 => run(s, Floats, turns),
+        ProductPrecision::Bf16 if isa.multiplies_bf16() => {
+            // SAFETY: just asked.
+            run(s, unsafe { Halves::new() }, turns)
+        }
+        ProductPrecision::Bf16 => run(s, WidenedHalves, turns),
         ProductPrecision::I16 => run(s, Pairs, turns),
         ProductPrecision::I8 => run(s, Quads, turns),
     })
@@ -26,6 +31,7 @@ fn run<S: Simd, D: Dot>(s: S, _: D, turns: usize) -> usize {
     // Ones of that arithmetic: neither sums that overflow nor numbers so small that processors slow down.
     let one = match D::ARITHMETIC {
         ProductPrecision::F32 => 1.0_f32.to_bits() as i32,
+        ProductPrecision::Bf16 => 0x3f80_3f80,
         ProductPrecision::I16 => 0x0001_0001,
         ProductPrecision::I8 => 0x0101_0101,
     };

@@ -10,9 +10,9 @@ pub(super) trait Dot: Copy {
     /// Sums as floats.
     #[inline(always)]
     fn value<S: Simd>(s: S, sums: S::I) -> S::F {
-        match Self::ARITHMETIC {
-            ProductPrecision::F32 => s.as_float(sums),
-            _ => s.to_float(sums),
+        match Self::ARITHMETIC.sums_floats() {
+            true => s.as_float(sums),
+            false => s.to_float(sums),
         }
     }
 }
@@ -23,6 +23,12 @@ pub(super) struct Floats;
 /// Dwords are pairs of 16 bits.
 #[derive(Clone, Copy)]
 pub(super) struct Pairs;
+/// Dwords are pairs of bfloat16, widened to single precision: for processors without an instruction for them.
+#[derive(Clone, Copy)]
+pub(super) struct WidenedHalves;
+/// Dwords are pairs of bfloat16, multiplied by the processor's instruction.
+#[derive(Clone, Copy)]
+pub(super) struct Halves(());
 /// Dwords are quads of 8 bits.
 #[derive(Clone, Copy)]
 pub(super) struct Quads;
@@ -39,6 +45,28 @@ impl Dot for Pairs {
     #[inline(always)]
     fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
         s.dot_pairs(acc, a, b)
+    }
+}
+impl Dot for WidenedHalves {
+    const ARITHMETIC: ProductPrecision = ProductPrecision::Bf16;
+    #[inline(always)]
+    fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
+        s.dot_widened(acc, a, b)
+    }
+}
+impl Halves {
+    /// # Safety
+    /// The instruction set must [multiply bfloat16](super::isa::Isa::multiplies_bf16).
+    pub(super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+impl Dot for Halves {
+    const ARITHMETIC: ProductPrecision = ProductPrecision::Bf16;
+    #[inline(always)]
+    fn dot<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
+        // SAFETY: `Halves` is made only where the processor has the instruction, and this runs only with a `Halves`.
+        unsafe { s.dot_halves(acc, a, b) }
     }
 }
 impl Dot for Quads {

@@ -71,12 +71,13 @@ impl GraphWriter {
     /// The vectors of learned positions.
     fn places(&mut self, table: &str, positions: LearnedPositions, shared: &Shared) -> String {
         let Some(padding) = positions.after else {
-            let start = self.integers(&[0]);
-            return self.node(
-                "Slice",
-                &[table, &start, &shared.length, &start],
-                Vec::new(),
-            );
+            let axis = self.integers(&[0]);
+            let (mut start, mut end) = (axis.clone(), shared.length.clone());
+            if positions.first > 0 {
+                start = self.integers(&[positions.first as i64]);
+                end = self.add(&end, &start);
+            }
+            return self.node("Slice", &[table, &start, &end, &axis], Vec::new());
         };
         // Counted from the padding id + 1 on; tokens with that id keep it.
         let padding = self.integer(i64::from(padding));

@@ -81,8 +81,13 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
         };
         let input = writer.before(&beside.attention_norms, &states);
         let branch = writer.attention(network, layer, &beside, &input, &terms, &shared)?;
-        states = writer.after(&beside.attention_norms, &states, &branch);
-        states = writer.second_half(network, layer, &beside, &states)?;
+        let between = writer.after(&beside.attention_norms, &states, &branch);
+        let second = if architecture.parallel {
+            &states
+        } else {
+            &between
+        };
+        states = writer.second_half(network, layer, &beside, second, &between)?;
     }
     writer.enter("final/".into());
     if let Some(norm) = &outside.final_norm {
@@ -157,15 +162,16 @@ impl GraphWriter {
         }
     }
 
-    /// The feed-forward, or experts in its place, with its norms.
+    /// The feed-forward of `input`, or experts in its place, with its norms, added to `states`.
     fn second_half(
         &mut self,
         network: &PlainNetwork,
         layer: &Layer,
         beside: &BesideProducts,
+        input: &str,
         states: &str,
     ) -> Result<String> {
-        let input = self.before(&beside.feed_forward_norms, states);
+        let input = self.before(&beside.feed_forward_norms, input);
         let branch = match network.experts(layer.weights)? {
             Some(experts) => self.experts(network, layer.weights, &experts, &input)?,
             None => self.feed_forward(network, layer.weights, &input)?,

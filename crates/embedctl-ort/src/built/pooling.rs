@@ -54,6 +54,12 @@ impl GraphWriter {
                 ),
                 Step::Normalize => self.normalized(&vectors),
                 Step::Activation(activation) => self.module_activation(&vectors, *activation)?,
+                Step::AutoEncoder(_) => {
+                    return Err(
+                        Cause::of("makes sparse vectors, which a graph does not give")
+                            .with("embed with it here"),
+                    );
+                }
             };
         }
         Ok(vectors)

@@ -253,20 +253,21 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
         let model = model(folder);
         let pooler = embedctl_model::pool::Pooler::new(&model.config, 0);
         let batch = batch();
-        let mut expected = Vec::new();
+        let (mut pooled, mut expected) = (Vec::new(), Vec::new());
         let engine = open_cpu(&model, 1);
         let mut worker = engine.worker().unwrap();
         let output = worker.run(&batch).unwrap();
         assert!(matches!(output, Output::Padded { .. }), "{folder}");
         for row in 0..batch.rows() {
             let tokens = 0..batch.row(row).len();
-            pooler.pool_states(
+            pooler.pool(
                 output.row(&batch, row),
                 output.width(),
                 &tokens,
-                &mut expected,
+                &mut pooled,
             );
         }
+        pooler.finish_rows(pooled, batch.rows(), &mut expected);
 
         let library = cpu_library().unwrap();
         let feeds = Arc::new(Feeds::of(&model, &model.onnx().unwrap().graph).unwrap());
@@ -294,8 +295,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
                 };
                 assert!(pooler.accepts_pooled(width), "{folder}: width {width}");
                 let mut ours = Vec::new();
-                rows.chunks_exact(width)
-                    .for_each(|row| pooler.finish_pooled(row, &mut ours));
+                pooler.finish_rows(rows.to_vec(), rows.len() / width, &mut ours);
                 let apart = ours
                     .iter()
                     .zip(&expected)

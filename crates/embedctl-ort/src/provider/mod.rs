@@ -59,11 +59,11 @@ impl Provider {
         }
     }
 
-    /// Whether it runs graphs that are built from a checkpoint to compute in numbers of this type.
+    /// Whether it computes a checkpoint in numbers of this type: itself, or as a graph that is built of it.
     #[must_use]
     pub fn computes_in(self, float: FloatType) -> bool {
         match (self, float) {
-            (Self::Native, _) => false,
+            (Self::Native, float) => float != FloatType::F16,
             (_, FloatType::F32) => true,
             (Self::Cpu | Self::Rten | Self::Xnnpack, _) => false,
             (_, FloatType::F16) => true,

@@ -114,6 +114,12 @@ pub struct OutputArgs {
     #[arg(long, value_name = "KIND", value_parser = vector_type())]
     pub vector_type: Option<VectorType>,
 
+    /// Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them
+    ///
+    /// In place of indices and values. For Parquet, Arrow and JSONL.
+    #[arg(long)]
+    pub sparse_tokens: bool,
+
     /// Name of the vector column [default: embedding]
     #[arg(long, value_name = "NAME", visible_alias = "embedding-column")]
     pub embedding_field: Option<String>,

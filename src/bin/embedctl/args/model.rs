@@ -1,7 +1,7 @@
 //! Options that say which model, which of its files, and what overrides them.
 
 use clap::{ArgAction, Args, ValueHint};
-use embedctl::model::{ModelName, PoolingMode, Precision, WeightsKind};
+use embedctl::model::{ModelName, PoolingMode, Precision, TextRole, VectorKind, WeightsKind};
 
 use super::values::{NamedValueParser, positive, precision};
 
@@ -63,6 +63,34 @@ pub struct OverrideArgs {
         visible_alias = "truncate-dim"
     )]
     pub dimensions: Vec<usize>,
+
+    /// Kind of vectors, where the model's files leave it open: dense, or sparse [default: dense]
+    ///
+    /// A masked language model without modules.json is mean pooling to sentence-transformers' SentenceTransformer, and
+    /// SPLADE to its SparseEncoder: 'sparse' takes the latter.
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_parser = NamedValueParser::new(VectorKind::ALL.map(VectorKind::name), str::parse::<VectorKind>),
+        hide_possible_values = true
+    )]
+    pub kind: Option<VectorKind>,
+
+    /// What the texts are: query, or document
+    ///
+    /// As encode_query and encode_document in sentence-transformers: takes the model's prompt of that name, and the
+    /// modules of that route where a model has two.
+    #[arg(
+        long,
+        value_name = "TASK",
+        value_parser = NamedValueParser::new(TextRole::ALL.map(TextRole::name), str::parse::<TextRole>),
+        hide_possible_values = true
+    )]
+    pub task: Option<TextRole>,
+
+    /// Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model's files]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub max_active_dims: Option<usize>,
 }
 
 /// Pooling and token limits.
@@ -96,9 +124,10 @@ pub struct OnnxArgs {
     /// Precision of the arithmetic, or of the model's ONNX file [default: fp32]
     ///
     /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosine to fp32 of 0.9999 or more,
-    /// about 1.5 times as fast) or int8 (usually 0.999, two to three times as fast). The other providers take the
-    /// model's ONNX file of that precision, or a graph built from its safetensors files in fp32, fp16 or bf16. bf16 is
-    /// arithmetic on the usual file, for providers that have it (openvino, tensorrt).
+    /// about 1.5 times as fast), int8 (usually 0.999, two to three times as fast) or bf16 (weights of half the size;
+    /// fast only with AVX512-BF16). The other providers take the model's ONNX file of that precision, or a graph built
+    /// from its safetensors files in fp32, fp16 or bf16. bf16 is arithmetic on the usual file, for providers that have
+    /// it (openvino, tensorrt).
     #[arg(
         long,
         value_name = "KIND",

@@ -10,7 +10,7 @@ use super::values::positive;
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
 
 /// Arguments of `embed` that say something of vectors, and nothing of scores.
-pub const OF_VECTORS: [&str; 9] = [
+pub const OF_VECTORS: [&str; 13] = [
     "dtype",
     "calibration",
     "chunk",
@@ -20,6 +20,10 @@ pub const OF_VECTORS: [&str; 9] = [
     "pooling",
     "normalize",
     "dimensions",
+    "kind",
+    "task",
+    "max_active_dims",
+    "sparse_tokens",
 ];
 
 /// Score pairs of texts with a reranker, or single texts with a classifier

@@ -231,6 +231,7 @@ pub(super) fn options(
             force: args.output.force || args.output.output.is_none(), // a dry run replaces nothing
             dtype: args.output.dtype,
             vector_type: args.output.vector_type,
+            sparse_tokens: args.output.sparse_tokens,
             embedding_field: args.output.embedding_field.clone(),
             calibration: args.output.calibration.as_deref().map(Calibration::named),
             ..OutputOptions::new(destination(&args.output))
@@ -272,6 +273,9 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
         prompt: args.prompt.clone(),
         prompt_name: args.prompt_name.clone(),
         dimensions: args.dimensions.clone(),
+        vectors: args.kind,
+        role: args.task,
+        max_active_dims: args.max_active_dims,
         ..ModelOptions::default() // the rest follows from the providers
     }
 }

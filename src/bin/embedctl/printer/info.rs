@@ -56,6 +56,14 @@ fn model(model: &Card, table: &mut TextTable) {
             &format!("scores (`embedctl score`); columns: {columns}"),
         );
     }
+    if model.sparse {
+        let most = match model.max_active_dims {
+            Some(most) => format!(", {most} entries at most"),
+            None => String::new(),
+        };
+        let kind = format!("sparse vectors{most}; column: embedding (indices and values)");
+        table.entry("kind", &kind);
+    }
     let mut dimensions = model.dimensions.to_string();
     if model.hidden_width != model.dimensions {
         dimensions += &format!(" (hidden states {})", model.hidden_width);

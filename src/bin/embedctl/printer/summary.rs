@@ -64,6 +64,14 @@ impl RunReport<'_> {
                 number(rows, "vector")
             ),
         };
+        let entries = match summary.sparse {
+            false => String::new(),
+            true => format!(
+                "; sparse vectors of {} entries on average, {} at most",
+                count(counts.entries.checked_div(counts.rows).unwrap_or(0)),
+                count(counts.most_entries)
+            ),
+        };
         let rows = match summary.chunks {
             None => number(counts.embedded, "row"),
             Some(chunks) => format!(
@@ -73,7 +81,7 @@ impl RunReport<'_> {
             ),
         };
         format!(
-            "embedded {rows} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}{reused}",
+            "embedded {rows} ({}, {truncated}) in {}: {} rows/s, {} tokens/s{repeated}{reused}{entries}",
             number(counts.tokens, "token"),
             duration(summary.run),
             count(self.rows_per_second().round() as u64),
@@ -155,6 +163,8 @@ impl RunReport<'_> {
             "truncated": counts.truncated,
             "max_length": summary.max_length,
             "dimensions": summary.dimensions,
+            "entries": summary.sparse.then_some(counts.entries),
+            "most_entries": summary.sparse.then_some(counts.most_entries),
             "model": summary.model,
             "engine": summary.engine,
             "threads": summary.threads,

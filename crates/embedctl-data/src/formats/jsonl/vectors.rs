@@ -20,6 +20,13 @@ const MAX_LINE: u64 = 64 << 20;
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
+/// A sparse vector.
+#[derive(Deserialize)]
+struct SparseParts {
+    indices: Vec<u32>,
+    values: Vec<f32>,
+}
+
 pub(super) fn read(
     file: &Readable,
     compression: Compression,
@@ -52,6 +59,14 @@ pub(super) fn read(
                 number.filter(|_| is_named).map(|number| vec![number])
             };
             let list = serde_json::from_str::<Vec<f32>>(value.get()).ok();
+            let sparse = || {
+                let parts = said
+                    .sparse_width
+                    .and(serde_json::from_str(value.get()).ok());
+                let SparseParts { indices, values } = parts?;
+                said.in_full(indices.into_iter(), values.into_iter())
+            };
+            let list = list.or_else(sparse);
             let Some(values) = list.or_else(number) else {
                 continue;
             };

@@ -79,7 +79,19 @@ impl VectorWriter for JsonlWriter {
         if rows.is_empty() {
             return Ok(());
         }
-        let vectors = self.encoding.encode(&mut rows)?;
+        let sparse = match self.encoding.sparse() {
+            Some(form) => Some((form.clone(), self.encoding.entries(&mut rows)?)),
+            None => None,
+        };
+        let vectors = match sparse {
+            Some(_) => Vec::new(),
+            None => self.encoding.encode(&mut rows)?,
+        };
+        let sparse_key = sparse.as_ref().map(|_| {
+            let mut key = vec![b','];
+            key.extend(json::key(&self.encoding.columns()[0].name));
+            key
+        });
         let keys = self.encoding.columns().iter().map(|column| {
             let mut key = vec![b','];
             key.extend(json::key(&column.name));
@@ -99,6 +111,13 @@ impl VectorWriter for JsonlWriter {
                     true => self.buffer.extend_from_slice(b"null"),
                     false if is_single => elements.push_number(row, &mut self.buffer),
                     false => elements.push_json(row, *width, &mut self.buffer),
+                }
+            }
+            if let (Some(key), Some((form, entries))) = (&sparse_key, &sparse) {
+                self.buffer.extend_from_slice(key);
+                match rows.is_missing(row) {
+                    true => self.buffer.extend_from_slice(b"null"),
+                    false => form.push_json(entries.get(row), &mut self.buffer)?,
                 }
             }
             self.buffer.extend_from_slice(b"}\n");

@@ -1,5 +1,6 @@
-//! One matrix, and beside it a file that describes its rows: NPY, `fbin`, `i8bin` and `u8bin`.
+//! One matrix, and beside it a file that describes its rows: NPY, `fbin`, `i8bin` and `u8bin`, and of sparse vectors NPZ.
 
+mod npz;
 mod rows;
 mod vectors;
 mod write;
@@ -21,6 +22,19 @@ pub(super) enum MatrixOutput {
     Fbin,
     I8bin,
     U8bin,
+}
+
+/// A sparse matrix.
+pub(super) struct NpzOutput;
+
+impl OutputSpec for NpzOutput {
+    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+        Ok(Box::new(npz::NpzWriter::new(begin)?))
+    }
+
+    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        npz::read(file, said, take)
+    }
 }
 
 impl OutputSpec for MatrixOutput {

@@ -22,60 +22,52 @@ const HEADER: usize = 128;
 /// Bytes of rows' descriptions that gather before they are handed to the system.
 const BUFFER: usize = 1 << 20;
 
-pub(super) struct MatrixWriter {
-    target: Target,
-    is_npy: bool,
-    encoding: VectorEncoding,
+/// The file beside a matrix that says which record each of its rows came from.
+pub(super) struct RowDescriptions {
+    sidecar: Sidecar,
     names: SourceNames,
     rows: u64,
-    sidecar: Sidecar,
     buffer: Vec<u8>,
-    /// Of the values, without the header: of the array's bytes as a reader has them.
-    values: Hash,
     described: Hash,
 }
 
-impl MatrixWriter {
-    /// Begins a matrix on a target that can be rewritten.
-    pub fn new(begin: Beginning, is_npy: bool) -> Result<Self> {
-        let mut target = begin.target;
+impl RowDescriptions {
+    /// Begins it beside `target`.
+    pub fn begin(target: &mut Target, names: SourceNames) -> Result<Self> {
         let sidecar = target
             .sidecar(sidecar::ROWS)?
             .ok_or_else(|| Error::internal("a matrix was begun on a stream"))?;
-        let mut writer = Self {
-            target,
-            is_npy,
-            encoding: begin.encoding,
-            names: begin.names,
-            rows: 0,
+        Ok(Self {
             sidecar,
+            names,
+            rows: 0,
             buffer: Vec::new(),
-            values: Hash::default(),
             described: Hash::default(),
-        };
-        writer.append(&writer.header()?)?;
-        Ok(writer)
+        })
     }
 
-    /// The header: of the same length for any number of rows.
-    fn header(&self) -> Result<Vec<u8>> {
-        let width = self.encoding.columns()[0].width;
-        if self.is_npy {
-            return Ok(npy_header(self.encoding.dtype(), self.rows, width).into());
+    /// How many rows are described.
+    pub fn count(&self) -> u64 {
+        self.rows
+    }
+
+    /// The hash of its bytes.
+    pub fn hash(&self) -> &Hash {
+        &self.described
+    }
+
+    /// Describes some rows.
+    pub fn write(&mut self, rows: &Rows) -> Result<()> {
+        let mut columns = JsonColumns::new(&rows.columns)?;
+        for (row, origin) in rows.origins.iter().enumerate() {
+            self.describe(&mut columns, row, *origin)?;
+            if self.buffer.len() >= BUFFER {
+                self.flush()?;
+            }
         }
-        let rows = u32::try_from(self.rows).map_err(|_| {
-            let reason = format!("{} rows are more than its header can say", self.rows);
-            Error::new(ErrorKind::Usage, self.target.shown().display(), reason)
-                .with_remedy("choose -f npy or -f parquet, or cut the input")
-        })?;
-        let width = u32::try_from(width).expect("no model has vectors of so many components");
-        Ok([rows.to_le_bytes(), width.to_le_bytes()].concat())
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.target
-            .write_all(bytes)
-            .map_err(|error| self.target.error(error))
+        self.flush()?;
+        self.rows += rows.len() as u64;
+        Ok(())
     }
 
     /// Appends `{"row":…,"id":…,"line":…}` and the kept fields.
@@ -114,19 +106,58 @@ impl MatrixWriter {
     }
 }
 
+pub(super) struct MatrixWriter {
+    target: Target,
+    is_npy: bool,
+    encoding: VectorEncoding,
+    rows: RowDescriptions,
+    /// Of the values, without the header: of the array's bytes as a reader has them.
+    values: Hash,
+}
+
+impl MatrixWriter {
+    /// Begins a matrix on a target that can be rewritten.
+    pub fn new(begin: Beginning, is_npy: bool) -> Result<Self> {
+        let mut target = begin.target;
+        let mut writer = Self {
+            rows: RowDescriptions::begin(&mut target, begin.names)?,
+            target,
+            is_npy,
+            encoding: begin.encoding,
+            values: Hash::default(),
+        };
+        writer.append(&writer.header()?)?;
+        Ok(writer)
+    }
+
+    /// The header: of the same length for any number of rows.
+    fn header(&self) -> Result<Vec<u8>> {
+        let width = self.encoding.columns()[0].width;
+        if self.is_npy {
+            return Ok(npy_header(self.encoding.dtype(), self.rows.count(), width).into());
+        }
+        let count = self.rows.count();
+        let rows = u32::try_from(count).map_err(|_| {
+            let reason = format!("{count} rows are more than its header can say");
+            Error::new(ErrorKind::Usage, self.target.shown().display(), reason)
+                .with_remedy("choose -f npy or -f parquet, or cut the input")
+        })?;
+        let width = u32::try_from(width).expect("no model has vectors of so many components");
+        Ok([rows.to_le_bytes(), width.to_le_bytes()].concat())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.target
+            .write_all(bytes)
+            .map_err(|error| self.target.error(error))
+    }
+}
+
 impl VectorWriter for MatrixWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
         let encoded = self.encoding.encode(&mut rows)?;
-        let mut columns = JsonColumns::new(&rows.columns)?;
-        for (row, origin) in rows.origins.iter().enumerate() {
-            self.describe(&mut columns, row, *origin)?;
-            if self.buffer.len() >= BUFFER {
-                self.flush()?;
-            }
-        }
-        self.flush()?;
-        self.rows += rows.len() as u64;
+        self.rows.write(&rows)?;
         for elements in encoded {
             let values = elements.into_little_endian();
             self.values.add(&values);
@@ -143,7 +174,7 @@ impl VectorWriter for MatrixWriter {
         let hashes = [
             ("header", &first),
             ("values", &self.values),
-            ("rows", &self.described),
+            ("rows", self.rows.hash()),
         ];
         self.target
             .provenance(&finish.provenance(&self.encoding, &hashes))?;

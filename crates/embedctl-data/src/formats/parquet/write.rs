@@ -211,7 +211,8 @@ fn properties(
     // their bytes would save another 9 %, write 10 % slower, and shut out older readers. Single bytes do
     // repeat, and a dictionary keeps them from becoming four each.
     let small = encoding.dtype().bytes() == 1;
-    let lists = encoding.columns().iter().filter(|_| !encoding.is_single());
+    let is_list = !encoding.is_single() && encoding.sparse().is_none();
+    let lists = encoding.columns().iter().filter(|_| is_list);
     for column in lists {
         let path = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
         let path = [column.name.clone()].into_iter().chain(path).collect();
@@ -219,6 +220,21 @@ fn properties(
         properties = properties
             .set_column_dictionary_enabled(vectors.clone(), small)
             .set_column_statistics_enabled(vectors, EnabledStatistics::None);
+    }
+    // Values do not repeat; indices do.
+    if let Some(sparse) = encoding.sparse() {
+        for column in encoding.columns() {
+            let parts = match sparse.terms {
+                Some(_) => &["key_value", "value"][..],
+                None => &["values", "list", Field::LIST_FIELD_DEFAULT_NAME],
+            };
+            let parts = parts.iter().map(|part| (*part).to_owned());
+            let path = [column.name.clone()].into_iter().chain(parts).collect();
+            let values = ColumnPath::new(path);
+            properties = properties
+                .set_column_dictionary_enabled(values.clone(), false)
+                .set_column_statistics_enabled(values, EnabledStatistics::None);
+        }
     }
     if let Some(id) = schema.fields().first() {
         let id = ColumnPath::new(vec![id.name().clone()]);

@@ -2,7 +2,8 @@
 //!
 //! The layout is that of PostgreSQL's documentation ("Binary Format" under COPY) and of pgvector's `recv`
 //! functions: a `vector` is int16 components, int16 zero, float32 each; a `halfvec` the same with float16; a
-//! `bit` int32 bits, then bytes from the highest bit on. All big-endian.
+//! `bit` int32 bits, then bytes from the highest bit on; a `sparsevec` int32 components, int32 entries, int32 zero, the
+//! entries' int32 indices from 0, and their float32 values. All big-endian.
 
 use std::io::Write;
 
@@ -15,7 +16,8 @@ use crate::writing::writer::{Finish, VectorWriter};
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::setting::{DIMENSIONS, KEEP};
+use embedctl_common::setting::{DIMENSIONS, KEEP, MAX_ACTIVE_DIMS};
+use embedctl_common::vectors::SparseRow;
 
 /// Signature, flags, length of an extension.
 const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -25,6 +27,9 @@ const TRAILER: i16 = -1;
 
 /// pgvector's most components.
 const MOST_COMPONENTS: usize = 16_000;
+
+/// pgvector's most entries of a sparse vector.
+const MOST_ENTRIES: usize = 16_000;
 
 /// Encoded rows are handed to the system once this many bytes have gathered.
 const BUFFER: usize = 1 << 20;
@@ -44,8 +49,9 @@ impl PgcopyWriter {
     /// # Errors
     /// If pgvector has no such vectors.
     pub fn new(target: Target, encoding: VectorEncoding) -> Result<Self> {
+        let is_sparse = encoding.sparse().is_some();
         for VectorColumn { dimensions, .. } in encoding.columns() {
-            if *dimensions > MOST_COMPONENTS {
+            if !is_sparse && *dimensions > MOST_COMPONENTS {
                 return Err(Error::usage(format!(
                     "pgvector's vectors have {MOST_COMPONENTS} components at most, and these {dimensions}"
                 ))
@@ -79,6 +85,9 @@ impl PgcopyWriter {
             for column in self.encoding.columns() {
                 let kind = match self.encoding.dtype() {
                     _ if self.encoding.is_single() => "real".to_owned(),
+                    _ if self.encoding.sparse().is_some() => {
+                        format!("sparsevec({})", column.dimensions)
+                    }
                     Dtype::F32 => format!("vector({})", column.dimensions),
                     Dtype::F16 => format!("halfvec({})", column.dimensions),
                     _ => format!("bit({})", column.dimensions),
@@ -101,9 +110,16 @@ impl VectorWriter for PgcopyWriter {
             return Ok(());
         }
         self.declare(rows.columns.schema_ref())?;
-        let vectors = self.encoding.encode(&mut rows)?;
+        let sparse = match self.encoding.sparse() {
+            Some(_) => Some(self.encoding.entries(&mut rows)?),
+            None => None,
+        };
+        let vectors = match sparse {
+            Some(_) => Vec::new(),
+            None => self.encoding.encode(&mut rows)?,
+        };
         let mut fields = Fields::new(&rows.columns)?;
-        let count = rows.columns.num_columns() + vectors.len();
+        let count = rows.columns.num_columns() + self.encoding.columns().len();
         let count = i16::try_from(count)
             .map_err(|_| Error::usage(format!("PostgreSQL's tables have no {count} columns")))?;
         let is_single = self.encoding.is_single();
@@ -124,6 +140,25 @@ impl VectorWriter for PgcopyWriter {
                     false => push_vector(column, elements, row, &mut self.buffer),
                 }
             }
+            if let Some(entries) = &sparse {
+                let dimensions = self.encoding.columns()[0].dimensions;
+                let entries = entries.get(row);
+                if entries.indices.len() > MOST_ENTRIES {
+                    let record = rows.refs[row].record + 1;
+                    return Err(Error::input(
+                        Place::file(format!("record {record}")),
+                        format!(
+                            "its sparse vector has {} entries, and pgvector's have {MOST_ENTRIES} at most",
+                            entries.indices.len()
+                        ),
+                    )
+                    .with_remedy(format!("keep fewer with {MAX_ACTIVE_DIMS}")));
+                }
+                match rows.is_missing(row) {
+                    true => self.buffer.extend((-1_i32).to_be_bytes()),
+                    false => push_sparse(dimensions, entries, &mut self.buffer),
+                }
+            }
             if self.buffer.len() >= BUFFER {
                 self.append()?;
             }
@@ -139,6 +174,22 @@ impl VectorWriter for PgcopyWriter {
         provenance["columns"] = self.columns.as_deref().into();
         self.target.provenance(&provenance)?;
         self.target.publish(finish.into_rejects())
+    }
+}
+
+/// A field that is a `sparsevec`.
+fn push_sparse(dimensions: usize, row: SparseRow<'_>, out: &mut Vec<u8>) {
+    let number =
+        |count: usize| i32::try_from(count).expect("a vocabulary has fewer than 2^31 terms");
+    let bytes = 12 + 8 * row.indices.len();
+    for count in [bytes, dimensions, row.indices.len(), 0] {
+        out.extend(number(count).to_be_bytes());
+    }
+    for &index in row.indices {
+        out.extend(number(index as usize).to_be_bytes());
+    }
+    for value in row.values {
+        out.extend(value.to_be_bytes());
     }
 }
 

@@ -9,7 +9,7 @@ use crate::output::{
     Calibration, Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles,
     VectorType, create, read_vectors,
 };
-use crate::record::Rows;
+use crate::record::{RowVectors, Rows};
 use arrow::buffer::NullBuffer;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
@@ -47,7 +47,7 @@ fn write_reference(options: &OutputOptions) -> Result<()> {
     let mut writer = create(options, &[width], names(), &id_schema(), &files)?;
     for first in [0, count / 2] {
         let some = Rows {
-            vectors: vectors[first..first + count / 2].concat(),
+            vectors: RowVectors::in_full(width, vectors[first..first + count / 2].concat()),
             ..id_rows(first, count / 2, width)
         };
         writer.write(some)?;
@@ -177,7 +177,7 @@ fn ranges_come_from_vectors_in_any_format_and_from_what_states_them() {
             &RunFiles::new(),
         );
         let some = Rows {
-            vectors: vectors.concat(),
+            vectors: RowVectors::in_full(19, vectors.concat()),
             ..id_rows(0, vectors.len(), 19)
         };
         writer.as_mut().unwrap().write(some).unwrap();
@@ -267,7 +267,7 @@ fn what_float16_cannot_hold_is_an_error_and_no_infinity() {
     let options = of_dtype(&path, Dtype::F16);
     let mut writer = create(&options, &[2], names(), &id_schema(), &RunFiles::new()).unwrap();
     let some = Rows {
-        vectors: vec![1.0, 65_504.0, 3.0, -65_520.0],
+        vectors: RowVectors::in_full(2, vec![1.0, 65_504.0, 3.0, -65_520.0]),
         ..id_rows(0, 2, 2)
     };
     let message = chain(&writer.write(some).unwrap_err());

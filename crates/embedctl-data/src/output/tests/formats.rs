@@ -9,11 +9,12 @@ use super::parquet::read_parquet;
 use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
-    Compression, Destination, Dtype, OutputFormat, OutputOptions, RunFiles, create,
-    provenance as provenance_of, read_vectors,
+    Compression, Destination, Dtype, Finish, OutputFormat, OutputOptions, RowNumbers, RunFiles,
+    SparseForm, create, provenance as provenance_of, read_vectors,
 };
-use crate::record::Rows;
+use crate::record::{RowVectors, Rows};
 use arrow::array::Array;
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
 use embedctl_storage::Readable;
@@ -55,12 +56,22 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
         let path = at(&folder, &format!("out.{format}"));
         // Without a calibration.
         let dtype = facts.dtypes.iter().find(|dtype| !dtype.needs_ranges());
+        let is_sparse = facts.sparse == SparseForm::Alone;
         let options = OutputOptions {
             dtype: dtype.copied(),
+            numbers: match is_sparse {
+                true => RowNumbers::Sparse,
+                false => RowNumbers::Vectors,
+            },
             ..options(&path)
         };
         let mut writer = create(&options, &[8], names(), &id_schema(), &RunFiles::new()).unwrap();
-        writer.write(id_rows(0, 5, 8)).unwrap();
+        writer
+            .write(match is_sparse {
+                true => sparse_rows(0, 5, 8),
+                false => id_rows(0, 5, 8),
+            })
+            .unwrap();
         finish(writer, id_schema()).unwrap();
         let file = Readable::file(&path).unwrap();
         let mut found = Vec::new();
@@ -90,6 +101,49 @@ fn every_format_is_complete_and_reads_back_what_it_wrote() {
     endings.sort_unstable();
     endings.dedup();
     assert_eq!(endings.len(), all, "an ending names two formats");
+}
+
+/// Each format that holds sparse vectors reads them back, and what is null stays so.
+#[test]
+fn sparse_vectors_are_read_back_in_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = OutputFormat::all().filter(|format| format.facts().sparse != SparseForm::None);
+    for format in all {
+        let path = at(&folder, &format!("out.{format}"));
+        let options = OutputOptions {
+            numbers: RowNumbers::Sparse,
+            nullable: !format.is_matrix(),
+            ..options(&path)
+        };
+        let mut writer = create(&options, &[8], names(), &id_schema(), &RunFiles::new()).unwrap();
+        let missing = NullBuffer::from(vec![true, false, true]);
+        writer
+            .write(Rows {
+                missing: Some(missing).filter(|_| !format.is_matrix()),
+                ..sparse_rows(0, 3, 8)
+            })
+            .unwrap();
+        let made = json!({"dimensions": 8});
+        let end = Finish {
+            schema: id_schema(),
+            provenance: &made,
+            rejects: None,
+        };
+        writer.finish(end).unwrap();
+        let file = Readable::file(&path).unwrap();
+        let mut found = Vec::new();
+        read_vectors(&file, &mut |vector| {
+            found.push(vector.values.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        let rows = match format.is_matrix() {
+            true => vec![0, 1, 2],
+            false => vec![0, 2],
+        };
+        let expected: Vec<Vec<f32>> = rows.into_iter().map(|row| vector(row, 8)).collect();
+        assert_eq!(found, expected, "{format}");
+    }
 }
 
 #[test]
@@ -138,7 +192,7 @@ fn jsonl_numbers_read_back_equal() {
     .unwrap();
     writer
         .write(Rows {
-            vectors: values.to_vec(),
+            vectors: RowVectors::in_full(8, values.to_vec()),
             ..id_rows(0, 1, 8)
         })
         .unwrap();
@@ -273,7 +327,9 @@ fn rows_that_do_not_add_up_are_a_bug() {
     for name in ["o.parquet", "o.arrow", "o.arrows", "o.npy", "o.jsonl"] {
         let mut writer = writer(&options(&at(&folder, name))).unwrap();
         let mut short = id_rows(0, 3, 2);
-        short.vectors.pop();
+        if let RowVectors::Dense { values, .. } = &mut short.vectors {
+            values.pop();
+        }
         assert_eq!(writer.write(short).unwrap_err().kind(), ErrorKind::Internal);
     }
 }

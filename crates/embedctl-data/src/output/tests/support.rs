@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use crate::output::{
     Destination, Finish, OutputFormat, OutputOptions, RunFiles, VectorWriter, create,
 };
-use crate::record::{JSON_COLUMN, Origin, RowRef, Rows, SourceNames};
+use crate::record::{JSON_COLUMN, Origin, RowRef, RowVectors, Rows, SourceNames};
 use crate::writing::rejects::RejectsWriter;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use embedctl_common::error::Result;
+use embedctl_common::vectors::SparseRows;
 
 /// `id` and a column of every type that a field can be kept as; the second row is all null.
 pub(crate) fn kept_batch() -> RecordBatch {
@@ -61,6 +62,20 @@ pub(crate) fn id_rows(first: usize, count: usize, dimensions: usize) -> Rows {
     )
 }
 
+/// The same with the entries alone that are not zero.
+pub(crate) fn sparse_rows(first: usize, count: usize, dimensions: usize) -> Rows {
+    let rows = id_rows(first, count, dimensions);
+    let mut entries = SparseRows::default();
+    for row in first..first + count {
+        let all = (0..).zip(vector(row, dimensions));
+        entries.push_entries(all.filter(|(_, value)| *value != 0.0));
+    }
+    Rows {
+        vectors: RowVectors::Sparse(entries),
+        ..rows
+    }
+}
+
 /// Rows of `columns`, as if `first` rows had come before.
 pub(crate) fn rows(columns: RecordBatch, first: usize, dimensions: usize) -> Rows {
     let numbers = first..first + columns.num_rows();
@@ -80,7 +95,10 @@ pub(crate) fn rows(columns: RecordBatch, first: usize, dimensions: usize) -> Row
                 part: 0,
             })
             .collect(),
-        vectors: numbers.flat_map(|row| vector(row, dimensions)).collect(),
+        vectors: RowVectors::in_full(
+            dimensions,
+            numbers.flat_map(|row| vector(row, dimensions)).collect(),
+        ),
         dimensions,
         columns,
         missing: None,

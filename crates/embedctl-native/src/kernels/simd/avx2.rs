@@ -108,6 +108,13 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         fn prefetch_far(self, at: *const i32) = op!(_mm_prefetch::<_MM_HINT_T1>(at.cast()));
     }
     #[inline(always)]
+    fn widen(self, pairs: I) -> [F; 2] {
+        op!([
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(pairs)),
+            _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(!0xffff))),
+        ])
+    }
+    #[inline(always)]
     fn pack16(self, a: I, b: I) -> I {
         // The pack takes halves of both in turn.
         op!(_mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(a, b)))

@@ -163,6 +163,22 @@ pub(super) trait Simd: Copy {
 
     /// Accumulates a product of 16-bit pairs: `acc + a0 * b0 + a1 * b1`.
     fn dot_pairs(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// Both bfloat16 of each dword in single precision: the lower ones, and the upper ones.
+    fn widen(self, pairs: Self::I) -> [Self::F; 2];
+    /// Accumulates a product of pairs of bfloat16 in single precision: of the upper ones, then of the lower ones.
+    #[inline(always)]
+    fn dot_widened(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        let ([a0, a1], [b0, b1]) = (self.widen(a), self.widen(b));
+        self.as_int(self.fma(a0, b0, self.fma(a1, b1, self.as_float(acc))))
+    }
+    /// The same by the processor's instruction, which takes subnormal numbers for zero.
+    ///
+    /// # Safety
+    /// The processor must have it, if [`Isa::multiplies_bf16`](super::Isa::multiplies_bf16) says so.
+    #[inline(always)]
+    unsafe fn dot_halves(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        self.dot_widened(acc, a, b)
+    }
     /// Accumulates a product of quads: unsigned (less [`Self::BYTE_OFFSET`]) bytes of `a` by signed bytes of `b`.
     fn dot_quads(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
 

@@ -70,6 +70,13 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         fn pair(self, low: I, high: I) -> I = op!(vsliq_n_s32::<16>(low, high));
     }
     #[inline(always)]
+    fn widen(self, pairs: I) -> [F; 2] {
+        op!([
+            vreinterpretq_f32_s32(vshlq_n_s32::<16>(pairs)),
+            vreinterpretq_f32_s32(vandq_s32(pairs, vdupq_n_s32(!0xffff))),
+        ])
+    }
+    #[inline(always)]
     fn pack16(self, a: I, b: I) -> I {
         op!(vreinterpretq_s32_s16(vqmovn_high_s32(vqmovn_s32(a), b)))
     }

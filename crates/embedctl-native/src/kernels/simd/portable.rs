@@ -89,6 +89,13 @@ impl Simd for Portable {
         })
     }
     #[inline(always)]
+    fn widen(self, pairs: I) -> [F; 2] {
+        [
+            map(pairs, |pair| f32::from_bits((pair as u32) << 16)),
+            map(pairs, |pair| f32::from_bits(pair as u32 & !0xffff)),
+        ]
+    }
+    #[inline(always)]
     fn pack16(self, a: I, b: I) -> I {
         let half = |i: usize| if i < N { a[i] } else { b[i - N] };
         let narrow = |x: i32| x.clamp(i16::MIN.into(), i16::MAX.into()) as i16;

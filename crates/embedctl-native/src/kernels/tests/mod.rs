@@ -60,8 +60,9 @@ fn product(matrix: &Matrix, x: &[f32], rows: usize) -> Vec<f32> {
     out
 }
 
-const ARITHMETICS: [ProductPrecision; 3] = [
+const ARITHMETICS: [ProductPrecision; 4] = [
     ProductPrecision::F32,
+    ProductPrecision::Bf16,
     ProductPrecision::I16,
     ProductPrecision::I8,
 ];
@@ -147,6 +148,11 @@ fn operations_of_the_peak_are_counted() {
     for isa in Isa::all() {
         let count = |arithmetic| peak::operations(isa, arithmetic, 1000);
         assert!(count(ProductPrecision::F32) >= 2 * 1000 * 12 * 4, "{isa}");
+        assert_eq!(
+            count(ProductPrecision::Bf16),
+            2 * count(ProductPrecision::F32),
+            "{isa}"
+        );
         assert_eq!(
             count(ProductPrecision::I16),
             2 * count(ProductPrecision::F32),

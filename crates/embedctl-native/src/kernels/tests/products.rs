@@ -24,6 +24,7 @@ fn tolerance(arithmetic: ProductPrecision, inputs: usize) -> f64 {
     let root = (inputs as f64).sqrt();
     match arithmetic {
         ProductPrecision::F32 => 1e-6 * root + 1e-6,
+        ProductPrecision::Bf16 => 6e-3 * root,
         ProductPrecision::I16 => 4e-4 * root,
         ProductPrecision::I8 => 2e-2 * root,
     }
@@ -64,6 +65,47 @@ fn products_agree_with_plain_code_at_every_edge_of_the_tiles() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// By an instruction or widened: both are exact but for the rounding of sums.
+#[test]
+fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
+    for (outputs, inputs) in [(1, 1), (17, 3), (64, 48), (65, 383), (20, 1024)] {
+        let (weights, bias) = (random(outputs * inputs, 21), random(outputs, 22));
+        let mut x = random(7 * inputs, 23);
+        // Far beyond each other, and a tie of rounding to even.
+        x[0] = 3.0e30;
+        x[inputs - 1] *= 1.0e-20;
+        x[inputs] = f32::from_bits(0x3f80_8000);
+        let nearest = |value: &f32| {
+            let bits = value.to_bits();
+            let even = (bits >> 16) & 1;
+            f32::from_bits((bits + 0x7fff + even) & 0xffff_0000)
+        };
+        let [rounded, near] =
+            [&weights, &x].map(|list| list.iter().map(nearest).collect::<Vec<f32>>());
+        let want = plain_product(&near, &rounded, &bias, inputs);
+        let mut first: Option<Vec<u32>> = None;
+        for isa in Isa::all() {
+            let matrix = pack(
+                isa,
+                ProductPrecision::Bf16,
+                outputs,
+                inputs,
+                &weights,
+                &bias,
+            );
+            let got = product(&matrix, &x, 7);
+            for (place, (got, want)) in got.iter().zip(&want).enumerate().skip(outputs) {
+                let error = (f64::from(*got) - want).abs();
+                let limit = tolerance(ProductPrecision::F32, inputs);
+                assert!(error <= limit, "{isa} {outputs}x{inputs}, {place}");
+            }
+            let bits: Vec<u32> = got.iter().map(|value| value.to_bits()).collect();
+            let first = first.get_or_insert_with(|| bits.clone());
+            assert!(*first == bits, "{isa} {outputs}x{inputs}");
         }
     }
 }

@@ -1,0 +1,93 @@
+//! Sparse vectors: the weights of a vocabulary's terms, as sentence-transformers' `SparseEncoder` makes them.
+
+mod auto_encoder;
+mod resolve;
+mod routes;
+mod tokens;
+
+use embedctl_common::vectors::{SparseRow, SparseRows};
+use embedctl_native::kernels::TermPooling;
+
+pub use auto_encoder::AutoEncoder;
+pub(crate) use resolve::{SparseFiles, check_options, resolve};
+pub(crate) use routes::entries;
+pub(crate) use tokens::static_tokens;
+
+/// What is known of a model's sparse vectors.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SparseKind {
+    /// How the logits of a masked language model become weights of terms. `None` where a vector is made in full, and its
+    /// components that are not zero are the entries.
+    pub terms: Option<TermPooling>,
+    /// Whether each token of a text has a weight of its own, without a network.
+    pub by_token: bool,
+    /// Entries that are kept at most: those of the greatest magnitudes.
+    pub most: Option<usize>,
+}
+
+/// The modules that make a model's vectors sparse.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum SparseModule {
+    /// `SpladePooling` over the logits of a masked language model.
+    Terms(TermPooling),
+    /// A `SparseAutoEncoder` that keeps so many components.
+    AutoEncoder(usize),
+    /// A `SparseStaticEmbedding`.
+    Tokens,
+}
+
+impl SparseKind {
+    /// Appends the entries of a row, the most that are kept, scaled to length 1 if asked. An entry that is NaN or infinite
+    /// stays.
+    pub(crate) fn finish(&self, row: SparseRow<'_>, normalize: bool, out: &mut SparseRows) {
+        let most = self.most.unwrap_or(usize::MAX);
+        let not_zero = row.entries().filter(|(_, value)| *value != 0.0);
+        let mut entries: Vec<(u32, f32)> = not_zero.collect();
+        if entries.len() > most {
+            // Of equal magnitudes the first stays.
+            entries.sort_by(|one, two| two.1.abs().total_cmp(&one.1.abs()).then(one.0.cmp(&two.0)));
+            entries.truncate(most);
+            entries.sort_by_key(|(index, _)| *index);
+        }
+        if normalize {
+            let norm = entries.iter().map(|(_, value)| value * value).sum::<f32>();
+            let norm = norm.sqrt().max(1e-12);
+            entries.iter_mut().for_each(|(_, value)| *value /= norm);
+        }
+        out.push_entries(entries);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entries_of_the_greatest_magnitude_stay_in_order() {
+        let row = SparseRow {
+            indices: &[1, 4, 5, 8, 9],
+            values: &[0.5, -3.0, 0.0, 1.0, 1.0],
+        };
+        for (most, kept) in [
+            (None, &[1, 4, 8, 9][..]),
+            (Some(2), &[4, 8]),
+            (Some(1), &[4]),
+            (Some(9), &[1, 4, 8, 9]),
+        ] {
+            let kind = SparseKind {
+                most,
+                ..SparseKind::default()
+            };
+            let mut out = SparseRows::default();
+            kind.finish(row, false, &mut out);
+            assert_eq!(out.get(0).indices, kept, "{most:?}");
+        }
+        let mut out = SparseRows::default();
+        let row = SparseRow {
+            indices: &[3, 7],
+            values: &[3.0, 4.0],
+        };
+        SparseKind::default().finish(row, true, &mut out);
+        assert_eq!(out.get(0).values, [0.6, 0.8]);
+    }
+}

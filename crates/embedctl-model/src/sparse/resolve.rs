@@ -1,0 +1,172 @@
+//! How a model's files say that sparse vectors are made.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{SparseKind, SparseModule};
+use crate::config::{OutputChoice, Step};
+use crate::metadata;
+use crate::modules::Modules;
+use crate::options::{ModelOptions, VectorKind};
+use crate::resolve::Pooled;
+use crate::sentence_config::SentenceConfig;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{DIMENSIONS, KIND, NORMALIZE, POOLING};
+use embedctl_native::kernels::TermPooling;
+use embedctl_onnx::graph::Graph;
+
+/// The files that decide a model's sparse vectors, read.
+pub(crate) struct SparseFiles<'a> {
+    pub root: &'a Path,
+    /// The network's config.json.
+    pub config_file: &'a Path,
+    pub modules: Option<&'a Modules>,
+    pub sentence: &'a SentenceConfig,
+    /// `model_type` of config_sentence_transformers.json.
+    pub model_type: Option<&'a str>,
+    /// `max_active_dims` of that file.
+    pub most: Option<usize>,
+}
+
+/// Refuses options about vectors in full.
+pub(crate) fn check_options(options: &ModelOptions) -> Result<()> {
+    let dense = [
+        (POOLING, options.pooling.is_some()),
+        (NORMALIZE, options.normalize.is_some()),
+        (DIMENSIONS, !options.dimensions.is_empty()),
+    ];
+    match dense.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Error::usage(format!(
+            "{option} is about vectors in full, and this model's are sparse"
+        ))
+        .with_remedy("leave it out")),
+        None => Ok(()),
+    }
+}
+
+/// The kind of a model's sparse vectors; `None` where its vectors are given in full.
+///
+/// # Errors
+/// If the files contradict what is asked for, or ask for what embedctl does not do.
+pub(crate) fn resolve(
+    files: &SparseFiles<'_>,
+    options: &ModelOptions,
+    notes: &mut Vec<String>,
+) -> Result<Option<SparseKind>> {
+    let module = files.modules.and_then(|modules| modules.sparse);
+    let wants = options.vectors == Some(VectorKind::Sparse);
+    let is_sparse = module.is_some() || files.model_type == Some("SparseEncoder") || wants;
+    if !is_sparse || options.vectors == Some(VectorKind::Dense) {
+        if module.is_some() {
+            return Err(Error::usage(format!(
+                "{KIND} {}: modules.json makes this model's vectors sparse",
+                VectorKind::Dense
+            ))
+            .with_remedy("leave it out"));
+        }
+        return Ok(None);
+    }
+    check_options(options)?;
+    let of_module = match module {
+        Some(SparseModule::AutoEncoder(kept)) => Some(kept),
+        _ => None,
+    };
+    let mut kind = SparseKind {
+        terms: None,
+        by_token: module == Some(SparseModule::Tokens),
+        most: options.max_active_dims.or(files.most).or(of_module),
+    };
+    let fills_masks = files.sentence.task.as_deref() == Some("fill-mask");
+    match (module, files.modules) {
+        (Some(SparseModule::Terms(pooling)), Some(modules)) => {
+            if !modules.is_masked && !fills_masks {
+                return Err(Error::model(
+                    files.root.join("modules.json").display(),
+                    "puts a SpladePooling module behind a Transformer that gives states and no logits (its \
+                     transformer_task is not fill-mask)",
+                ));
+            }
+            let other = |step: &&Step| !matches!(step, Step::Normalize);
+            if modules.steps.iter().find(other).is_some() {
+                return Err(Error::model(
+                    files.root.join("modules.json").display(),
+                    "has a module behind SpladePooling that works on vectors in full, which embedctl does not run",
+                ));
+            }
+            kind.terms = Some(pooling);
+        }
+        (_, Some(modules)) => {
+            if module.is_none() && wants && files.model_type != Some("SparseEncoder") {
+                return Err(Error::model(
+                    files.root.join("modules.json").display(),
+                    "describes vectors in full, which only an untrained autoencoder would make sparse",
+                )
+                .with_remedy(format!("leave {KIND} out")));
+            }
+            if fills_masks {
+                files.sentence.check_gives_states()?;
+            }
+            let _ = modules;
+        }
+        (_, None) => {
+            let config: Value = metadata::read(files.config_file)?.unwrap_or_default();
+            let classes = config["architectures"].as_array().into_iter().flatten();
+            let is_masked = classes
+                .filter_map(Value::as_str)
+                .any(|class| class.ends_with("ForMaskedLM"));
+            if !is_masked {
+                return Err(Error::model(
+                    files.config_file.display(),
+                    "is not that of a masked language model (no class …ForMaskedLM), and there is no modules.json that \
+                     says how sparse vectors are made",
+                )
+                .with_remedy(format!("leave {KIND} out")));
+            }
+            notes.push(
+                "the repository has no modules.json: the greatest logit of each term counts (SPLADE), as \
+                 sentence-transformers' SparseEncoder has it"
+                    .into(),
+            );
+            kind.terms = Some(TermPooling {
+                sums: false,
+                twice: false,
+            });
+        }
+    }
+    Ok(Some(kind))
+}
+
+impl SparseKind {
+    /// The modules behind the network, and the width of a vector in full where they do not say it: the number of terms.
+    ///
+    /// # Errors
+    /// If the files do not say how many terms there are.
+    pub(crate) fn pooled(
+        &self,
+        modules: Option<Modules>,
+        graph: Option<(&Graph, &OutputChoice)>,
+        config_file: &Path,
+    ) -> Result<(Pooled, usize)> {
+        let config: Value = metadata::read(config_file)?.unwrap_or_default();
+        let declared = graph.and_then(|(graph, output)| {
+            let shape = &graph.output(output.name())?.shape;
+            shape.last().copied().flatten()
+        });
+        let stated = config["vocab_size"]
+            .as_u64()
+            .and_then(|terms| usize::try_from(terms).ok());
+        let terms = declared.or(stated).ok_or_else(|| {
+            Error::model(
+                config_file.display(),
+                "does not say how many terms the vocabulary has (vocab_size)",
+            )
+        })?;
+        let pooled = Pooled {
+            include_prompt: true,
+            steps: modules.map_or_else(Vec::new, |modules| modules.steps),
+            ..Pooled::default()
+        };
+        Ok((pooled, terms))
+    }
+}

@@ -1,0 +1,63 @@
+//! BLOOM: `ALiBi`, a norm of the embeddings, and query, key and value of each head in one product.
+
+use serde_json::json;
+
+use super::common::{base, epsilon};
+use super::gpt2::PREFIXES;
+use super::{Architecture, KnownType, PositionBias};
+use crate::kernels::Activation;
+use crate::names::{BASE, NormNames, TensorNames};
+use crate::settings::{ConfigSettings, Supported};
+
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("bloom", PREFIXES, bloom)];
+
+static BLOOM: TensorNames = TensorNames {
+    word: &["word_embeddings"],
+    embedding_norm: &["word_embeddings_layernorm"],
+    layer: &["h.{}."],
+    query_key_value: &[&["self_attention.query_key_value"]],
+    attention_output: &[&["self_attention.dense"]],
+    attention_norms: NormNames::before(&["input_layernorm"]),
+    up: &[&["mlp.dense_h_to_4h"]],
+    down: &[&["mlp.dense_4h_to_h"]],
+    feed_forward_norms: NormNames::before(&["post_attention_layernorm"]),
+    final_norm: &["ln_f"],
+    ..BASE
+};
+
+fn bloom(settings: &ConfigSettings) -> Supported<Architecture> {
+    let hidden = settings.count("hidden_size", 64)?;
+    let mut all = base(
+        settings,
+        &BLOOM,
+        settings.count("n_embed", hidden)?,
+        settings.count_or_zero("n_layer", 2)?,
+        settings.count("n_head", 8)?,
+    )?;
+    all.norm.epsilon = epsilon(settings, "layer_norm_epsilon", 1e-5)?;
+    all.final_norm = true;
+    all.embeddings.norm = Some(all.norm);
+    all.attention.position_bias = Some(PositionBias::Slopes);
+    all.attention.rows.fused_by_head = true;
+    all.feed_forward.width = 4 * all.hidden;
+    all.feed_forward.activation = Activation::GeluTanh;
+    let normed = "apply_residual_connection_post_layernorm";
+    settings.pinned(normed, &[json!(false)])?;
+    settings.pinned("is_causal", &[json!(true)])?;
+    // How the products of a distributed checkpoint are summed, and settings of its training.
+    for unread in [
+        "slow_but_exact",
+        "skip_bias_add",
+        "skip_bias_add_qkv",
+        "attention_softmax_in_fp32",
+        "masked_softmax_fusion",
+        "bias_dropout_fusion",
+        "offset_alibi",
+        "seq_length",
+        "unk_token_id",
+    ] {
+        settings.value(unread);
+    }
+    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    Ok(all)
+}

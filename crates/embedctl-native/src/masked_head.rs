@@ -1,0 +1,402 @@
+//! The masked-LM head of a network: which tensors it has under which names, and its product with the whole vocabulary,
+//! pooled while it is computed. So no more logits are held at a time than a tile's.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::architecture::{LARGEST_CONFIG, activation_named};
+use super::kernels::{
+    Activation, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish,
+    ProductPrecision, TermPooling, linear, linear_part,
+};
+use super::loader::{Loader, NetworkWeights};
+use super::product_loader::fitting;
+use super::rows::StoredRows;
+use super::scratch::Rows;
+use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::small_file;
+use embedctl_common::vectors::SparseRows;
+
+/// Terms whose logits are computed at a time: whole panels of every instruction set.
+const TERMS: usize = 256;
+
+/// Tokens whose logits are held at a time.
+const TOKENS: usize = 512;
+
+/// The names of a head's tensors, with what its class and config.json say of it.
+struct HeadNames {
+    /// The transformation of each state, and its norm; a head without one has none.
+    transform: Option<[&'static str; 2]>,
+    /// The product with the vocabulary, where it does not share the table of tokens.
+    decoder: &'static str,
+    /// Its bias, under the first of these names: where two differ, the product's own is added. Empty where it has none.
+    bias: &'static [&'static str],
+    dense_bias: bool,
+    norm_bias: bool,
+    activation: Activation,
+    epsilon: f32,
+}
+
+/// A masked-LM head with its weights, shared by all threads.
+#[derive(Debug)]
+pub struct MaskedHead {
+    isa: Isa,
+    transform: Option<(Matrix, Activation, Norm)>,
+    decoder: Matrix,
+}
+
+/// One thread's memory beside a head.
+#[derive(Debug, Default)]
+pub(crate) struct HeadScratch {
+    operand: Operand,
+    transformed: CacheLines,
+    logits: CacheLines,
+    tops: Vec<f32>,
+    rows: Vec<(Vec<u32>, Vec<f32>)>,
+    terms: SparseRows,
+}
+
+/// The head that transformers' class for `config`'s model_type has.
+fn names(config: &Value) -> Result<HeadNames, Cause> {
+    let kind = config["model_type"].as_str().unwrap_or_default();
+    let activation = |key: &str, default: &str| {
+        let name = config[key].as_str().unwrap_or(default);
+        activation_named(name).ok_or_else(|| {
+            Cause::of(format!(
+                "names the activation '{name}' ({key}), which the native engine does not know"
+            ))
+        })
+    };
+    #[allow(clippy::cast_possible_truncation)] // as PyTorch computes with it
+    let number = |key: &str, default: f64| config[key].as_f64().unwrap_or(default) as f32;
+    let flag = |key: &str, default: bool| config[key].as_bool().unwrap_or(default);
+    let bert = |default: &str, epsilon: f64| -> Result<HeadNames, Cause> {
+        Ok(HeadNames {
+            transform: Some([
+                "cls.predictions.transform.dense",
+                "cls.predictions.transform.LayerNorm",
+            ]),
+            decoder: "cls.predictions.decoder.weight",
+            bias: &["cls.predictions.decoder.bias", "cls.predictions.bias"],
+            dense_bias: true,
+            norm_bias: true,
+            activation: activation("hidden_act", default)?,
+            epsilon: number("layer_norm_eps", epsilon),
+        })
+    };
+    let roberta = |epsilon: f64| HeadNames {
+        transform: Some(["lm_head.dense", "lm_head.layer_norm"]),
+        decoder: "lm_head.decoder.weight",
+        bias: &["lm_head.decoder.bias", "lm_head.bias"],
+        dense_bias: true,
+        norm_bias: true,
+        activation: Activation::Gelu,
+        epsilon: number("layer_norm_eps", epsilon),
+    };
+    Ok(match kind {
+        "bert" | "ernie" | "roformer" => bert("gelu", 1e-12)?,
+        "deberta" | "deberta-v2" if flag("legacy", true) => bert("gelu", 1e-7)?,
+        "xlm-roberta-xl" => roberta(1e-5),
+        "roberta" | "camembert" | "xlm-roberta" | "jina_embeddings_v3" | "mpnet" => roberta(1e-12),
+        "distilbert" => HeadNames {
+            transform: Some(["vocab_transform", "vocab_layer_norm"]),
+            decoder: "vocab_projector.weight",
+            bias: &["vocab_projector.bias"],
+            dense_bias: true,
+            norm_bias: true,
+            activation: activation("activation", "gelu")?,
+            epsilon: 1e-12,
+        },
+        "albert" => HeadNames {
+            transform: Some(["predictions.dense", "predictions.LayerNorm"]),
+            decoder: "predictions.decoder.weight",
+            bias: &["predictions.decoder.bias", "predictions.bias"],
+            dense_bias: true,
+            norm_bias: true,
+            activation: activation("hidden_act", "gelu_new")?,
+            epsilon: number("layer_norm_eps", 1e-12),
+        },
+        "electra" => HeadNames {
+            transform: Some([
+                "generator_predictions.dense",
+                "generator_predictions.LayerNorm",
+            ]),
+            decoder: "generator_lm_head.weight",
+            bias: &["generator_lm_head.bias"],
+            dense_bias: true,
+            norm_bias: true,
+            activation: Activation::Gelu,
+            epsilon: number("layer_norm_eps", 1e-12),
+        },
+        "modernbert" => HeadNames {
+            transform: Some(["head.dense", "head.norm"]),
+            decoder: "decoder.weight",
+            bias: match flag("decoder_bias", true) {
+                true => &["decoder.bias"],
+                false => &[],
+            },
+            dense_bias: flag("classifier_bias", false),
+            norm_bias: flag("norm_bias", false),
+            activation: activation("classifier_activation", "gelu")?,
+            epsilon: number("norm_eps", 1e-5),
+        },
+        "eurobert" => HeadNames {
+            transform: None,
+            decoder: "lm_head.weight",
+            bias: match flag("mlp_bias", false) {
+                true => &["lm_head.bias"],
+                false => &[],
+            },
+            dense_bias: false,
+            norm_bias: false,
+            activation: Activation::Gelu,
+            epsilon: 0.0,
+        },
+        other => {
+            return Err(Cause::of(format!(
+                "is of the model_type '{other}', whose masked-LM head the native engine does not know"
+            ))
+            .with("export it to ONNX with its logits, if transformers has such a head"));
+        }
+    })
+}
+
+/// The tensor of the first of these names; a name may stand behind that of the whole network (`bert.`).
+fn tensor<'a>(checkpoint: &'a Checkpoint, names: &[&str]) -> Option<Tensor<'a>> {
+    names.iter().find_map(|name| {
+        checkpoint.get(name).or_else(|| {
+            let inner = format!(".{name}");
+            let mut all = checkpoint.names().filter(|all| all.ends_with(&inner));
+            let one = all.next().filter(|_| all.next().is_none())?.to_owned();
+            checkpoint.get(&one)
+        })
+    })
+}
+
+/// The same, which must be there.
+fn needed<'a>(checkpoint: &'a Checkpoint, name: &str) -> Result<Tensor<'a>> {
+    tensor(checkpoint, &[name]).ok_or_else(|| absent(checkpoint, name))
+}
+
+fn absent(checkpoint: &Checkpoint, name: &str) -> Error {
+    missing(checkpoint, name).with_remedy(
+        "this is no checkpoint of a masked language model: use one that was saved with its head",
+    )
+}
+
+impl MaskedHead {
+    /// The head that stands in the network's checkpoint. `word` is the table of tokens, which the vocabulary's product
+    /// shares unless the checkpoint has a matrix for it.
+    ///
+    /// # Errors
+    /// If the architecture has none that is known, or one of its tensors is missing.
+    pub(crate) fn open(
+        config_file: &Path,
+        loader: &Loader<'_>,
+        weights: &NetworkWeights,
+        word: &ElementTable,
+        arithmetic: ProductPrecision,
+    ) -> Result<Self> {
+        let read = |error| Error::io("read", config_file, error);
+        let config = small_file::read(config_file, LARGEST_CONFIG).map_err(read)?;
+        let refuse = |cause: Cause| Error::model(config_file.display(), cause);
+        let config: Value = serde_json::from_slice(&config)
+            .map_err(|error| refuse(format!("is not JSON ({error})").into()))?;
+        let names = names(&config).map_err(refuse)?;
+        let checkpoint = &weights.checkpoint;
+        let hidden = loader.architecture.hidden;
+        let isa = loader.isa;
+        let bias_of = |name: &str, length: usize| {
+            let tensor = needed(checkpoint, name)?;
+            tensor.expect_shape(&[length])?;
+            tensor.floats()
+        };
+        let (transform, width) = match names.transform {
+            None => (None, hidden),
+            Some([dense, norm]) => {
+                let weight = needed(checkpoint, &format!("{dense}.weight"))?;
+                let width = match weight.shape() {
+                    &[width, inputs] if inputs == hidden && width > 0 => width,
+                    other => {
+                        return Err(weight.wrong(format!(
+                            "has the shape {other:?} where the network gives {hidden} components"
+                        )));
+                    }
+                };
+                let bias = match names.dense_bias {
+                    true => bias_of(&format!("{dense}.bias"), width)?,
+                    false => Vec::new(),
+                };
+                let layout = PackedLayout {
+                    outputs: width,
+                    inputs: hidden,
+                    gated: false,
+                };
+                let mut rows = StoredRows::new(hidden);
+                rows.append(weight, 0, width);
+                // So small a product stays in single precision where others are in 8 bits.
+                let arithmetic = match arithmetic {
+                    ProductPrecision::I8 => ProductPrecision::I16,
+                    other => other,
+                };
+                let dense = loader.pack(arithmetic, layout, (rows, bias), None)?;
+                let scale = needed(checkpoint, &format!("{norm}.weight"))?;
+                scale.expect_shape(&[width])?;
+                let shift = match names.norm_bias {
+                    true => bias_of(&format!("{norm}.bias"), width)?,
+                    false => Vec::new(),
+                };
+                let norm = Norm::layer(scale.floats()?, shift, names.epsilon);
+                (Some((dense, names.activation, norm)), width)
+            }
+        };
+        let own = tensor(checkpoint, &[names.decoder]);
+        let is_tied = config["tie_word_embeddings"].as_bool().unwrap_or(true);
+        let outputs = match &own {
+            Some(own) => {
+                own.expect_shape(&[own.shape().first().copied().unwrap_or(0), width])?;
+                own.shape()[0]
+            }
+            None if is_tied && word.width() == width => word.rows(),
+            None => return Err(absent(checkpoint, names.decoder)),
+        };
+        let bias = match names.bias {
+            [] => Vec::new(),
+            several => {
+                let tensor =
+                    tensor(checkpoint, several).ok_or_else(|| absent(checkpoint, several[0]))?;
+                tensor.expect_shape(&[outputs])?;
+                tensor.floats()?
+            }
+        };
+        let layout = PackedLayout {
+            outputs,
+            inputs: width,
+            gated: false,
+        };
+        let decoder = match own {
+            Some(own) => {
+                let mut rows = StoredRows::new(width);
+                rows.append(own, 0, outputs);
+                loader.pack(arithmetic, layout, (rows, bias), None)?
+            }
+            None => {
+                let row = |row: usize, out: &mut [f32]| word.row(row, out);
+                Matrix::pack(isa, fitting(arithmetic, layout), layout, row, &bias, None)
+            }
+        };
+        Ok(Self {
+            isa,
+            transform,
+            decoder,
+        })
+    }
+
+    /// Terms of the vocabulary.
+    #[must_use]
+    pub fn terms(&self) -> usize {
+        self.decoder.outputs()
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let transform = self.transform.as_ref();
+        self.decoder.bytes() + transform.map_or(0, |(dense, _, _)| dense.bytes())
+    }
+
+    /// The terms of `rows` with a weight, of their token states `[tokens, hidden]`. A row with a logit that is NaN or
+    /// infinite has an entry that is NaN.
+    pub(crate) fn run<'a>(
+        &self,
+        states: &[f32],
+        rows: Rows<'_>,
+        pooling: TermPooling,
+        scratch: &'a mut HeadScratch,
+    ) -> &'a SparseRows {
+        let HeadScratch {
+            operand,
+            transformed,
+            logits,
+            tops,
+            rows: entries,
+            terms,
+        } = scratch;
+        let tokens = rows.ids.len();
+        let refused = "memory for logits";
+        let states = match &self.transform {
+            None => states,
+            Some((dense, activation, norm)) => {
+                let width = dense.outputs();
+                transformed.try_grow(tokens * width).expect(refused);
+                let transformed = &mut transformed.floats_mut()[..tokens * width];
+                let hidden = dense.inputs();
+                let operand = operand.convert(dense, states, hidden, tokens);
+                let finish = ProductFinish::Activate(*activation);
+                linear(operand, 0..tokens, dense, transformed, width, finish);
+                norm.apply(self.isa, transformed);
+                &*transformed
+            }
+        };
+        let width = self.decoder.inputs();
+        let operand = operand.convert(&self.decoder, states, width, tokens);
+        let held = TOKENS.min(tokens);
+        logits.try_grow(held * TERMS).expect(refused);
+        let logits = &mut logits.floats_mut()[..held * TERMS];
+        entries.resize_with(rows.ends.len(), Default::default);
+        entries.iter_mut().for_each(|(indices, values)| {
+            indices.clear();
+            values.clear();
+        });
+        tops.resize(TERMS, 0.0);
+        for first in (0..self.terms()).step_by(TERMS) {
+            let part = first..(first + TERMS).min(self.terms());
+            let tops = &mut tops[..part.len()];
+            let mut computed = 0..0;
+            for (span, (indices, values)) in rows.spans().zip(entries.iter_mut()) {
+                tops.fill(0.0);
+                let mut odd = 0.0;
+                for token in span {
+                    if token == computed.end {
+                        computed = token..(token + held).min(tokens);
+                        let (part, finish) = (part.clone(), ProductFinish::Store);
+                        let matrix = &self.decoder;
+                        linear_part(
+                            operand,
+                            computed.clone(),
+                            matrix,
+                            part,
+                            logits,
+                            TERMS,
+                            finish,
+                        );
+                    }
+                    let own = &logits[(token - computed.start) * TERMS..][..part.len()];
+                    pooling.take(self.isa, own, tops, &mut odd);
+                }
+                if odd.is_nan() {
+                    indices.push(index(first));
+                    values.push(f32::NAN);
+                    continue;
+                }
+                for (term, &top) in part.clone().zip(tops.iter()) {
+                    if top > 0.0 {
+                        indices.push(index(term));
+                        values.push(pooling.finish(top));
+                    }
+                }
+            }
+        }
+        terms.clear();
+        for (indices, values) in entries.iter() {
+            terms.push_entries(indices.iter().copied().zip(values.iter().copied()));
+        }
+        terms
+    }
+}
+
+fn index(term: usize) -> u32 {
+    u32::try_from(term).expect("a vocabulary has fewer than 2^32 terms")
+}
