@@ -209,11 +209,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -738,11 +738,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -1443,11 +1443,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --progress)
@@ -1608,11 +1608,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -2161,11 +2161,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
