@@ -209,11 +209,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -738,11 +738,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -1431,11 +1431,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --progress)
@@ -1596,11 +1596,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -2125,11 +2125,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)

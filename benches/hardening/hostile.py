@@ -698,10 +698,10 @@ def parser_cases():
 
     def job(name, make):
         def prepare(sandbox, _):
-            folder = sandbox / "work/out"
+            folder = sandbox / "work/_out.embedctl"
             command = [str(BINARY), "embed", "texts.txt", "-o", "out/", "-m", str(MODEL), "-p", "rten", "--threads", "1"]
             subprocess.run(command, cwd=sandbox / "work", check=True, capture_output=True)
-            path = next(path for path in sorted(folder.glob(f"_embedctl/{name}")) if path.is_file())
+            path = next(path for path in sorted(folder.glob(name)) if path.is_file())
             path.unlink()
             make(path)
             return ["embed", "texts.txt", "-o", "out/", "-m", str(MODEL), "-p", "rten", "--threads", "1", "--resume"], {}

@@ -65,18 +65,22 @@ def content(output, kind):
     return vectors.hexdigest(), ids
 
 
+def own(output):
+    """The folder of a job's own files, beside that of its parts."""
+    return output.with_name(f"_{output.name}.embedctl")
+
+
 def rejects(output):
     """File and line of the rejected records of a folder, in the order of its parts."""
-    lines = (json.loads(line) for path in sorted(output.glob("_embedctl/rejects/*")) for line in open(path))
+    lines = (json.loads(line) for path in sorted(own(output).glob("rejects/*")) for line in open(path))
     return [(pathlib.Path(line["file"]).name, line["line"]) for line in lines]
 
 
 def leftovers(output):
     """Files that a complete folder should not have."""
-    own = output / "_embedctl"
-    known = {"job.json", "manifest.json", "commits", "rejects", "shards", "texts"}
-    found = [path.name for path in own.iterdir() if path.name not in known and not path.name.startswith("shard-")]
-    return found + [path.name for path in output.rglob("*") if ".tmp" in path.name or ".scratch" in path.name]
+    known = {"job.json", "manifest.json", "commits", "rejects", "shards", "sidecars", "texts"}
+    found = [path.name for path in own(output).iterdir() if path.name not in known and not path.name.startswith("shard-")]
+    return found + [path.name for folder in (output, own(output)) for path in folder.rglob("*") if ".tmp" in path.name or ".scratch" in path.name]
 
 
 class Program:
@@ -171,17 +175,21 @@ class Store:
         }
 
     def names(self, prefix):
-        """Keys below `bucket/prefix`, without it."""
+        """Keys below `bucket/prefix`, without it; the job's own files, which lie beside it, under `_embedctl`."""
+        return self.below(prefix) + [f"_embedctl/{name}" for name in self.below(f"_{prefix}.embedctl")]
+
+    def below(self, prefix):
         chosen = pyarrow.fs.FileSelector(f"bucket/{prefix}", recursive=True, allow_not_found=True)
         found = (info.path for info in self.files.get_file_info(chosen) if info.is_file)
         return [path.removeprefix(f"bucket/{prefix}/") for path in found]
 
     def copy(self, prefix, folder):
         """The objects below `bucket/prefix` as files of a folder."""
-        for name in self.names(prefix):
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self.files.open_input_file(f"bucket/{prefix}/{name}").read())
+        for prefix, folder in ((prefix, folder), (f"_{prefix}.embedctl", own(folder))):
+            for name in self.below(prefix):
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.files.open_input_file(f"bucket/{prefix}/{name}").read())
 
 
 def report(columns, figures, began):

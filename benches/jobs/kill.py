@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from common import KINDS, Program, content, corpus, leftovers, options, race, rejects, report
+from common import KINDS, Program, content, corpus, leftovers, options, own, race, rejects, report
 
 
 def main():
@@ -46,7 +46,7 @@ def main():
                 def killed():
                     figure["kills"] += 1
                     figure["first"] += not list(parts.glob("part-*"))
-                    names = {path.name.split(".")[0] for path in parts.glob("_embedctl/texts/*")}
+                    names = {path.name.split(".")[0] for path in (own(parts) if is_folder else parts / "_embedctl").glob("texts/*")}
                     figure["published"] += bool(names - {path.name.split(".")[0] for path in parts.glob("part-*")})
 
                 longest = seconds[kind] * 0.7 * arguments.atonce

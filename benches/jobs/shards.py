@@ -20,7 +20,7 @@ import time
 import pyarrow
 import pyarrow.parquet
 
-from common import KILLED, KINDS, Program, content, corpus, leftovers, options, rejects, report
+from common import KILLED, KINDS, Program, content, corpus, leftovers, options, own, rejects, report
 
 
 def inputs(folder, records, rng):
@@ -40,7 +40,7 @@ def kill_shards(program, shape, output, shards, longest, rng, figure):
     waiting, codes = set(range(1, shards + 1)), {}
     while waiting:
         # A shard may be killed behind its completion marker.
-        ends = len(list(output.glob("_embedctl/shards/*.json")))
+        ends = len(list(own(output).glob("shards/*.json")))
         assert ends == shards or not (output / "_SUCCESS").exists(), f"_SUCCESS, and {ends} are at their ends"
         some = rng.sample(sorted(waiting), min(len(waiting), rng.randint(1, 3)))
         runs = {shard: program.start(*shape, "--shard", f"{shard}/{shards}") for shard in some}
@@ -95,7 +95,7 @@ def main():
                 assert rejects(output) == wrong, rejects(output)
                 assert not leftovers(output), leftovers(output)
                 assert [path.name for path in output.rglob("_SUCCESS")] == ["_SUCCESS"]
-                manifest = json.loads((output / "_embedctl/manifest.json").read_text())
+                manifest = json.loads((own(output) / "manifest.json").read_text())
                 assert len(expected[kind][1]) == manifest["rows"] == manifest["records"] - manifest["rejected"]
                 code, said = program.inspect(output)
                 assert code == 0, said

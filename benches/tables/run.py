@@ -350,8 +350,8 @@ def jobs(setup):
         options = ["-o", f"{parts}/", "--part-rows", 1_000_000, "-m", setup.narrow]
         whole = Run(setup.program, [path, *options])
         last = sorted(parts.glob("part-*"))[-1]
-        for gone in [last, parts / "_SUCCESS", *parts.glob("_embedctl/manifest*"), *parts.glob("_embedctl/shards/*"),
-                     *parts.glob(f"_embedctl/*/{last.stem}*")]:
+        own = parts.with_name(f"_{parts.name}.embedctl")
+        for gone in [last, parts / "_SUCCESS", *own.glob("manifest*"), *own.glob("shards/*"), *own.glob(f"*/{last.stem}*")]:
             gone.unlink(missing_ok=True)
         again = Run(setup.program, [path, *options, "--resume"])
         missing = setup.rows - sum(pq.read_metadata(part).num_rows for part in parts.glob("part-*"))

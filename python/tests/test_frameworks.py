@@ -6,13 +6,15 @@ import asyncio
 import importlib.util
 import os
 import pickle
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from conftest import Case
-from embedctl import Embedder
+from embedctl import Embedder, find_embedctl_bin
 
 
 def needs(module: str) -> pytest.MarkDecorator:
@@ -88,3 +90,36 @@ def test_datasets_maps_lists_arrays_and_tables(embedder: Embedder) -> None:
         assert mapped.column_names == columns
         assert np.array_equal(np.array(mapped.with_format("numpy")["embedding"]), expected)
     assert np.array_equal(embedder.encode(data["text"]), expected)
+
+
+def folder_of_parts(case: Case, folder: Path, form: str) -> Path:
+    """What `embedctl embed -o OUT/` writes, in parts of three rows."""
+    (folder / "in.txt").write_text("".join(f"{' '.join(text.split())}\n" for text in case.texts))
+    output = folder / form
+    command = [find_embedctl_bin(), "embed", folder / "in.txt", "-o", f"{output}/", "-f", form, "--part-rows", "3", "--window", "3"]
+    subprocess.run([*command, "-m", case.model, "-p", "native"], check=True)
+    assert len(list(output.glob("part-*"))) > 1
+    return output
+
+
+@needs("datasets")
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_datasets_loads_a_folder_of_parts(case: Case, tmp_path: Path, form: str) -> None:
+    from datasets import disable_progress_bars, load_dataset
+
+    disable_progress_bars()
+    output = folder_of_parts(case, tmp_path, form)
+    found = load_dataset(str(output), cache_dir=str(tmp_path / "cache"))["train"]
+    assert [str(it) for it in found["id"]] == [str(n + 1) for n in range(len(case.texts))]
+    assert set(found.column_names) == {"id", "embedding"}
+
+
+@needs("polars")
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_polars_reads_a_folder_of_parts(case: Case, tmp_path: Path, form: str) -> None:
+    import polars
+
+    output = folder_of_parts(case, tmp_path, form)
+    found = polars.read_parquet(output) if form == "parquet" else polars.scan_ndjson(output).collect()
+    assert [str(it) for it in found["id"].to_list()] == [str(n + 1) for n in range(len(case.texts))]
+    assert found.columns == ["id", "embedding"]

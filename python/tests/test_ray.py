@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from conftest import Case
 
 ray = pytest.importorskip("ray")
 import embedctl.ray
+from embedctl import find_embedctl_bin
 
 pytestmark = pytest.mark.ray
 
@@ -129,3 +131,15 @@ def test_a_killed_actor_costs_no_row(case: Case, tmp_path: Path) -> None:
     assert marker.exists()
     assert found["id"].to_pylist() == list(range(1000))
     assert found["embedding"].null_count == 0
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_folder_of_parts_is_a_table(case: Case, tmp_path: Path, form: str) -> None:
+    """What `embedctl embed -o OUT/` writes, as Ray reads it."""
+    (tmp_path / "in.txt").write_text("".join(f"{' '.join(text.split())}\n" for text in case.texts))
+    command = [find_embedctl_bin(), "embed", tmp_path / "in.txt", "-o", f"{tmp_path}/{form}/", "-f", form]
+    command += ["--part-rows", "3", "--window", "3", "-m", case.model, "-p", "native"]
+    subprocess.run(command, check=True)
+    output = str(tmp_path / form)
+    found = ray.data.read_parquet(output) if form == "parquet" else ray.data.read_json(output)
+    assert sorted(int(row["id"]) for row in found.take_all()) == [n + 1 for n in range(len(case.texts))]

@@ -119,8 +119,11 @@ pub fn inspect(
 }
 
 /// The problem of a complete output without a valid manifest: missing parts cannot be detected.
-fn no_manifest() -> String {
-    format!("_embedctl/manifest.json is missing or not as it was written; {RESUME} makes it again")
+fn no_manifest(storage: &dyn SharedFolder) -> String {
+    format!(
+        "{} is missing or not as it was written; {RESUME} makes it again",
+        storage.place(crate::job::MANIFEST)
+    )
 }
 
 /// The parts of a job's folder, and the problems of the whole.
@@ -132,7 +135,7 @@ fn parts(folder: &str, storage: &dyn SharedFolder, cancel: &CancelToken) -> Resu
     }
     let mut faults = state.faults();
     if state.lacks_manifest(storage)? {
-        faults.push(no_manifest());
+        faults.push(no_manifest(storage));
     }
     faults.extend(state.missing_parts(storage)?);
     faults.extend(

@@ -11,7 +11,7 @@ use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::remedies;
 use crate::setting::{FORCE, RESUME};
-use crate::storage::FolderLock;
+use crate::storage::{Entry, FolderLock};
 
 /// A job's folder, inspected and locked.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Job {
     pub fn begin(&self, window: usize) -> Result<Option<Begun>> {
         let storage = self.storage.as_ref();
         let Shard { index, count } = self.options.shard;
-        self.look()?;
+        let is_removed = self.is_removed(&self.look()?)?;
         let Some(lock) = storage.lock(&names::lock(index))? else {
             return Err(busy(&self.shown));
         };
@@ -44,11 +44,18 @@ impl Job {
                     "{FORCE}: {} is shared by {count} shards, and one must not remove what others write",
                     self.shown
                 ))
-                .with_remedy("remove it before they begin"));
+                .with_remedy(format!(
+                    "remove it and {} before they begin",
+                    storage.place(names::OWN)
+                )));
             }
             self.clear()?;
         }
         let mut state = self.look()?;
+        if is_removed && state.parts.is_empty() && count == 1 {
+            self.clear()?;
+            state = State::default();
+        }
         state.check_lists(storage)?;
         if state.has_ended(index) && !self.is_single() {
             // A kill between the last part and the completion marker.
@@ -100,7 +107,8 @@ impl Job {
         // Of a job in shards, others may have begun.
         let Shard { index, count } = self.options.shard;
         let is_begun = state.job.is_some()
-            && (count == 1 || !state.parts.is_empty() || state.ends.contains_key(&index));
+            && (count == 1 || !state.parts.is_empty() || state.ends.contains_key(&index))
+            && !self.is_removed(&state)?;
         if !self.options.resume && !self.anew && is_begun {
             return Err(match state.success {
                 true => Error::usage(format!("{}: the output exists and is complete", self.shown))
@@ -108,6 +116,12 @@ impl Job {
                         1 => remedies::taken(),
                         _ => format!("write elsewhere, or {}", self.anew()),
                     }),
+                false if state.parts.is_empty() => Error::usage(format!(
+                    "{}: no part is there, but {} belongs to an output that was begun here or removed since",
+                    self.shown,
+                    self.storage.place(names::JOB)
+                ))
+                .with_remedy(format!("continue with {RESUME}, or {}", self.anew())),
                 false => Error::usage(format!(
                     "{}: an unfinished output is there, with {}",
                     self.shown,
@@ -117,6 +131,22 @@ impl Job {
             });
         }
         Ok(state)
+    }
+
+    /// Whether all parts of this shard were removed, so that the job's own files beside them are of no use any more.
+    fn is_removed(&self, state: &State) -> Result<bool> {
+        let storage = self.storage.as_ref();
+        let Shard { index, count } = self.options.shard;
+        if state.job.is_none() || !state.parts.is_empty() {
+            return Ok(false);
+        }
+        if count == 1 && !storage.exists() {
+            return Ok(true);
+        }
+        let is_own = |entry: &Entry| names::parse(&entry.name).is_some_and(|it| it.0 == index);
+        let had_parts =
+            state.ends.contains_key(&index) || storage.list(names::COMMITS)?.iter().any(is_own);
+        Ok(had_parts && !self.options.resume)
     }
 
     /// Refuses a folder with other files than those of the job, which readers would take for parts.

@@ -33,7 +33,10 @@ impl Job {
                 )),
             );
         };
-        if (1..=job.shards).any(|shard| !state.ends.contains_key(&shard)) {
+        // Every shard has a part. Where all parts of one were removed, it is written again.
+        let is_missing =
+            |shard: u32| !state.ends.contains_key(&shard) || state.of_shard(shard).next().is_none();
+        if (1..=job.shards).any(is_missing) {
             return Ok(false);
         }
         let faults = state.faults();

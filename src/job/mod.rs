@@ -3,15 +3,19 @@
 //!
 //! ```text
 //!  OUT/part-00001-00000.parquet        shard 1, its first part: a stretch of the input, published whole
-//!  OUT/_embedctl/job.json              the fingerprint, created exclusively
-//!  OUT/_embedctl/rejects, texts        lists that belong to a part, written before it; without an exclusive lock (on
+//!  _OUT.embedctl/job.json              the fingerprint, created exclusively
+//!  _OUT.embedctl/rejects, texts        lists that belong to a part, written before it; without an exclusive lock (on
 //!                                      a store), their names carry the part's tag
-//!  OUT/_embedctl/beside                on a store, files that are put beside a part once it is published
-//!  OUT/_embedctl/commits               contents of each part; can be made again from the parts
-//!  OUT/_embedctl/shards                written when a shard is at its end
-//!  OUT/_embedctl/manifest.json         everything, once all shards are
+//!  _OUT.embedctl/beside                on a store, files that are put beside a part once it is published
+//!  _OUT.embedctl/commits               contents of each part; can be made again from the parts
+//!  _OUT.embedctl/sidecars              provenances of parts in JSON Lines
+//!  _OUT.embedctl/shards                written when a shard is at its end
+//!  _OUT.embedctl/manifest.json         everything, once all shards are
 //!  OUT/_SUCCESS                        last
 //! ```
+//!
+//! The names in [`names`] begin with `_embedctl/` instead: the storage decides where the job's own files lie
+//! ([`own_folder`](crate::storage::own_folder)).
 //!
 //! Published parts stay, whatever stops a run. The next run with `--resume` checks that model, options and input are
 //! the same, and embeds the missing records.
@@ -59,10 +63,11 @@ pub use agreement::Inputs;
 pub use begin::Begun;
 pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
 pub use fingerprint::Fingerprint;
+pub use names::MANIFEST;
 pub use open::Done;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{About, Create, Limits, Made, Parts};
-pub use paths::{folder_format, is_folder, is_inside, parts_of};
+pub use paths::{folder_format, is_folder, is_inside, parts_of, rejects_of};
 pub use reader::{Covered, JobReader};
 pub(crate) use reader::{point_inside, text_hash};
 pub(crate) use seal::sealed;
@@ -142,9 +147,12 @@ impl Job {
             }
             return Ok(None);
         }
-        let root = if folder { path.clone() } else { parts_of(path) };
+        let storage = match folder {
+            true => LocalFolder::of_parts(path),
+            false => LocalFolder::new(parts_of(path)),
+        };
         Ok(Some(Self {
-            storage: Arc::new(LocalFolder::new(root)),
+            storage: Arc::new(storage),
             shown: path.display().to_string(),
             format,
             options: options.clone(),
@@ -192,6 +200,12 @@ impl Job {
         &self.storage
     }
 
+    /// Where the lists of rejected records lie, for messages.
+    #[must_use]
+    pub fn rejects(&self) -> String {
+        self.storage.place(names::REJECTS).to_string()
+    }
+
     /// The output, for messages.
     #[must_use]
     pub fn shown(&self) -> &str {
@@ -203,7 +217,10 @@ impl Job {
     pub fn anew(&self) -> String {
         match self.options.shard.count {
             1 => format!("start anew with {FORCE}"),
-            _ => "remove it and run all shards anew".to_owned(),
+            _ => format!(
+                "remove it and {} and run all shards anew",
+                self.storage.place(names::OWN)
+            ),
         }
     }
 

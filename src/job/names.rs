@@ -1,11 +1,11 @@
-//! Names of a job's files. Readers of a folder of parts skip names that begin with `_`: pyarrow, Spark, DuckDB's globs,
-//! polars' globs.
+//! Names of a job's files. Files below [`OWN`] lie beside the folder of the parts, since some readers take every file in
+//! it for a part.
 
 use super::spool::Spool;
 use crate::output::OutputFormat;
 
-/// Folder for all files other than parts.
-pub const OWN: &str = "_embedctl";
+pub use crate::storage::OWN;
+
 /// The fingerprint and the other settings of the job, written at its start.
 pub const JOB: &str = "_embedctl/job.json";
 /// The manifest of all parts, written at the end.

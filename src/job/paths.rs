@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::JobOptions;
+use super::{JobOptions, names};
 use crate::error::{Error, Result};
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::setting::{PART_ROWS, SHARD};
-use crate::storage::{Address, Location};
+use crate::storage::{Address, Location, own_address, own_folder};
 
 /// Whether an output is a folder: it says so by a `/` at its end, or is one.
 #[must_use]
@@ -26,6 +26,16 @@ pub fn parts_of(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// The folder of the lists of rejected records of the job that writes the folder `path`, for messages.
+#[must_use]
+pub fn rejects_of(path: &Path) -> String {
+    let list = names::REJECTS.trim_start_matches(names::OWN);
+    match Location::of(path) {
+        Ok(Location::Remote(address)) => format!("{}{list}", own_address(&address)),
+        _ => format!("{}{list}", own_folder(path).display()),
+    }
+}
+
 /// The format of a folder's parts: as the options say, or as the folder is called; else Parquet. `None` where the output
 /// is no folder.
 #[must_use]
@@ -37,7 +47,7 @@ pub fn folder_format(output: &OutputOptions) -> Option<OutputFormat> {
     is_folder(path).then_some(format.unwrap_or(OutputFormat::Parquet))
 }
 
-/// Whether two paths are the same, or one lies in the other: inputs must not lie in the output.
+/// Whether a path is a folder of parts or lies in it, or among the job's own files: inputs must not lie in the output.
 #[must_use]
 pub fn is_inside(path: &Path, folder: &Path) -> bool {
     match (Location::of(path), Location::of(folder)) {
@@ -45,8 +55,14 @@ pub fn is_inside(path: &Path, folder: &Path) -> bool {
             path.to_string().starts_with(&folder.to_string())
         }
         (Ok(Location::Local(path)), Ok(Location::Local(folder))) => {
-            let (path, folder) = (path.canonicalize(), folder.canonicalize());
-            path.is_ok_and(|path| folder.is_ok_and(|folder| path.starts_with(folder)))
+            let own = own_folder(&folder);
+            let path = path.canonicalize();
+            let is_in = |folder: &Path| {
+                let folder = folder.canonicalize();
+                path.as_ref()
+                    .is_ok_and(|path| folder.is_ok_and(|folder| path.starts_with(folder)))
+            };
+            is_in(&folder) || is_in(&own)
         }
         _ => false,
     }

@@ -362,7 +362,8 @@ impl State {
     /// Whether a shard is finished, with all of its parts.
     #[must_use]
     pub fn has_ended(&self, shard: u32) -> bool {
-        self.ends.contains_key(&shard) && self.faults_of(shard).is_empty()
+        let has_parts = self.of_shard(shard).next().is_some();
+        has_parts && self.ends.contains_key(&shard) && self.faults_of(shard).is_empty()
     }
 
     /// The parts of a shard, in order.
@@ -410,7 +411,7 @@ const MOST_NAMED: usize = 10;
 /// # Errors
 /// If a file cannot be read, or is not a file of a job.
 pub fn inspect(folder: &Path) -> Result<Option<State>> {
-    let state = State::read(&LocalFolder::new(folder), None)?;
+    let state = State::read(&LocalFolder::of_parts(folder), None)?;
     Ok(state.job.is_some().then_some(state))
 }
 

@@ -218,9 +218,9 @@ pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
     }
     if let Some(path) = &options.rejects {
         return Err(Error::usage(format!(
-            "{REJECTS} {}: a folder keeps the rejects of its parts itself, in {}_embedctl/rejects",
+            "{REJECTS} {}: a folder keeps the rejects of its parts itself, in {}",
             path.display(),
-            with_slash(job.shown())
+            job.rejects()
         ))
         .with_remedy("leave the option out"));
     }
@@ -235,10 +235,6 @@ pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
         }
     }
     Ok(Some(job))
-}
-
-fn with_slash(folder: &str) -> String {
-    format!("{}/", folder.trim_end_matches('/'))
 }
 
 /// Checks that no two files of the run have the same name: one would replace another, or an input.

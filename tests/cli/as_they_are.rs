@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::sandbox::{Run, Sandbox};
 
@@ -136,4 +136,93 @@ fn limits_count_in_the_numbers_of_a_run() {
         let last = last.unwrap();
         assert_eq!(last["share"], 1.0, "{said}");
     }
+}
+
+/// JSON in an array or on lines is told apart by looking; each record is the same.
+#[test]
+fn json_is_an_array_or_lines() {
+    let sandbox = Sandbox::new();
+    let records: Vec<Value> = (0..7)
+        .map(|n| json!({"id": format!("r{n}"), "text": format!("text ] [{n}], \"{n}\""), "more": [n, {"a": "]"}]}))
+        .collect();
+    let lines: String = records.iter().map(|it| format!("{it}\n")).collect();
+    let array = Value::Array(records);
+    sandbox.write("lines.jsonl", &lines);
+    done(&sandbox.embed("lines.jsonl --keep more:json -o expected.jsonl"));
+    let expected = rows(&sandbox, "expected.jsonl");
+    assert_eq!(expected.len(), 7);
+    // As Spark's `write.json` names its parts, among its own files.
+    fs::create_dir(sandbox.path("spark")).unwrap();
+    sandbox.write("spark/part-00000-1a.json", &lines);
+    sandbox.write("spark/_SUCCESS", "");
+    sandbox.write("spark/.part-00000-1a.json.crc", "x");
+    // What embedctl writes beside an output is no input.
+    sandbox.write("spark/old.npy.json", "{}");
+    sandbox.write("compact.json", array.to_string());
+    sandbox.write("pretty.json", serde_json::to_string_pretty(&array).unwrap());
+    for input in ["spark", "compact.json", "pretty.json"] {
+        let run = sandbox.embed(&format!("{input} --keep more:json -o out.jsonl --force"));
+        done(&run);
+        assert_eq!(rows(&sandbox, "out.jsonl"), expected, "{input}");
+    }
+    // In parts, which are resumed, and in shards, of which one has all.
+    done(&sandbox.embed("pretty.json -f jsonl -o parts/ --part-rows 2 --window 2"));
+    fs::remove_file(sandbox.path("parts/part-00001-00001.jsonl")).unwrap();
+    done(&sandbox.embed("pretty.json -f jsonl -o parts/ --part-rows 2 --window 2 --resume"));
+    let part = rows(&sandbox, "parts/part-00001-00001.jsonl");
+    assert_eq!(part[0]["embedding"], expected[2]["embedding"]);
+    // Standard input, and what is wrong in it.
+    let run = sandbox.run_with_input(
+        &mut sandbox.embed_command("-i json -o piped.jsonl"),
+        array.to_string().as_bytes(),
+    );
+    done(&run);
+    assert_eq!(rows(&sandbox, "piped.jsonl").len(), 7);
+    for (content, said) in [
+        (&array.to_string()[..40], "is not closed"),
+        ("[{\"text\": \"a\"}] {}", "more follows"),
+        ("[{\"text\": \"a\"}, \"b\"]", "bad.json:2"),
+        ("[{\"text\": \"a\nb\"}]", "bad.json:1"),
+    ] {
+        sandbox.write("bad.json", content);
+        let run = sandbox.embed("bad.json -o none.parquet");
+        assert!(run.code == Some(1) && run.stderr.contains(said), "{run}");
+        assert!(!sandbox.path("none.parquet").exists());
+    }
+}
+
+/// The field of the ids is in the output already.
+#[test]
+fn the_ids_may_be_kept() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "in.jsonl",
+        "{\"id\": \"a\", \"n\": \"b\", \"text\": \"t\"}\n",
+    );
+    done(&sandbox.embed("in.jsonl --keep id,n -o out.jsonl"));
+    let row = &rows(&sandbox, "out.jsonl")[0];
+    assert_eq!((&row["id"], &row["n"]), (&json!("a"), &json!("b")));
+    // A shard knows the types of all its columns: there is none without a type.
+    done(&sandbox.embed("in.jsonl --keep id -o shards/ --shard 1/2"));
+    let run = sandbox.embed("in.jsonl --id-field n --keep id -o none.jsonl");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr.contains("ids are read from another field"),
+        "{run}"
+    );
+}
+
+#[test]
+fn mistakes_of_the_first_hour_have_remedies() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", "{\"Body\": \"t\"}\n");
+    let run = sandbox.embed("in.jsonl --text-field body -o none.parquet");
+    assert!(run.stderr.contains("`--text-field Body`"), "{run}");
+    let run = sandbox.run_with_input(&mut sandbox.embed_command("-o none.parquet"), b"PAR1....");
+    assert!(run.stderr.contains("has to be a file"), "{run}");
+    assert!(!run.stderr.contains("say `-i parquet`"), "{run}");
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    let run =
+        sandbox.run("embed in.jsonl --text-field Body -o none.parquet --provider rten -m empty");
+    assert!(run.stderr.contains("it holds no config.json"), "{run}");
 }

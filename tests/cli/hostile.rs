@@ -37,7 +37,7 @@ fn a_pipe_or_a_device_in_the_place_of_a_jobs_file_is_an_error() {
     sandbox.write("texts.txt", "one\ntwo\nthree\n");
     let run = sandbox.embed("texts.txt -o out/");
     assert_eq!(run.code, Some(0), "{run}");
-    let folder = sandbox.path("out/_embedctl");
+    let folder = sandbox.path("_out.embedctl");
     let folders = ["", "commits", "texts", "shards"].map(|name| folder.join(name));
     let files = folders
         .iter()

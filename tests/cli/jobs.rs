@@ -24,6 +24,13 @@ pub fn sandbox() -> Sandbox {
 /// Names of all files under a folder, sorted, without locks.
 pub fn files(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
+    // A job's own files, under the names that the job gives them.
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    let own = folder.with_file_name(format!("_{name}.embedctl"));
+    if own.exists() {
+        let own = files(&own).into_iter();
+        names.extend(own.map(|file| format!("_embedctl/{file}")));
+    }
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -88,7 +95,7 @@ fn a_folder_holds_parts() {
             "part-00001-00002.parquet",
         ]
     );
-    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    let manifest = json(&sandbox.path("_out.embedctl/manifest.json"));
     assert_eq!(
         (
             &manifest["records"],
@@ -116,7 +123,7 @@ fn a_folder_holds_parts() {
     assert!(code(&other, 2).stderr.contains("input_sizes"), "{other}");
     let anew = sandbox.embed("in.jsonl -o out/ --part-rows 3 --force");
     code(&anew, 0);
-    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    let manifest = json(&sandbox.path("_out.embedctl/manifest.json"));
     assert_eq!(manifest["rows"], 1);
     assert!(!sandbox.path("out/part-00001-00001.parquet").exists());
 }
@@ -232,7 +239,7 @@ fn a_run_that_goes_on_reads_no_more_records_than_the_first_was_to_read() {
         let whole = joined(&sandbox, "out");
         // As after a kill behind the last part, and before it: the input is entered where the parts end.
         let parts = fs::read_dir(sandbox.path("out")).unwrap().count();
-        let last = format!("part-00001-0000{}.jsonl", (parts - 2) / 2 - 1);
+        let last = format!("part-00001-0000{}.jsonl", parts - 2);
         for left_out in ["none", last.as_str()] {
             let gone = [
                 "_SUCCESS",
@@ -241,7 +248,7 @@ fn a_run_that_goes_on_reads_no_more_records_than_the_first_was_to_read() {
                 left_out,
             ];
             for gone in gone {
-                let _ = fs::remove_file(sandbox.path("out").join(gone));
+                let _ = fs::remove_file(sandbox.of_job("out", gone));
             }
             let done = sandbox.embed(&format!("{line} -o out/ --resume"));
             assert!(code(&done, 0).stderr.contains("resumed after"), "{done}");
@@ -348,6 +355,78 @@ fn a_jobs_code_tells_of_records_that_earlier_runs_rejected() {
     }
 }
 
+/// Older versions put a job's own files among the parts.
+#[test]
+fn a_folder_of_an_older_version_is_read_and_resumed() {
+    for format in ["parquet", "jsonl", "npy"] {
+        let sandbox = sandbox();
+        let line = format!("in.jsonl --on-error skip -o out/ -f {format} --part-rows 3");
+        code(&sandbox.embed(&line), 3);
+        let names = files(&sandbox.path("out"));
+        // As they wrote it.
+        for sidecar in fs::read_dir(sandbox.path("_out.embedctl/sidecars"))
+            .into_iter()
+            .flatten()
+        {
+            let sidecar = sidecar.unwrap();
+            fs::rename(
+                sidecar.path(),
+                sandbox.path("out").join(sidecar.file_name()),
+            )
+            .unwrap();
+        }
+        let _ = fs::remove_dir(sandbox.path("_out.embedctl/sidecars"));
+        fs::rename(sandbox.path("_out.embedctl"), sandbox.path("out/_embedctl")).unwrap();
+        code(&sandbox.run("inspect out/"), 0);
+        code(&sandbox.embed(&line), 2);
+        let run = sandbox.embed(&format!("{line} --resume"));
+        assert!(code(&run, 3).stderr.contains("nothing to do"), "{run}");
+        fs::remove_file(sandbox.path(&format!("out/part-00001-00001.{format}"))).unwrap();
+        let run = sandbox.embed(&format!("{line} --resume"));
+        assert!(code(&run, 3).stderr.contains("resumed after"), "{run}");
+        code(&sandbox.run("inspect out/"), 0);
+        let run = sandbox.embed("in.jsonl --on-error skip -o new.jsonl --reuse out/");
+        assert!(code(&run, 3).stderr.contains("7 vectors copied"), "{run}");
+        let after = files(&sandbox.path("out"));
+        assert_eq!(after.len(), names.len(), "{after:?}");
+        assert!(!sandbox.path("_out.embedctl").exists());
+        // Where the older version has removed it, the new one begins its own way.
+        code(&sandbox.embed(&format!("{line} --force")), 3);
+        assert!(!sandbox.path("_out.embedctl").exists());
+    }
+}
+
+/// Without its parts, a job's own files are of no use: the output is written again without an option.
+#[test]
+fn a_removed_output_is_written_again() {
+    for shards in [1, 2] {
+        let sandbox = sandbox();
+        let run = |more: &str| {
+            for shard in 1..=shards {
+                let shard = format!("--shard {shard}/{shards}");
+                let line = format!("in.jsonl --on-error skip -o out/ -f jsonl {shard} {more}");
+                let run = sandbox.embed(&line);
+                assert!([Some(0), Some(3)].contains(&run.code), "{run}");
+            }
+            files(&sandbox.path("out"))
+        };
+        let before = run("");
+        fs::remove_dir_all(sandbox.path("out")).unwrap();
+        assert_eq!(run(""), before);
+        fs::remove_dir_all(sandbox.path("out")).unwrap();
+        fs::create_dir(sandbox.path("out")).unwrap();
+        assert_eq!(run(""), before);
+        if shards == 1 {
+            // Also with other settings.
+            fs::remove_dir_all(sandbox.path("out")).unwrap();
+            run("--normalize false");
+            fs::remove_dir_all(sandbox.path("out")).unwrap();
+            run("--resume");
+        }
+        code(&sandbox.run("inspect out/"), 0);
+    }
+}
+
 #[test]
 fn a_run_killed_before_its_last_word_is_completed() {
     let sandbox = sandbox();
@@ -355,7 +434,7 @@ fn a_run_killed_before_its_last_word_is_completed() {
     code(&sandbox.embed(line), 3);
     let whole = files(&sandbox.path("out"));
     for gone in ["_SUCCESS", "_embedctl/manifest.json"] {
-        fs::remove_file(sandbox.path("out").join(gone)).unwrap();
+        fs::remove_file(sandbox.of_job("out", gone)).unwrap();
     }
     let done = sandbox.embed(&format!("{line} --resume"));
     assert!(code(&done, 3).stderr.contains("nothing to do"), "{done}");
@@ -437,7 +516,7 @@ fn standard_input_is_read_again() {
 fn a_run_that_goes_on_enters_where_it_was() {
     let sandbox = sandbox();
     code(&sandbox.embed("in.jsonl -f jsonl -o out/ --part-rows 2"), 1);
-    let part = json(&sandbox.path("out/_embedctl/commits/part-00001-00001.json"));
+    let part = json(&sandbox.path("_out.embedctl/commits/part-00001-00001.json"));
     assert_eq!(
         (&part["position"]["seek"], &part["position"]["lines"]),
         (&"byte".into(), &4.into())
@@ -446,7 +525,7 @@ fn a_run_that_goes_on_enters_where_it_was() {
     code(&sandbox.embed(done), 3);
     code(&sandbox.embed("in.jsonl -o plain.jsonl --on-error skip"), 3);
     assert!(joined(&sandbox, "out") == fs::read_to_string(sandbox.path("plain.jsonl")).unwrap());
-    let end = json(&sandbox.path("out/_embedctl/shards/00001.json"));
+    let end = json(&sandbox.path("_out.embedctl/shards/00001.json"));
     // The hash over everything is that of a run that has read everything.
     code(
         &sandbox.embed("in.jsonl -f jsonl -o whole/ --part-rows 2 --on-error skip"),
@@ -454,7 +533,7 @@ fn a_run_that_goes_on_enters_where_it_was() {
     );
     assert_eq!(
         end,
-        json(&sandbox.path("whole/_embedctl/shards/00001.json"))
+        json(&sandbox.path("_whole.embedctl/shards/00001.json"))
     );
 }
 
@@ -481,7 +560,7 @@ fn what_cannot_be_meant() {
         ),
         (
             "in.jsonl -o out/ --on-error skip --rejects r.jsonl",
-            "_embedctl/rejects",
+            "_out.embedctl/rejects",
         ),
         ("in.jsonl -o .", "lies in the folder"),
     ] {
@@ -521,7 +600,7 @@ fn an_interrupt_keeps_what_is_embedded() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"one\ntwo\nthree\n").unwrap();
     // A part is begun with its first row.
-    let begun = sandbox.path("out/_embedctl/shard-00001.scratch");
+    let begun = sandbox.path("_out.embedctl/shard-00001.scratch");
     let is_begun = || {
         let entries = fs::read_dir(&begun).into_iter().flatten().flatten();
         let mut parts =
@@ -554,7 +633,7 @@ fn an_interrupt_keeps_what_is_embedded() {
     let line = "-o out/ -f jsonl --window 1 --resume";
     let done = sandbox.run_with_input(&mut sandbox.embed_command(line), b"one\ntwo\nthree\n");
     code(&done, 0);
-    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    let manifest = json(&sandbox.path("_out.embedctl/manifest.json"));
     assert_eq!(manifest["rows"], 3);
 }
 
@@ -568,12 +647,19 @@ table = dataset.dataset('parquet', format='parquet').to_table()
 assert table['id'].to_pylist() == ids, table['id']
 rows = duckdb.sql(\"select id from 'parquet/*.parquet' order by id\").fetchall()
 assert [row[0] for row in rows] == ids, rows
-frame = polars.read_parquet('parquet/*.parquet')
+frame = polars.read_parquet('parquet')
+assert frame['id'].to_list() == ids, frame
+assert polars.scan_parquet('parquet/').collect().equals(frame)
+assert polars.read_parquet('parquet/*.parquet').equals(frame)
 assert frame['id'].to_list() == ids and frame['year'].to_list()[0] == 1, frame
 lines = polars.read_ndjson(sorted(glob.glob('jsonl/*.jsonl')))
 assert lines['id'].to_list() == ids, lines
-rows = duckdb.sql(\"select id from read_json('jsonl/*.jsonl') order by id\").fetchall()
-assert [row[0] for row in rows] == ids or [str(row[0]) for row in rows] == ids, rows
+assert polars.scan_ndjson('jsonl').collect().equals(lines)
+for pattern in ['jsonl/*.jsonl', 'jsonl/*', 'jsonl/**/*.json*']:
+    rows = duckdb.sql(f\"select id from read_json('{pattern}', format='newline_delimited') order by id\").fetchall()
+    assert [row[0] for row in rows] == ids or [str(row[0]) for row in rows] == ids, rows
+rows = duckdb.sql(\"select id from 'parquet/**/*.parquet' order by id\").fetchall()
+assert [row[0] for row in rows] == ids, rows
 matrix = numpy.concatenate([numpy.load(part) for part in sorted(glob.glob('npy/*.npy'))])
 assert matrix.shape == (7, 48), matrix.shape
 vectors = numpy.array(frame['embedding'].to_list(), dtype=numpy.float32)

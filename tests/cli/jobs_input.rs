@@ -34,7 +34,7 @@ fn interrupt(sandbox: &Sandbox, part: &str) {
         "_embedctl/manifest.json",
         "_embedctl/shards/00001.json",
     ] {
-        fs::remove_file(sandbox.path("out").join(gone)).unwrap();
+        fs::remove_file(sandbox.of_job("out", gone)).unwrap();
     }
 }
 
@@ -182,11 +182,19 @@ fn columns_have_the_same_types_in_all_shards() {
         assert_type(&sandbox, "k", &DataType::Int64, shards);
         // One that was killed behind its part is completed, be that without a row.
         fs::remove_file(sandbox.path("out/_SUCCESS")).unwrap();
-        fs::remove_dir_all(sandbox.path("out/_embedctl/shards")).unwrap();
+        fs::remove_dir_all(sandbox.path("_out.embedctl/shards")).unwrap();
         for shard in 1..=shards {
             code(&sandbox.embed(&format!("{} --resume", line(shard))), 0);
         }
         assert!(sandbox.path("out/_SUCCESS").exists());
+        // Other inputs in another number of shards: both folders are in the way.
         fs::remove_dir_all(sandbox.path("out")).unwrap();
+        let run = sandbox.embed("a.parquet -o out/ --shard 1/2");
+        assert!(
+            code(&run, 2).stderr.contains("remove it and _out.embedctl"),
+            "{run}"
+        );
+        fs::remove_dir_all(sandbox.path("out")).unwrap();
+        fs::remove_dir_all(sandbox.path("_out.embedctl")).unwrap();
     }
 }

@@ -23,12 +23,11 @@ fn of_two_runs_on_one_output_one_goes_on() {
             .unwrap();
         let mut stdin = first.stdin.take().unwrap();
         stdin.write_all(b"one\n").unwrap();
-        let folder = if line.contains("out/") {
-            "out"
-        } else {
-            "out.jsonl.parts"
+        let is_folder = line.contains("out/");
+        let job = match is_folder {
+            true => sandbox.path("_out.embedctl/job.json"),
+            false => sandbox.path("out.jsonl.parts/_embedctl/job.json"),
         };
-        let job = sandbox.path(folder).join("_embedctl/job.json");
         while !job.exists() {
             assert!(first.try_wait().unwrap().is_none());
             std::thread::yield_now();
@@ -43,9 +42,9 @@ fn of_two_runs_on_one_output_one_goes_on() {
         stdin.write_all(b"two\n").unwrap();
         drop(stdin);
         assert!(first.wait().unwrap().success());
-        let whole = match folder {
-            "out" => fs::read_to_string(sandbox.path("out/part-00001-00000.jsonl")),
-            _ => fs::read_to_string(sandbox.path("out.jsonl")),
+        let whole = match is_folder {
+            true => fs::read_to_string(sandbox.path("out/part-00001-00000.jsonl")),
+            false => fs::read_to_string(sandbox.path("out.jsonl")),
         };
         assert_eq!(whole.unwrap().lines().count(), 2);
     }

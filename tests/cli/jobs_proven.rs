@@ -32,7 +32,7 @@ fn a_disturbed_folder_is_told_by_whoever_reads_it() {
     for format in ["jsonl", "npy", "arrow", "parquet"] {
         let sandbox = sandbox(&format!("-o out/ -f {format}"));
         let part = |number: u32| format!("out/part-00001-0000{number}.{format}");
-        let texts = |number: u32| format!("out/_embedctl/texts/part-00001-0000{number}.sha256");
+        let texts = |number: u32| format!("_out.embedctl/texts/part-00001-0000{number}.sha256");
         let read = |name: &str| fs::read(sandbox.path(name)).unwrap();
         let (first, second) = (read(&part(0)), read(&part(1)));
         let middle = first.len() / 2;
@@ -134,7 +134,7 @@ fn a_disturbed_file_is_told_by_whoever_reads_it() {
 fn parts_of_an_older_version_are_read_and_told() {
     let sandbox = sandbox("-o out/ -f npy");
     for number in 0..3 {
-        let name = format!("out/_embedctl/commits/part-00001-0000{number}.json");
+        let name = format!("_out.embedctl/commits/part-00001-0000{number}.json");
         let text = fs::read_to_string(sandbox.path(&name)).unwrap();
         let mut commit: serde_json::Value = serde_json::from_str(&text).unwrap();
         let keys = commit.as_object_mut().unwrap();
@@ -173,11 +173,11 @@ const LINE: &str = "in.jsonl --on-error skip -o out/ -f jsonl --part-rows 3 --ke
 fn a_damaged_manifest_is_told() {
     let sandbox = rejected(LINE);
     code(&sandbox.run("inspect out/"), 0);
-    let path = sandbox.path("out/_embedctl/manifest.json");
+    let path = sandbox.path("_out.embedctl/manifest.json");
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, whole.replacen("\"records\": 8", "\"records\": 7", 1)).unwrap();
     let found = sandbox.run("inspect out/");
-    let said = "_embedctl/manifest.json is missing or not as it was written";
+    let said = "_out.embedctl/manifest.json is missing or not as it was written";
     assert!(code(&found, 1).stdout.contains(said), "{found}");
     code(&sandbox.embed(&format!("{LINE} --resume")), 3);
     assert!(fs::read_to_string(&path).unwrap() == whole);
@@ -186,15 +186,15 @@ fn a_damaged_manifest_is_told() {
 
 #[test]
 fn a_list_of_rejects_that_is_not_as_it_was_is_told() {
-    let list = "_embedctl/rejects/part-00001-00001.jsonl";
+    let list = "_out.embedctl/rejects/part-00001-00001.jsonl";
     for format in ["jsonl", "npy", "parquet"] {
         let line = format!("in.jsonl --on-error skip -o out/ -f {format} --part-rows 3");
         let sandbox = rejected(&line);
         let before = files(&sandbox.path("out"));
-        fs::remove_file(sandbox.path("out").join(list)).unwrap();
+        fs::remove_file(sandbox.path(list)).unwrap();
         let run = sandbox.embed(&format!("{line} --resume"));
         let said = &code(&run, 1).stderr;
-        assert!(said.contains(&format!("out/{list}: is missing")), "{run}");
+        assert!(said.contains(&format!("{list}: is missing")), "{run}");
         assert!(said.contains("remove out/part-00001-00001."), "{run}");
         let run = sandbox.run("inspect out/");
         assert!(code(&run, 1).stdout.contains(list), "{run}");
@@ -233,7 +233,7 @@ fn parts_of_a_run_at_work_stay() {
 fn force_starts_anew_whatever_the_folder_says() {
     let sandbox = rejected(LINE);
     let before = files(&sandbox.path("out"));
-    sandbox.write("out/_embedctl/job.json", "{");
+    sandbox.write("_out.embedctl/job.json", "{");
     let run = sandbox.embed(&format!("{LINE} --resume"));
     assert!(code(&run, 1).stderr.contains("with --force"), "{run}");
     code(&sandbox.embed(&format!("{LINE} --force")), 3);
@@ -243,7 +243,7 @@ fn force_starts_anew_whatever_the_folder_says() {
 #[test]
 fn a_part_of_an_older_build_without_the_hash_of_its_rejects_is_told() {
     let sandbox = rejected(LINE);
-    let part = sandbox.path("out/part-00001-00001.jsonl.json");
+    let part = sandbox.of_job("out", "part-00001-00001.jsonl.json");
     let mut said = json(&part);
     let hashes = said["sha256"].as_object_mut().unwrap();
     hashes.shift_remove("provenance").unwrap();
@@ -255,7 +255,7 @@ fn a_part_of_an_older_build_without_the_hash_of_its_rejects_is_told() {
     let digits = sum.iter().map(|byte| format!("{byte:02x}"));
     said["part"]["sum"] = digits.collect::<String>().into();
     fs::write(&part, said.to_string()).unwrap();
-    fs::remove_file(sandbox.path("out/_embedctl/commits/part-00001-00001.json")).unwrap();
+    fs::remove_file(sandbox.path("_out.embedctl/commits/part-00001-00001.json")).unwrap();
     let run = sandbox.embed(&format!("{LINE} --resume"));
     let said = &code(&run, 1).stderr;
     assert!(said.contains("an older build made it"), "{run}");
@@ -267,9 +267,9 @@ fn what_a_killed_run_has_left_besides_a_complete_output_goes_with_the_next() {
     let sandbox = sandbox("-o out/ -f npy");
     let (tag, hash) = ("0123456789abcdef", "fedcba9876543210");
     let left = [
-        format!("out/_embedctl/beside/part-00001-00000.{tag}.{hash}.npy.rows.jsonl"),
-        format!("out/_embedctl/texts/part-00001-00001.{tag}.sha256"),
-        format!("out/_embedctl/rejects/part-00001-00002.{tag}.jsonl"),
+        format!("_out.embedctl/beside/part-00001-00000.{tag}.{hash}.npy.rows.jsonl"),
+        format!("_out.embedctl/texts/part-00001-00001.{tag}.sha256"),
+        format!("_out.embedctl/rejects/part-00001-00002.{tag}.jsonl"),
     ];
     let before = files(&sandbox.path("out"));
     for name in &left {

@@ -147,13 +147,17 @@ fn the_vectors_are_those_of_the_earlier_output() {
             "parts/" => "parts/part-00001-00000.jsonl",
             name => name,
         };
+        let sidecar = match name {
+            "parts/" => sandbox.of_job("parts", "part-00001-00000.jsonl.json"),
+            name => sandbox.path(&format!("{name}.json")),
+        };
         let new = vectors(&sandbox, file);
         assert_eq!(new.len(), 5);
         assert!(
             expected.iter().all(|(text, vector)| new[text] == *vector),
             "{name}"
         );
-        let made = json(&sandbox.path(&format!("{file}.json")));
+        let made = json(&sidecar);
         assert_eq!(made["rows"]["reused"], 3);
     }
     // All of it is there: nothing runs, and nothing differs.
@@ -329,7 +333,7 @@ fn rows_without_vectors_and_lost_hashes_are_no_harm() {
         "{run}"
     );
     // Without the hashes the column of texts is hashed.
-    fs::remove_dir_all(sandbox.path("null/_embedctl/texts")).unwrap();
+    fs::remove_dir_all(sandbox.path("_null.embedctl/texts")).unwrap();
     let run = sandbox.embed("new.jsonl -o other.npy --reuse null/ --stats stats.json");
     assert_eq!(reused(&run, &sandbox), 6, "{run}");
 }

@@ -58,7 +58,7 @@ fn shards_agree_without_speaking() {
     let refused = sandbox.embed(&shard(3));
     let said = &code(&refused, 2).stderr;
     assert!(
-        said.contains("or remove it and run all shards anew"),
+        said.contains("or remove it and _out.embedctl/ and run all shards anew"),
         "{refused}"
     );
     // Another number of shards, or another listing, would divide the input otherwise.
@@ -76,7 +76,7 @@ fn shards_agree_without_speaking() {
         !code(&last, 0).stderr.contains("when all other shards are"),
         "{last}"
     );
-    let manifest = json(&sandbox.path("out/_embedctl/manifest.json"));
+    let manifest = json(&sandbox.path("_out.embedctl/manifest.json"));
     assert_eq!(
         (&manifest["rows"], &manifest["shards"]),
         (&510.into(), &4.into())
@@ -95,7 +95,7 @@ fn shards_agree_without_speaking() {
     let other = sandbox.embed(&format!("{} --resume", shard(1)));
     let said = &code(&other, 2).stderr;
     assert!(
-        said.contains("or remove it and run all shards anew"),
+        said.contains("or remove it and _out.embedctl/ and run all shards anew"),
         "{other}"
     );
 }
@@ -136,7 +136,7 @@ fn shards_divide_one_file() {
             let run = sandbox.embed(&format!("{name} -o {name}.out/ {given} --shard {number}/3"));
             code(&run, 0);
             let end =
-                json(&sandbox.path(&format!("{name}.out/_embedctl/shards/0000{number}.json")));
+                json(&sandbox.path(&format!("_{name}.out.embedctl/shards/0000{number}.json")));
             let rows = end["rows"].as_u64().unwrap();
             assert!((25..36).contains(&rows), "{name} {number}: {rows}");
         }
@@ -164,8 +164,8 @@ fn a_run_that_has_nothing_left_to_embed_is_not_empty() {
     code(&sandbox.embed(line), 0);
     // As a kill behind the last part leaves it.
     fs::remove_file(sandbox.path("out/_SUCCESS")).unwrap();
-    fs::remove_file(sandbox.path("out/_embedctl/manifest.json")).unwrap();
-    fs::remove_dir_all(sandbox.path("out/_embedctl/shards")).unwrap();
+    fs::remove_file(sandbox.path("_out.embedctl/manifest.json")).unwrap();
+    fs::remove_dir_all(sandbox.path("_out.embedctl/shards")).unwrap();
     code(&sandbox.embed(line), 0);
     assert!(sandbox.path("out/_SUCCESS").exists());
     // Two lines for three.
@@ -323,10 +323,10 @@ fn shards_that_have_read_different_inputs_make_no_output() {
                 "{run}"
             );
             assert!(number > 0, "only the time is another: {run}");
-            assert!(!sandbox.path("out/_embedctl/manifest.json").exists());
+            assert!(!sandbox.path("_out.embedctl/manifest.json").exists());
             // As it was, it can be finished, unless that shard has embedded what it was written anew to.
             let has_ended = sandbox
-                .path(&format!("out/_embedctl/shards/0000{shard}.json"))
+                .path(&format!("_out.embedctl/shards/0000{shard}.json"))
                 .exists();
             *if has_ended { &mut late } else { &mut early } += 1;
             input.put(&sandbox, &texts, 1_000_000_200);
@@ -404,7 +404,7 @@ fn a_shard_goes_on_with_the_input_that_others_have_read() {
                 gone.extend(["_embedctl/shards/00002.json", "part-00002-00003.jsonl"]);
             }
             for gone in gone {
-                fs::remove_file(sandbox.path("out").join(gone)).unwrap();
+                fs::remove_file(sandbox.of_job("out", gone)).unwrap();
             }
             let resume = |number: u32| {
                 sandbox.embed(&format!(

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::jobs::code;
 use crate::sandbox::Sandbox;
@@ -103,17 +103,50 @@ fn the_users_own_link_leads_to_the_file_that_is_written() {
     }
 }
 
+/// Where a file lies that is called so in an output; the own files of a single file's job lie among its parts.
+fn place(sandbox: &Sandbox, folder: &str, name: &str) -> PathBuf {
+    match folder {
+        "out" => sandbox.of_job(folder, name),
+        _ => sandbox.path(folder).join(name),
+    }
+}
+
+/// In a folder like `/tmp`, another user may take the name beside an output first.
+#[test]
+fn nothing_is_put_into_another_users_folder_beside_an_output() {
+    for is_there in [false, true] {
+        let sandbox = sandbox();
+        let taken = sandbox.path("_out.embedctl");
+        fs::create_dir(&taken).unwrap();
+        fs::write(taken.join("job.json"), "{}").unwrap();
+        if lchown(&taken, Some(ANOTHER), None).is_err() {
+            let test = "nothing_is_put_into_another_users_folder_beside_an_output";
+            skip(test, "root", "a folder of another user").unwrap_or(());
+            return;
+        }
+        if is_there {
+            fs::create_dir(sandbox.path("out")).unwrap();
+        }
+        code(&sandbox.embed("in.jsonl -o out/"), 0);
+        assert!(sandbox.path("out/_embedctl/manifest.json").exists());
+        let names = fs::read_dir(&taken).unwrap();
+        assert_eq!(names.count(), 1);
+        code(&sandbox.run("inspect out/"), 0);
+        code(&sandbox.embed("in.jsonl -o out/ --resume"), 0);
+    }
+}
+
 fn put_all(sandbox: &Sandbox, folder: &str, names: &[&str]) {
     for name in names {
-        let path = sandbox.path(folder).join(name);
+        let path = place(sandbox, folder, name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "mine").unwrap();
     }
 }
 
-fn assert_all(folder: &Path, names: &[&str]) {
+fn assert_all(sandbox: &Sandbox, folder: &str, names: &[&str]) {
     for name in names {
-        let content = fs::read(folder.join(name)).ok();
+        let content = fs::read(place(sandbox, folder, name)).ok();
         assert_eq!(content.as_deref(), Some(&b"mine"[..]), "{name}");
     }
 }
@@ -135,7 +168,7 @@ fn a_folder_that_is_written_anew_keeps_files_of_others() {
     code(&sandbox.embed(LINE), 0);
     put_all(&sandbox, "out", &LIKE_PARTS);
     code(&sandbox.embed(&format!("{LINE} --force")), 0);
-    assert_all(&sandbox.path("out"), &LIKE_PARTS);
+    assert_all(&sandbox, "out", &LIKE_PARTS);
     // Readers would take these for parts: nothing is touched.
     for other in [
         "part-00001-00000.npy.bak",
@@ -146,7 +179,7 @@ fn a_folder_that_is_written_anew_keeps_files_of_others() {
         put_all(&sandbox, "out", &[other]);
         let run = sandbox.embed(&format!("{LINE} --force"));
         assert!(code(&run, 2).stderr.contains(other), "{run}");
-        assert_all(&sandbox.path("out"), &[other]);
+        assert_all(&sandbox, "out", &[other]);
         assert_eq!(
             fs::read(sandbox.path("out/part-00001-00000.npy")).unwrap(),
             before
@@ -164,9 +197,8 @@ fn a_folder_that_is_written_anew_keeps_files_of_others() {
     let mut names: Vec<_> = names.filter(|name| name.starts_with("part-")).collect();
     names.sort();
     let of = |number: u32| format!("part-00001-0000{number}.jsonl");
-    let sidecar = |number: u32| format!("{}.json", of(number));
-    assert_eq!(names, [of(0), sidecar(0), of(1), sidecar(1)]);
-    assert_all(&sandbox.path("out"), &LIKE_PARTS);
+    assert_eq!(names, [of(0), of(1)]);
+    assert_all(&sandbox, "out", &LIKE_PARTS);
 }
 
 #[test]
@@ -180,8 +212,8 @@ fn the_folder_of_a_single_files_parts_keeps_files_of_others() {
         &sandbox.embed("in.jsonl -o out.jsonl --resume --part-rows 2"),
         0,
     );
-    assert_all(&parts, &LIKE_PARTS);
-    assert_all(&parts, &more);
+    assert_all(&sandbox, "out.jsonl.parts", &LIKE_PARTS);
+    assert_all(&sandbox, "out.jsonl.parts", &more);
     assert!(!parts.join("_embedctl/job.json").exists());
     assert!(!parts.join("part-00001-00000.spool").exists());
 }
@@ -198,7 +230,7 @@ fn no_folder_of_an_output_may_be_a_link() {
                 fs::remove_file(sandbox.path("out/part-00001-00001.jsonl")).unwrap();
             }
             let (own, elsewhere) = (
-                sandbox.path(&format!("out/_embedctl{folder}")),
+                sandbox.path(&format!("_out.embedctl{folder}")),
                 sandbox.path("elsewhere"),
             );
             fs::create_dir_all(&own).unwrap();

@@ -130,7 +130,10 @@ fn all_fields_are_kept_and_none_bears_a_name_of_the_outputs_own() {
         assert!(!run.stderr.contains("3 records read"), "{output}: {run}");
     }
     // Jobs that have begun, and no output.
-    assert_eq!(sandbox.files(), ["all.jsonl", "out", "out.parquet.parts"]);
+    assert_eq!(
+        sandbox.files(),
+        ["_out.embedctl", "all.jsonl", "out", "out.parquet.parts"]
+    );
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn check(
         &sandbox.embed(&format!("{first} -o folder/ -f jsonl --part-rows 4")),
         3,
     );
-    let lists = fs::read_dir(sandbox.path("folder/_embedctl/rejects")).unwrap();
+    let lists = fs::read_dir(sandbox.path("_folder.embedctl/rejects")).unwrap();
     let mut lists: Vec<_> = lists.map(|list| list.unwrap().path()).collect();
     lists.sort();
     let lists: Vec<u8> = lists

@@ -38,6 +38,16 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
+    /// A file of the job that writes the folder `output`, by the name that the job gives it.
+    pub fn of_job(&self, output: &str, name: &str) -> PathBuf {
+        let own = format!("_{output}.embedctl");
+        match name.strip_prefix("_embedctl/") {
+            Some(name) => self.path(&own).join(name),
+            None if name.ends_with(".jsonl.json") => self.path(&own).join("sidecars").join(name),
+            None => self.path(output).join(name),
+        }
+    }
+
     /// Writes a file.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         fs::write(self.path(name), content).unwrap();

@@ -414,17 +414,17 @@ fn two_runs_at_once_on_s3_lose_nothing() {
         let (names, _) = store.contents("two");
         let own = |folder: &str| -> Vec<&str> {
             let names = names.iter();
-            let names = names.filter_map(|name| name.strip_prefix(&format!("{round}/{folder}")));
+            let names = names.filter_map(|name| name.strip_prefix(folder));
             let names = names.filter(|name| name.starts_with("part-"));
             names.map(|name| name.split('.').next().unwrap()).collect()
         };
-        let mut parts = own("");
+        let mut parts = own(&format!("{round}/"));
         parts.dedup();
         assert_eq!(parts.len(), 10);
-        assert_eq!(own("_embedctl/texts/"), parts);
-        assert_eq!(own("_embedctl/commits/"), parts);
-        assert_eq!(own("_embedctl/rejects/").len(), 7);
-        assert!(own("_embedctl/beside/").is_empty());
+        assert_eq!(own(&format!("_{round}.embedctl/texts/")), parts);
+        assert_eq!(own(&format!("_{round}.embedctl/commits/")), parts);
+        assert_eq!(own(&format!("_{round}.embedctl/rejects/")).len(), 7);
+        assert!(own(&format!("_{round}.embedctl/beside/")).is_empty());
     }
 }
 

@@ -136,7 +136,7 @@ fn address(text: &str) -> Address {
 
 #[test]
 fn a_store_that_writes_a_name_twice_is_found_out() {
-    let at = address("s3://bucket/out/_embedctl/job.json");
+    let at = address("s3://bucket/_out.embedctl/job.json");
     for ignores_conditions in [false, true] {
         let store = Small::start(Manners {
             ignores_conditions,

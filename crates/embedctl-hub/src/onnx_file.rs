@@ -30,6 +30,12 @@ pub(super) fn among<'a>(paths: &[&'a str]) -> Vec<&'a str> {
 /// If there is no such file; the error names the existing files and a remedy.
 pub fn choose(paths: &[&str], transformer: &str, choice: &OnnxChoice) -> Result<String, Cause> {
     let files = among(paths);
+    let is_config = |path: &&str| path.rsplit('/').next() == Some("config.json");
+    if files.is_empty() && !paths.iter().any(is_config) {
+        return Err(Cause::of("is not a model: it holds no config.json").with(
+            "name the folder that holds config.json, the tokenizer and the weights, or a repository of the Hub",
+        ));
+    }
     if let Some(named) = &choice.file {
         let named = named.trim_start_matches("./");
         return if files.contains(&named) {

@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::folder;
 use super::{Location, Object, ObjectFile, Seeking, Storage};
 use embedctl_common::error::{Error, ErrorKind, Place, Result, io_errors};
 use embedctl_common::small_file;
@@ -194,7 +195,12 @@ impl Bytes for FileBytes {
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {
         let mut name = self.path.clone().into_os_string();
         name.push(ending);
-        Location::Local(name.into()).find(None)
+        let name = PathBuf::from(name);
+        let instead = folder::sidecar(&name);
+        match (Location::Local(name).find(None)?, instead) {
+            (None, Some(instead)) => Location::Local(instead).find(None),
+            (found, _) => Ok(found),
+        }
     }
 }
 

@@ -58,6 +58,7 @@ pub use address::{Address, Scheme};
 pub use bytes::{Bytes, Readable};
 pub use bytes::{FileBytes, no_fault_of_data};
 pub use folder::{Content, Entry, FolderLock, LocalFolder, ObjectFolder, SharedFolder};
+pub use folder::{OWN, own_address, own_folder};
 #[cfg(feature = "cloud")]
 pub use list::Object;
 pub use location::Location;

@@ -13,6 +13,7 @@ use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStore};
 use super::Child;
 use super::address::{Address, Scheme};
 use super::failure::Failure;
+use super::folder;
 use super::read::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
 use super::store::{Bucket, ObjectLocation, Storage};
@@ -89,7 +90,12 @@ impl Object {
         if self.address.scheme().is_web() && self.address.key().contains('?') {
             return Ok(None);
         }
-        self.storage.look_for(&self.address.with_ending(ending))
+        let beside = self.address.with_ending(ending);
+        let instead = folder::sidecar_key(beside.key()).map(|key| beside.with_key(key));
+        match (self.storage.look_for(&beside)?, instead) {
+            (None, Some(instead)) => self.storage.look_for(&instead),
+            (found, _) => Ok(found),
+        }
     }
 
     /// Whether the content of an answer is still the one that was listed. The Hub's storage has ETags of its own, and a

@@ -97,7 +97,7 @@ impl Location {
     /// If it is at an address, and no stores were opened.
     pub fn folder(&self, storage: Option<&Storage>) -> Result<Arc<dyn SharedFolder>> {
         Ok(match self {
-            Self::Local(path) => Arc::new(LocalFolder::new(path)),
+            Self::Local(path) => Arc::new(LocalFolder::of_parts(path)),
             Self::Remote(address) => Arc::new(ObjectFolder::new(opened(storage)?.clone(), address)),
         })
     }

@@ -103,8 +103,8 @@ impl Parser {
                 let record = text::record(text, source, line.number, columns);
                 Ok(record.map_or_else(Parsed::Reject, Parsed::Record))
             }
-            InputFormat::Jsonl if jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
-            InputFormat::Jsonl => {
+            format if format.is_json() && jsonl::is_blank(line.bytes) => Ok(Parsed::Nothing),
+            format if format.is_json() => {
                 (self.jsonl.expand(text, columns, warnings))
                     .map_err(|cause| source.usage(cause))?;
                 let record = self.jsonl.record(text, source.index, columns);
@@ -128,7 +128,7 @@ impl Parser {
                 id: text::id(source, line.number, columns),
                 ..nothing
             },
-            (InputFormat::Jsonl, Ok(text)) if line.length <= self.limit() as u64 => {
+            (format, Ok(text)) if format.is_json() && line.length <= self.limit() as u64 => {
                 self.jsonl.known(text, columns).unwrap_or(nothing)
             }
             _ => nothing,
@@ -154,7 +154,7 @@ impl Parser {
                 }
                 fields
             }
-            (InputFormat::Jsonl, Some(text)) => self.jsonl.fields(text, columns),
+            (format, Some(text)) if format.is_json() => self.jsonl.fields(text, columns),
             _ => RecordFields::default(),
         }
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::parquet;
 use super::parse::{Parsed, Parser};
 use super::reader::{Filled, Reader};
 use crate::position::Seek;
-use crate::reading::format;
+use crate::reading::format::{self, InputFormat};
 use crate::reading::options::{InputOptions, Part};
 use crate::reading::pace::Pace;
 use crate::reading::source::{From, OpenSource, Planned};
@@ -41,6 +42,9 @@ impl RowReader {
         if source.guessed
             && let Some(format) = format::recognised(opened.lines.ahead())
         {
+            if format == InputFormat::Parquet {
+                return Err(parquet::not_a_file(source));
+            }
             return Err(source
                 .usage(format!("this is not text: it looks like {format}"))
                 .with_remedy(format!("say `-i {format}`")));

@@ -11,6 +11,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::lake;
 use crate::reading::format::{self, InputFormat};
 use crate::reading::source::Source;
+use crate::writing::format::OutputFormat;
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::{Address, Location, Storage};
 
@@ -52,7 +53,7 @@ pub fn expand(
                 (_, found) => format.is_none() || found == format,
             };
             let mut others = PassedOverFiles::default();
-            let wanted = |path: &Path| known(path) || others.add(path);
+            let wanted = |path: &Path| !is_provenance(path) && (known(path) || others.add(path));
             let files = walk(input, wanted)?;
             notes.extend(others.note(input));
             if files.is_empty() {
@@ -137,7 +138,8 @@ fn objects(
             let below = object.address().key().strip_prefix(address.key());
             let hidden =
                 below.is_some_and(|below| below.split('/').any(|name| is_hidden(name.as_bytes())));
-            !hidden && format::by_ending(object.address().path()).0.is_some()
+            let path = object.address().path();
+            !hidden && format::by_ending(path).0.is_some() && !is_provenance(path)
         });
         if objects.is_empty() {
             return Err(Error::usage(format!(
@@ -228,6 +230,13 @@ impl PassedOverFiles {
 
 /// Endings that a note lists.
 const LISTED: usize = 10;
+
+/// Whether a file is called like the provenance beside an output, such as `a.npy.json`.
+fn is_provenance(path: &Path) -> bool {
+    let output = path.with_extension("");
+    path.extension().is_some_and(|ending| ending == "json")
+        && OutputFormat::from_path(&output).is_some()
+}
 
 /// Whether a file is called as those that Hive and Spark write without an ending, such as `000000_0`.
 fn is_bare_part(path: &Path) -> bool {

@@ -87,7 +87,9 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
         let clash = match name.as_str() {
             "id" => Some((
                 "the output's column `id`, which is always there".to_owned(),
-                format!("leave it out, and choose the field it is read from with `{ID_FIELD}`"),
+                format!(
+                    "ids are read from another field: name `id` with `{ID_FIELD}`, or rename the field in the input"
+                ),
             )),
             "embedding" => Some((
                 "the output's column `embedding`".to_owned(),

@@ -81,8 +81,12 @@ pub fn compare(
     let mut found = Vec::new();
     for (name, expected) in made[HASHES].as_object().into_iter().flatten() {
         let beside = |ending| -> Result<_> {
-            let path = with_ending(file.path(), ending);
-            Ok((Some(path), file.bytes.beside(ending)?))
+            let found = file.bytes.beside(ending)?;
+            let path = match &found {
+                Some(found) => found.path().into(),
+                None => with_ending(file.path(), ending),
+            };
+            Ok((Some(path), found))
         };
         let (path, place) = match name.as_str() {
             FILE | "header" | "values" | "lines" | "stream" => {

@@ -15,6 +15,8 @@ named! {
         File = "file",
         /// A line is a JSON object.
         Jsonl = "jsonl",
+        /// An array of JSON objects, or a JSON object on each line.
+        Json = "json",
         /// Fields separated by commas, the first line names them.
         Csv = "csv",
         /// The same with tabs.
@@ -81,6 +83,11 @@ impl InputFormat {
                 about: "A line is a JSON object",
                 ..InputFacts::DEFAULT
             },
+            Self::Json => InputFacts {
+                endings: &["json"],
+                about: "An array of JSON objects, or a JSON object on each line",
+                ..InputFacts::DEFAULT
+            },
             Self::Csv => InputFacts {
                 endings: &["csv"],
                 about: "Comma-separated values with a header",
@@ -119,6 +126,11 @@ impl InputFormat {
     /// Whether its records have named fields.
     pub(crate) fn has_fields(self) -> bool {
         self.facts().has_fields
+    }
+
+    /// Whether its records are JSON objects.
+    pub(crate) fn is_json(self) -> bool {
+        matches!(self, Self::Jsonl | Self::Json)
     }
 
     /// Whether its first line names the fields.
@@ -248,7 +260,7 @@ mod tests {
             ("a.txt.bz2", (text, Some(SourceCompression::Bzip2))),
             ("a.txt.bak", (None, None)),
             ("txt", (None, None)),
-            ("a.json", (None, None)),
+            ("a.json.gz", (Some(InputFormat::Json), gzip)),
             ("/dev/stdin", (None, None)),
             ("..", (None, None)),
             ("Ü.txt", (text, None)),

@@ -12,6 +12,7 @@ pub(crate) mod cells;
 pub(crate) mod columns;
 pub(crate) mod compression;
 pub(crate) mod csv_options;
+pub(crate) mod elements;
 pub(crate) mod fields;
 pub(crate) mod fit;
 pub(crate) mod format;

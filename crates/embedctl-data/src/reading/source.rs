@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::compression::{self, Counted, Decoded, SourceCompression};
+use super::elements::ElementLines;
 use super::json;
 use super::lines::{LineReader, TextStart};
 use super::options::Part;
@@ -79,7 +80,7 @@ const LISTED: usize = 40;
 
 fn unknown(name: &str) -> Error {
     Error::usage(format!(
-        "cannot tell the format of {name}: known endings are .txt, .jsonl, .ndjson, .csv and .tsv, each \
+        "cannot tell the format of {name}: known endings are .txt, .jsonl, .ndjson, .json, .csv and .tsv, each \
          also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
     ))
     .with_remedy("say which it is with `-i`, for example `-i text` or `-i jsonl`")
@@ -263,12 +264,18 @@ impl Planned {
         fields: impl Iterator<Item = &'n str>,
     ) -> Error {
         let (what, whose) = match self.format {
-            InputFormat::Text | InputFormat::File | InputFormat::Jsonl => {
+            InputFormat::Text | InputFormat::File | InputFormat::Jsonl | InputFormat::Json => {
                 ("field", "the first record has")
             }
             _ => ("column", "the columns are"),
         };
+        let mut like = None;
         let mut names: Vec<_> = fields
+            .inspect(|field| {
+                if like.is_none() && field.to_lowercase() == name.to_lowercase() {
+                    like = Some(format!("`{option} {}`", json::excerpt(field)));
+                }
+            })
             .map(|name| format!("`{}`", json::excerpt(name)))
             .collect();
         let more = names.len().saturating_sub(LISTED);
@@ -280,12 +287,16 @@ impl Planned {
         };
         let name = json::excerpt(name);
         self.usage(format!("no {what} is called `{name}`; {there}"))
-            .with_remedy(format!("name one of them with `{option}`"))
+            .with_remedy(match like {
+                Some(like) => format!("upper and lower case differ: {like}"),
+                None => format!("name one of them with `{option}`"),
+            })
     }
 
-    /// Whether it can only be read from its beginning: it is compressed, has a header, or is one record.
+    /// Whether it can only be read from its beginning: it is compressed, has a header, or is one record or array.
     pub(crate) fn is_whole(&self) -> bool {
-        self.encoding.is_some() || self.format.has_header() || self.format == InputFormat::File
+        let is_one = matches!(self.format, InputFormat::File | InputFormat::Json);
+        self.encoding.is_some() || self.format.has_header() || is_one
     }
 
     /// Whether it is a pipe, a device, or another source of unknown size.
@@ -307,6 +318,7 @@ impl Planned {
                 compressed: counted.count(),
                 lines: self.lines(LineReader::behind(Box::new(counted), limit, lines, byte)),
                 encoding: SourceCompression::Plain,
+                is_array: false,
             });
         }
         let reader = self.stream(from)?;
@@ -320,6 +332,10 @@ impl Planned {
             encoding,
             consumed,
         } = decoded;
+        let reader: Box<dyn Read + Send> = match self.format {
+            InputFormat::Json => Box::new(ElementLines::new(reader, &self.name)),
+            _ => reader,
+        };
         let lines = self.lines(LineReader::new(reader, limit));
         let mut opened = OpenSource {
             lines: match encoding {
@@ -327,6 +343,7 @@ impl Planned {
                 _ => lines.of_compressed(Arc::clone(&consumed)),
             },
             encoding,
+            is_array: self.format == InputFormat::Json,
             compressed: consumed,
         };
         match opened.lines.begin() {
@@ -401,6 +418,8 @@ impl Planned {
 pub(crate) struct OpenSource {
     pub lines: LineReader,
     encoding: SourceCompression,
+    /// Whether it may be an array, which is read from its beginning.
+    is_array: bool,
     compressed: Arc<AtomicU64>,
 }
 
@@ -408,7 +427,7 @@ impl OpenSource {
     /// Where the next line stands.
     pub(crate) fn place(&self) -> (u64, Seek) {
         let seek = match self.encoding {
-            SourceCompression::Plain => Seek::Byte {
+            SourceCompression::Plain if !self.is_array => Seek::Byte {
                 byte: self.lines.offset(),
             },
             _ => Seek::Reread,

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use walkdir::{DirEntry, WalkDir};
 
-use super::{Content, Entry, FolderLock, LARGEST_READ, SharedFolder};
+use super::own;
+use super::{Content, Entry, FolderLock, LARGEST_READ, OWN, SharedFolder, own_folder};
 use embedctl_common::atomic::{
     self, AtomicFile, FileLock, PendingFiles, give_name, parent, random, sync_folder,
 };
@@ -26,6 +27,10 @@ const SCRATCH: &str = ".scratch";
 #[derive(Debug, Clone)]
 pub struct LocalFolder {
     root: PathBuf,
+    /// Where the job's own files lie, once it is settled.
+    own: Arc<OnceLock<PathBuf>>,
+    /// Whether others read the folder as a table, so that these may lie beside it.
+    is_table: bool,
     /// Scratch folder of the lock's holder. The next holder removes files that a kill has left there.
     scratch: Arc<OnceLock<PathBuf>>,
     /// Whether locks are asked for at all: a file system may have none.
@@ -33,13 +38,24 @@ pub struct LocalFolder {
 }
 
 impl LocalFolder {
-    /// The folder `root`, which need not exist yet.
+    /// The folder `root`, which need not exist yet, with a job's own files in it.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
+            own: Arc::default(),
+            is_table: false,
             scratch: Arc::default(),
             has_locks: true,
+        }
+    }
+
+    /// The folder `root`, which others read as one table: the job's own files lie beside it ([`own_folder`]).
+    #[must_use]
+    pub fn of_parts(root: impl Into<PathBuf>) -> Self {
+        Self {
+            is_table: true,
+            ..Self::new(root)
         }
     }
 
@@ -52,8 +68,21 @@ impl LocalFolder {
         }
     }
 
+    /// Where `name` lies.
     fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+        match own::within(name).zip(self.beside()) {
+            Some((name, own)) => own.join(name),
+            None => self.root.join(name),
+        }
+    }
+
+    /// The folder of the job's own files, if it lies beside this one.
+    fn beside(&self) -> Option<&Path> {
+        let own = self.is_table.then(|| {
+            let own = || own_folder(&self.root);
+            self.own.get_or_init(own)
+        })?;
+        (!own.starts_with(&self.root)).then_some(own)
     }
 
     fn scratch_path(&self, lock: &str) -> PathBuf {
@@ -87,12 +116,15 @@ impl LocalFolder {
     fn own_path(&self, name: &str) -> Result<PathBuf> {
         atomic::follow(&self.root, |_| false)
             .map_err(|error| Error::io("write to", &self.root, error))?;
-        let folders = name
-            .match_indices('/')
-            .map(|(end, _)| self.path(&name[..end]));
-        let is_link = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+        let path = self.path(name);
+        let top = match self.beside() {
+            Some(own) if path.starts_with(own) => parent(own),
+            _ => &self.root,
+        };
+        let is_link = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+        let folders = path.ancestors().skip(1).take_while(|folder| *folder != top);
         match folders.into_iter().find(is_link) {
-            None => Ok(self.path(name)),
+            None => Ok(path),
             Some(link) => Err(Error::input(
                 Place::file(link.display().to_string()),
                 "is a link, and nothing is written to the folder that it leads to, or removed from it",
@@ -147,28 +179,14 @@ impl SharedFolder for LocalFolder {
         put.map_err(|error| Error::io("write to", &path, with_remedy(error)))
     }
 
+    fn exists(&self) -> bool {
+        self.root.exists()
+    }
+
     fn list(&self, folder: &str) -> Result<Vec<Entry>> {
-        let path = self.path(folder);
-        let failed = |error| Error::io("list the folder", &path, error);
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            // Removed since: not there.
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if metadata.is_file() {
-                found.push(Entry {
-                    name: entry.file_name().to_string_lossy().into_owned(),
-                    size: metadata.len(),
-                    version: version_of(&metadata),
-                });
-            }
+        let mut found = entries(&self.path(folder))?;
+        if let Some(sidecars) = own::sidecars(folder).filter(|_| self.beside().is_some()) {
+            found.extend(entries(&self.path(&sidecars))?);
         }
         found.sort_by(|one, two| one.name.cmp(&two.name));
         Ok(found)
@@ -231,6 +249,8 @@ impl SharedFolder for LocalFolder {
         let path = self.own_path(name)?;
         let failed = |error| Error::io("create", &path, with_remedy(error));
         let mut tries = 0..LOCK_TRIES;
+        // The folder is there from the start, even if the lock lies beside it.
+        Self::make_folder(&self.root.join(OWN))?;
         let lock = loop {
             Self::make_folder(&path)?;
             let mut options = File::options();
@@ -286,6 +306,32 @@ fn version_of(metadata: &fs::Metadata) -> Option<String> {
     };
     let (modified, created) = (since(metadata.modified())?, since(metadata.created()));
     Some(format!("{modified}-{}", created.unwrap_or(0)))
+}
+
+/// The regular files in the folder at `path`; none if there is no such folder.
+fn entries(path: &Path) -> Result<Vec<Entry>> {
+    let failed = |error| Error::io("list the folder", path, error);
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        // Removed since: not there.
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        if metadata.is_file() {
+            found.push(Entry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                size: metadata.len(),
+                version: version_of(&metadata),
+            });
+        }
+    }
+    Ok(found)
 }
 
 /// Removes a folder with all that is in it; it may be gone already.

@@ -7,6 +7,7 @@
 
 mod local;
 mod objects;
+mod own;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ use super::Readable;
 
 pub use local::LocalFolder;
 pub use objects::ObjectFolder;
+pub(crate) use own::sidecar;
+#[cfg(feature = "cloud")]
+pub(crate) use own::sidecar_key;
+pub use own::{OWN, own_address, own_folder};
 
 /// Bytes of a file that is read whole ([`SharedFolder::read`]), at most: the longest are lists of a part's texts.
 pub(crate) const LARGEST_READ: u64 = 1 << 30;
@@ -44,7 +49,8 @@ pub struct Entry {
     pub version: Option<String>,
 }
 
-/// A folder for files that are put once and never changed. Names are relative, with `/` between.
+/// A folder for files that are put once and never changed. Names are relative, with `/` between; those below [`OWN`] may
+/// lie beside the folder ([`own_folder`]).
 pub trait SharedFolder: Send + Sync + fmt::Debug {
     /// Where `name` is, for messages.
     fn place(&self, name: &str) -> Place;
@@ -55,6 +61,11 @@ pub trait SharedFolder: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the system refuses.
     fn put(&self, name: &str, content: Content<'_>) -> Result<bool>;
+
+    /// Whether the folder is there. Below a prefix of a store, anything may be.
+    fn exists(&self) -> bool {
+        true
+    }
 
     /// The files of a folder (empty: the top), sorted; none where there is no such folder.
     ///

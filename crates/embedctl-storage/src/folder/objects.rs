@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 
 use tempfile::TempDir;
 
-use super::{Content, Entry, FolderLock, LARGEST_READ, SharedFolder};
+use super::{Content, Entry, FolderLock, LARGEST_READ, OWN, SharedFolder, own};
 use crate::{Address, Child, Readable, Storage, Written};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::locked;
@@ -22,6 +22,8 @@ pub struct ObjectFolder {
     storage: Storage,
     /// With a slash at the end.
     base: Address,
+    /// The key of the folder beside it for the job's own files, once it is known whether it is used.
+    beside: OnceLock<Option<String>>,
     /// The same, once the run was interrupted.
     after: OnceLock<Storage>,
     /// The etags of the written objects.
@@ -45,14 +47,57 @@ impl ObjectFolder {
         Self {
             storage,
             base: base.with_key(format!("{key}{slash}")),
+            beside: OnceLock::new(),
             after: OnceLock::new(),
             etags: Mutex::default(),
             here: Mutex::default(),
         }
     }
 
-    fn at(&self, name: &str) -> Address {
+    fn at(&self, name: &str) -> Result<Address> {
+        let beside = self.beside()?;
+        Ok(match own::within(name).zip(beside) {
+            Some((name, beside)) => self.base.with_key(format!("{beside}{name}")),
+            None => self.inside(name),
+        })
+    }
+
+    fn inside(&self, name: &str) -> Address {
         self.base.with_key(format!("{}{name}", self.base.key()))
+    }
+
+    /// The key of the folder beside this one, with a slash at its end; `None` if the job's own files lie in this one:
+    /// an older version began the job, or it has the whole bucket.
+    fn beside(&self) -> Result<Option<&str>> {
+        if let Some(beside) = self.beside.get() {
+            return Ok(beside.as_deref());
+        }
+        let folder = self.base.key().trim_end_matches('/');
+        let is_older = || {
+            self.storage
+                .look_for(&self.inside(&format!("{OWN}/job.json")))
+        };
+        let beside = match folder {
+            "" => None,
+            _ if is_older()?.is_some() => None,
+            folder => Some(own::key_beside(folder)),
+        };
+        Ok(self.beside.get_or_init(|| beside).as_deref())
+    }
+
+    fn children(&self, folder: &str) -> Result<Vec<Entry>> {
+        let folder = match folder {
+            "" => self.base.clone(),
+            folder => self.at(&format!("{folder}/"))?,
+        };
+        let found = self.storage.children(&folder)?.into_iter();
+        let found = found.filter(|child| !child.name.ends_with('/'));
+        let entry = |child: Child| Entry {
+            name: child.name,
+            size: child.size,
+            version: child.etag,
+        };
+        Ok(found.map(entry).collect())
     }
 
     /// A folder of this machine, which goes with this value.
@@ -71,11 +116,12 @@ impl ObjectFolder {
 
 impl SharedFolder for ObjectFolder {
     fn place(&self, name: &str) -> Place {
-        Place::file(self.at(name).to_string())
+        let at = self.at(name).unwrap_or_else(|_| self.inside(name));
+        Place::file(at.to_string())
     }
 
     fn put(&self, name: &str, content: Content<'_>) -> Result<bool> {
-        let at = self.at(name);
+        let at = self.at(name)?;
         let bytes = || match content {
             Content::Bytes(bytes) | Content::Durable(bytes) => Ok(bytes.to_vec()),
             Content::File(file) => fs::read(file).map_err(|error| Error::io("read", file, error)),
@@ -108,18 +154,14 @@ impl SharedFolder for ObjectFolder {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<Entry>> {
-        let folder = match folder {
-            "" => self.base.clone(),
-            folder => self.at(&format!("{folder}/")),
-        };
-        let found = self.storage.children(&folder)?.into_iter();
-        let found = found.filter(|child| !child.name.ends_with('/'));
-        let entry = |child: Child| Entry {
-            name: child.name,
-            size: child.size,
-            version: child.etag,
-        };
-        Ok(found.map(entry).collect())
+        let mut found = self.children(folder)?;
+        if let Some(sidecars) = own::sidecars(folder)
+            && self.beside()?.is_some()
+        {
+            found.extend(self.children(&sidecars)?);
+            found.sort_by(|one, two| one.name.cmp(&two.name));
+        }
+        Ok(found)
     }
 
     fn version(&self, name: &str) -> Result<Option<String>> {
@@ -129,7 +171,7 @@ impl SharedFolder for ObjectFolder {
         }
         // Another run has put the same.
         let storage = self.after.get().unwrap_or(&self.storage);
-        let object = storage.look_for(&self.at(name))?;
+        let object = storage.look_for(&self.at(name)?)?;
         Ok(object.and_then(|object| object.etag().map(bare)))
     }
 
@@ -140,26 +182,26 @@ impl SharedFolder for ObjectFolder {
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        match self.storage.look_for(&self.at(name))? {
+        match self.storage.look_for(&self.at(name)?)? {
             Some(object) => object.read_whole(LARGEST_READ).map(Some),
             None => Ok(None),
         }
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.storage.remove(&self.at(name))
+        self.storage.remove(&self.at(name)?)
     }
 
     fn file(&self, name: &str) -> Result<PathBuf> {
         let path = self.folder("fetched")?.join(name.replace('/', "_"));
-        let object = self.storage.look(&self.at(name))?;
+        let object = self.storage.look(&self.at(name)?)?;
         let bytes = object.read_whole(LARGEST)?;
         fs::write(&path, bytes).map_err(|error| Error::io("write to", &path, error))?;
         Ok(path)
     }
 
     fn open(&self, name: &str) -> Result<Readable> {
-        Ok(self.storage.look(&self.at(name))?.into())
+        Ok(self.storage.look(&self.at(name)?)?.into())
     }
 
     fn release(&self, name: &str) {
@@ -180,7 +222,7 @@ impl SharedFolder for ObjectFolder {
         let Some(bytes) = self.read(name)? else {
             return Ok(());
         };
-        let address = self.at(name);
+        let address = self.at(name)?;
         (self.storage).prove_conditional_writes(&self.base, &address, bytes)
     }
 

@@ -33,10 +33,11 @@ pub struct EmbedArgs {
     /// Files, folders, patterns or addresses, read in this order; '-' or none: standard input
     ///
     /// The file extension decides the format: .txt is text, one record per line; .jsonl and .ndjson are JSON objects,
-    /// one per line; .csv and .tsv have a header. All of these may be compressed (.gz, .zst, .bz2, .xz). .parquet is
-    /// Parquet; .arrow, .arrows, .ipc and .feather are Arrow. Any other extension needs --input-format. A folder
-    /// stands for all files with such extensions in it and its subfolders, sorted. Addresses are s3://, gs://, az://
-    /// (an object, a pattern, or a prefix with a slash at the end), https://, and hf://datasets/ORG/NAME/FILE.
+    /// one per line; .json is an array of them, or lines; .csv and .tsv have a header. All of these may be compressed
+    /// (.gz, .zst, .bz2, .xz). .parquet is Parquet; .arrow, .arrows, .ipc and .feather are Arrow. Any other extension
+    /// needs --input-format. A folder stands for all files with such extensions in it and its subfolders, sorted.
+    /// Addresses are s3://, gs://, az:// (an object, a pattern, or a prefix with a slash at the end), https://, and
+    /// hf://datasets/ORG/NAME/FILE.
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 

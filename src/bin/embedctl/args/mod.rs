@@ -32,7 +32,7 @@ pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use devices::DevicesArgs;
 pub use download::DownloadArgs;
-pub use embed::{EmbedArgs, NumberArgs, OutputArgs};
+pub use embed::{EmbedArgs, InputArgs, NumberArgs, OutputArgs};
 pub use engine::EngineArgs;
 pub use export::ExportArgs;
 pub use info::InfoArgs;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
 use embedctl::input::{
-    self, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Source,
+    self, DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputFormat, InputOptions, Keep, Source,
     WINDOW_BYTES,
 };
 use embedctl::job::{JobOptions, is_inside};
@@ -21,7 +21,9 @@ use embedctl::tokenize::Chunking;
 use embedctl_common::user_cache;
 
 use super::{profile, resume, stores};
-use crate::args::{Devices, EmbedArgs, EngineArgs, MessageArgs, OutputArgs, OverrideArgs};
+use crate::args::{
+    Devices, EmbedArgs, EngineArgs, InputArgs, MessageArgs, OutputArgs, OverrideArgs,
+};
 use crate::crash;
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
@@ -386,6 +388,13 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, CommandFailure> {
     Ok(answers && args.input.keep.is_empty())
 }
 
+/// The kept fields. The field of the ids is the output's `id` already, if it is called so.
+fn kept(input: &InputArgs) -> Vec<Keep> {
+    let is_id = |keep: &Keep| keep.name == "id" && keep.kind.is_none() && input.id_field == "id";
+    let kept = input.keep.iter().filter(|keep| !is_id(keep));
+    kept.cloned().collect()
+}
+
 fn input(args: &EmbedArgs) -> Result<InputOptions, CommandFailure> {
     // It says how much a dry run reads, and nothing of the run; unless records are drawn from so many.
     let is_of_survey = args.output.dry_run && args.input.sample.is_none();
@@ -394,7 +403,7 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, CommandFailure> {
         streams: args.input.streams,
         id_field: args.input.id_field.clone(),
         id_type: args.input.id_type,
-        keep: args.input.keep.clone(),
+        keep: kept(&args.input),
         max_record_bytes: args
             .limits
             .max_record_bytes

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use embedctl::engine::{Cosine, EngineInfo, Provider};
-use embedctl::job::is_folder;
+use embedctl::job::{is_folder, rejects_of};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
 use embedctl::provenance::ProfileUsed;
@@ -257,8 +257,8 @@ impl Printer {
         self.print(MessageLevel::Warning, message);
         match report.destination {
             Destination::Path(path) if is_folder(path) => self.hint(&format!(
-                "all rejected records are in _embedctl/rejects of {}; {}",
-                path.display(),
+                "all rejected records are in {}; {}",
+                rejects_of(path),
                 match report.nulls {
                     true => "correct the input and write the output again to fill their rows",
                     false =>

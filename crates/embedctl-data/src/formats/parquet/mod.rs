@@ -14,6 +14,7 @@ use serde_json::Value;
 
 #[cfg(test)]
 pub(crate) use pages::MOST_ELEMENTS;
+pub(super) use read::not_a_file;
 
 use super::input::InputSpec;
 use super::output::{Beginning, OutputSpec};

@@ -31,6 +31,13 @@ use embedctl_storage::Bytes;
 
 const ENCRYPTED: &[u8] = b"PARE";
 
+/// The error for Parquet from a pipe.
+pub(in crate::formats) fn not_a_file(source: &Planned) -> Error {
+    source
+        .usage("Parquet is read from its end, so it has to be a file")
+        .with_remedy("save it and name the file, or send Arrow (`-i arrow`) through the pipe")
+}
+
 /// Opens a file, and gives the window's columns their types.
 ///
 /// # Errors
@@ -42,9 +49,7 @@ pub(super) fn open(
     filling: &mut Filling,
 ) -> Result<Box<dyn Reader>> {
     let Some(bytes) = source.bytes() else {
-        return Err(source
-            .usage("Parquet is read from its end, so it has to be a file")
-            .with_remedy("save it first, or send Arrow (`-i arrow`) through the pipe"));
+        return Err(not_a_file(source));
     };
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
     from.pace.source = None;
