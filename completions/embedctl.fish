@@ -59,6 +59,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s f -l output-
 arrow\t'The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file'
 arrows\t'The same columns as an Arrow IPC stream'
 npy\t'A matrix, with the row ids in a file beside it'
+npz\t'A sparse matrix of compressed rows (scipy.sparse.load_npz), with the row ids in a file beside it'
 jsonl\t'A JSON object for each row'
 jsonl.gz\t'The same, compressed with gzip'
 jsonl.zst\t'The same, compressed with zstd'
@@ -132,6 +133,11 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
+sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+document\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -172,6 +178,7 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sparse-tokens -d 'Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Resume an earlier run of the same command'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), describe the run, and write nothing'
@@ -221,6 +228,11 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
+sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+document\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -446,6 +458,11 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
+sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+document\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -647,6 +664,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s f -l output-
 arrow\t'The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file'
 arrows\t'The same columns as an Arrow IPC stream'
 npy\t'A matrix, with the row ids in a file beside it'
+npz\t'A sparse matrix of compressed rows (scipy.sparse.load_npz), with the row ids in a file beside it'
 jsonl\t'A JSON object for each row'
 jsonl.gz\t'The same, compressed with gzip'
 jsonl.zst\t'The same, compressed with zstd'
@@ -738,6 +756,11 @@ lasttoken\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
+sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+document\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l embedding-field -l embedding-column -d 'Name of the column of scores [default: score, or scores]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l vector-type -d 'List type of several scores in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]' -r -f -a "fixed\t'Fixed-size lists'
@@ -772,6 +795,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-profile -
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l sparse-tokens -d 'Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d 'Never use the network: models must be in the cache'
