@@ -290,6 +290,53 @@ fn a_stopped_job_resumes() {
     assert!(rows(&out) == embedded(&self::case("distilbert"), &[]).unwrap());
 }
 
+/// What was written is found again by `inspect`, in every format, and by `verify-model`.
+#[test]
+fn outputs_are_inspected_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = case("distilbert");
+    let program = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+        command.env("EMBEDCTL_NO_CONFIG", "1");
+        command
+    };
+    let said = |output: &Output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(output);
+        assert!(output.status.success(), "{text}");
+        text
+    };
+    for ending in [
+        "npz",
+        "parquet",
+        "arrow",
+        "arrows",
+        "jsonl",
+        "jsonl.zst",
+        "pgcopy",
+    ] {
+        let out = folder.path().join(format!("out.{ending}"));
+        said(&embed(&case, &out, &[]));
+        let text = said(&program().arg("inspect").arg(&out).output().unwrap());
+        assert!(
+            text.contains("8 vectors of 320 dimensions"),
+            "{ending}: {text}"
+        );
+    }
+    let verified = |against: &Path| {
+        let mut command = program();
+        command
+            .arg("verify-model")
+            .arg(case.join("model"))
+            .arg("--against");
+        command
+            .arg(against)
+            .args(["--texts".as_ref(), case.join("records.jsonl").as_os_str()]);
+        said(&command.output().unwrap())
+    };
+    verified(&case.join("expected.npy"));
+    verified(&folder.path().join("out.parquet"));
+}
+
 #[test]
 fn rejected_rows_are_null() {
     let folder = tempfile::tempdir().unwrap();

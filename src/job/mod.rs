@@ -229,7 +229,7 @@ impl Job {
         self.options.shard
     }
 
-    /// When parts end, for vectors of `width` numbers.
+    /// When parts end, for vectors of about so many bytes.
     #[must_use]
     pub fn limits(&self, bytes: usize, window: usize) -> Limits {
         let most = PART_BYTES / bytes.max(1) as u64;

@@ -167,7 +167,7 @@ impl JobScene {
             let names = names.clone();
             crate::output::create(&output, &[2], names, &columns, &RunFiles::default())
         });
-        let limits = (self.limits)(job.limits(2, begun.window));
+        let limits = (self.limits)(job.limits(2 * size_of::<f32>(), begun.window));
         begun.parts(about, create, limits)
     }
 

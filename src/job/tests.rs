@@ -226,8 +226,8 @@ fn a_part_ends_where_it_is_large_or_old_enough() {
         options: JobOptions::default(),
         ..scene.job(false, Arc::new(LocalFolder::new(scene.out())))
     };
-    assert_eq!(job.limits(384, 1).records, (128 << 20) / (384 * 4));
-    assert_eq!(job.limits(384, 1).bytes, 128 << 20);
+    assert_eq!(job.limits(384 * 4, 1).records, (128 << 20) / (384 * 4));
+    assert_eq!(job.limits(384 * 4, 1).bytes, 128 << 20);
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub use like::LikeFile;
 
 use crate::embedder::LoadedModel;
 use crate::engine::{self, EngineInfo, EngineOptions};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::inspect::Verified;
 use crate::model::{Dimensions, ModelOptions};
 use model::OpenedModel;
@@ -49,12 +49,6 @@ pub fn open(
     verified: Option<&Verified>,
 ) -> Result<ReadyModel> {
     let loaded = LoadedModel::open(model, engine)?;
-    if loaded.model.config.kind.sparse().is_some() {
-        return Err(Error::usage(
-            "the model's vectors are sparse, and the server's protocols have vectors in full alone",
-        )
-        .with_remedy("embed files with it (`embedctl embed`), or serve another model"));
-    }
     let weights = loaded.info.provider.weights();
     let mut notes = engine::notes(&loaded.model, weights);
     let files = loaded.model.provenance(weights)?;

@@ -4,7 +4,7 @@ mod scoring;
 
 use std::sync::Arc;
 
-use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
+use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedRow, ServedWorker, Token};
 use half::f16;
 use serde_json::{Map, Value, json};
 
@@ -16,9 +16,9 @@ use crate::error::{Cause, Error, Result};
 use crate::identity::VectorIdentity;
 use crate::inspect::Verified;
 use crate::model::score::ScoreForm;
-use crate::model::{ModelProvenance, Side, Step};
+use crate::model::{ModelProvenance, OutputKind, Side, Step};
 use crate::output::Dtype;
-use crate::record::Texts;
+use crate::record::{RowVector, Texts};
 use crate::threads::foreign;
 use embedctl_common::pair::TextPair;
 use scoring::Scoring;
@@ -55,10 +55,18 @@ impl OpenedModel {
         let card = ModelCard {
             id: model.id.clone(),
             revision: model.revision.clone(),
-            head: scoring.as_ref().map_or(ModelHead::Embedding, Scoring::head),
+            head: match (&scoring, &config.kind) {
+                (Some(scoring), _) => scoring.head(),
+                (None, OutputKind::Sparse(_)) => ModelHead::Sparse,
+                _ => ModelHead::Embedding,
+            },
             widths: config.vectors().0,
             labels: scoring.as_ref().map_or_else(Vec::new, Scoring::labels),
-            cuts: config.dimensions.is_empty() && is_whole && like.is_none() && scoring.is_none(),
+            cuts: config.dimensions.is_empty()
+                && is_whole
+                && like.is_none()
+                && scoring.is_none()
+                && config.kind.sparse().is_none(),
             max_length: config.limit(),
             prompt: config.prompt.clone(),
             prompts,
@@ -212,29 +220,39 @@ struct OpenedWorker {
 }
 
 impl ServedWorker for OpenedWorker {
-    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>> {
-        let mut vectors: Vec<Option<Result<Vec<f32>, Cause>>> = vec![None; rows.len()];
+    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<ServedRow, Cause>>> {
+        let mut vectors: Vec<Option<Result<ServedRow, Cause>>> = vec![None; rows.len()];
         for plan in self.loaded.plan(rows) {
             let finished = self.worker.run(&plan, rows)?;
             for (&row, vector) in finished.rows.iter().zip(finished.vectors.iter()) {
-                vectors[row as usize] = Some(Ok(vector.values().to_vec()));
+                vectors[row as usize] = Some(Ok(served(vector)));
             }
             for (row, cause) in finished.failed {
                 vectors[row as usize] = Some(Err(cause));
             }
         }
-        let mut finish = |vector: Option<Result<Vec<f32>, Cause>>| {
-            let mut vector = match vector {
+        let mut finish = |vector: Option<Result<ServedRow, Cause>>| {
+            let mut row = match vector {
                 Some(vector) => vector?,
-                None => self.loaded.vector_of_nothing()?.values().to_vec(),
+                None => served(self.loaded.vector_of_nothing()?.get(0)),
             };
             if self.is_half {
-                for value in &mut vector {
+                for value in &mut row.values {
                     *value = f16::from_f32(*value).to_f32();
                 }
             }
-            Ok(vector)
+            Ok(row)
         };
         Ok(vectors.into_iter().map(&mut finish).collect())
+    }
+}
+
+fn served(vector: RowVector<'_>) -> ServedRow {
+    match vector {
+        RowVector::Dense(values) => values.to_vec().into(),
+        RowVector::Sparse(row) => ServedRow {
+            indices: row.indices.to_vec(),
+            values: row.values.to_vec(),
+        },
     }
 }

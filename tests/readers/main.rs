@@ -13,6 +13,7 @@ mod dtypes;
 mod parquet;
 mod pgvector;
 mod rows;
+mod sparse;
 #[path = "../support/mod.rs"]
 mod support;
 

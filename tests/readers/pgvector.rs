@@ -160,7 +160,7 @@ fn postgres_finds_the_same_neighbours() {
 
 /// Every fifth component of a row, and of the first row none.
 fn sparse(row: usize) -> Vec<(u32, f32)> {
-    let all = (0..DIMENSIONS).filter(|column| row > 0 && (column + row) % 5 == 0);
+    let all = (0..DIMENSIONS).filter(|column| row > 0 && (column + row).is_multiple_of(5));
     all.map(|column| (u32::try_from(column).unwrap(), number(row, column)))
         .collect()
 }

@@ -2,12 +2,13 @@
 //!
 //! `vectors.rs`: its vectors are those of `embed` and of the library. `like.rs`: an output as the model's settings.
 //! `scores.rs`: its scores are those
-//! of `score`. `process.rs`: addresses, signals, keys. `clients.rs`: the programs that speak its protocols.
+//! of `score`. `sparse.rs`: its sparse vectors. `process.rs`: addresses, signals, keys. `clients.rs`: the programs that speak its protocols.
 
 #[path = "../cli/sandbox.rs"]
 #[allow(dead_code)] // for all that the command line's tests need
 mod sandbox;
 mod server;
+mod sparse;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -34,6 +34,6 @@ mod tei;
 
 pub use keys::ApiKeys;
 pub use listen::{BoundListener, Listen};
-pub use model::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
+pub use model::{ModelCard, ModelHead, ServedModel, ServedRow, ServedWorker, Token};
 pub use options::{Notice, Notify, ServerOptions};
 pub use server::serve;

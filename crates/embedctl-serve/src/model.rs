@@ -16,7 +16,7 @@ use serde_json::Value;
 pub enum ModelHead {
     /// A vector: `/embed`, `/v1/embeddings`.
     Embedding,
-    /// A weight for each token of the vocabulary: `/embed_sparse`.
+    /// Weights of some terms of the vocabulary: `/embed_sparse`.
     Sparse,
     /// One score of a text or of a pair of texts: `/rerank`, `/predict`.
     Reranker,
@@ -150,11 +150,29 @@ pub trait ServedModel: Send + Sync + 'static {
     fn worker(&self) -> Result<Box<dyn ServedWorker>>;
 }
 
+/// The numbers of a row.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServedRow {
+    /// The places of a sparse vector's entries, in ascending order; empty of other rows.
+    pub indices: Vec<u32>,
+    /// The vector's components, the scores, or the values of the entries.
+    pub values: Vec<f32>,
+}
+
+impl From<Vec<f32>> for ServedRow {
+    fn from(values: Vec<f32>) -> Self {
+        Self {
+            indices: Vec::new(),
+            values,
+        }
+    }
+}
+
 /// One thread's way to run rows.
 pub trait ServedWorker: Send {
     /// The numbers of each row in order, or why a row has none. Rows may be run again after an error.
     ///
     /// # Errors
     /// If the engine fails.
-    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>>;
+    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<ServedRow, Cause>>>;
 }

@@ -103,7 +103,7 @@ pub(crate) async fn embeddings(
     let (prepared, width, encoding) = rows::read(&app, request, take).await?;
     let rows = prepared.run(&app).await?;
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
-    let vectors = width.take(&app, rows.numbers)?;
+    let vectors = width.take(&app, rows.into_vectors())?;
     let data = vectors.into_iter().enumerate();
     let data = data.map(|(index, vector)| EmbeddingObject {
         object: "embedding",

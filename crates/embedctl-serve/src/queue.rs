@@ -16,7 +16,7 @@ use embedctl_model::batch::TokenRows;
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::model::{ServedModel, ServedWorker};
+use crate::model::{ServedModel, ServedRow, ServedWorker};
 
 /// Tokens that a worker takes at least where so many wait: fewer would not make use of a fetched weight.
 const LEAST_TOKENS: usize = 64;
@@ -61,7 +61,7 @@ struct Work {
 }
 
 struct WorkProgress {
-    numbers: Vec<Vec<f32>>,
+    numbers: Vec<ServedRow>,
     left: usize,
     answer: Option<oneshot::Sender<Outcome>>,
 }
@@ -75,7 +75,7 @@ pub(crate) enum RowFailure {
     Engine(String),
 }
 
-type Outcome = Result<Vec<Vec<f32>>, RowFailure>;
+type Outcome = Result<Vec<ServedRow>, RowFailure>;
 
 /// Room for a request's inputs, until it is dropped.
 pub(crate) struct Room {
@@ -208,7 +208,7 @@ impl Queue {
         let work = Arc::new(Work {
             since: Instant::now(),
             progress: Mutex::new(WorkProgress {
-                numbers: vec![Vec::new(); left],
+                numbers: vec![ServedRow::default(); left],
                 left,
                 answer: Some(sender),
             }),
@@ -370,7 +370,7 @@ impl Queue {
 
 impl Taken {
     /// Hands the numbers of these rows over to their request.
-    fn settle(self, numbers: &mut impl Iterator<Item = Result<Vec<f32>, Cause>>) {
+    fn settle(self, numbers: &mut impl Iterator<Item = Result<ServedRow, Cause>>) {
         let mut progress = locked(&self.work.progress);
         for (row, result) in self.rows.clone().zip(numbers) {
             match result {

@@ -143,7 +143,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 async fn root(state: State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
     match state.card().head {
         ModelHead::Embedding => tei::embed(state, request).await,
-        ModelHead::Sparse => tei::embed_sparse(state).await,
+        ModelHead::Sparse => tei::embed_sparse(state, request).await,
         ModelHead::Reranker => scores::rerank(state, request).await,
         ModelHead::Classifier => scores::predict(state, request).await,
     }

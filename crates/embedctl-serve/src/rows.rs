@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::answer::{ApiError, ApiRefusal};
 use crate::app::{App, off_thread};
 use crate::body::check_head;
-use crate::model::ModelHead;
+use crate::model::{ModelHead, ServedRow};
 use crate::queue::Room;
 
 /// The inputs of a request: text, or tokens of the model's own tokenizer.
@@ -64,7 +64,7 @@ pub(crate) struct Wanted {
 /// The rows of a request.
 pub(crate) struct Rows {
     /// Each input's numbers.
-    pub numbers: Vec<Vec<f32>>,
+    pub numbers: Vec<ServedRow>,
     /// Tokens of each input, special ones counted.
     pub tokens: Vec<usize>,
     /// How many inputs were cut to the model's length.
@@ -79,7 +79,13 @@ impl Rows {
 
     /// Numbers of all inputs.
     pub fn size(&self) -> usize {
-        self.numbers.iter().map(Vec::len).sum()
+        let size = |row: &ServedRow| row.values.len() + row.indices.len();
+        self.numbers.iter().map(size).sum()
+    }
+
+    /// The components of each input's vectors.
+    pub fn into_vectors(self) -> Vec<Vec<f32>> {
+        self.numbers.into_iter().map(|row| row.values).collect()
     }
 }
 

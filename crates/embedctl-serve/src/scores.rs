@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
-use crate::model::ModelHead;
+use crate::model::{ModelHead, ServedRow};
 use crate::rows::{self, PreparedRows, RequestInputs, Rows, ScoredInput, Wanted};
 use crate::tei::{check_side, told_of_tokens};
 
@@ -97,7 +97,7 @@ pub(crate) async fn rerank(
     let (prepared, texts, form) = rows::read(&app, request, take).await?;
     let rows = run(&app, prepared, form).await?;
     let mut texts = texts.unwrap_or_default().into_iter();
-    let scores = rows.numbers.iter().map(|row| row.first().copied());
+    let scores = rows.numbers.iter().map(|row| row.values.first().copied());
     let ranked = scores.enumerate().map(|(index, score)| RankedText {
         index,
         text: texts.next(),
@@ -133,8 +133,8 @@ pub(crate) async fn predict(
     let (prepared, is_one, form) = rows::read(&app, request, take).await?;
     let rows = run(&app, prepared, form).await?;
     let labels = &app.card().labels;
-    let labelled = |scores: &Vec<f32>| {
-        let both = scores.iter().zip(labels);
+    let labelled = |row: &ServedRow| {
+        let both = row.values.iter().zip(labels);
         let both = both.map(|(&score, label)| LabelScore {
             score,
             label: label.clone(),
@@ -186,8 +186,8 @@ fn prepare(
 /// Waits for the scores of these rows, in this form.
 async fn run(app: &App, prepared: PreparedRows, form: ScoreForm) -> Result<Rows, ApiError> {
     let mut rows = prepared.run(app).await?;
-    for scores in &mut rows.numbers {
-        app.model.finish(form, scores);
+    for row in &mut rows.numbers {
+        app.model.finish(form, &mut row.values);
     }
     Ok(rows)
 }

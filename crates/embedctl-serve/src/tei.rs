@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
-use crate::model::{ModelHead, Token};
-use crate::rows::{self, RequestInputs, Wanted};
+use crate::model::{ModelHead, ServedRow, Token};
+use crate::rows::{self, PreparedRows, RequestInputs, Wanted};
 
 /// Tells how many inputs were cut to the model's length; absent if none was.
 const TRUNCATED: &str = "x-truncated-inputs";
@@ -45,25 +45,29 @@ pub(crate) async fn embed(
 ) -> Result<Response, ApiError> {
     rows::check_model(&app, &[ModelHead::Embedding])?;
     let take = |app: &Arc<App>, request: EmbedRequest| {
-        check_settings(app, &request)?;
         let width = rows::width(app, request.dimensions)?;
-        let prepared = rows::prepare(
-            app,
-            Wanted {
-                inputs: request.inputs,
-                prompt_name: request.prompt_name,
-                refuses_long: request.truncate == Some(false),
-                param: "inputs",
-            },
-        )?;
-        Ok((prepared, width))
+        Ok((prepare(app, request)?, width))
     };
     let (prepared, width) = rows::read(&app, request, take).await?;
     let rows = prepared.run(&app).await?;
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
-    let vectors = width.take(&app, rows.numbers)?;
+    let vectors = width.take(&app, rows.into_vectors())?;
     let answer = long_answer(size, vectors).await?;
     Ok(told_of_tokens(answer, tokens, truncated))
+}
+
+/// The rows of a request for vectors.
+fn prepare(app: &Arc<App>, request: EmbedRequest) -> Result<PreparedRows, ApiError> {
+    check_settings(app, &request)?;
+    rows::prepare(
+        app,
+        Wanted {
+            inputs: request.inputs,
+            prompt_name: request.prompt_name,
+            refuses_long: request.truncate == Some(false),
+            param: "inputs",
+        },
+    )
 }
 
 /// Refuses settings by which vectors would differ from those of the server's identity.
@@ -94,11 +98,30 @@ pub(crate) fn check_side(app: &App, wanted: Option<&str>) -> Result<(), ApiError
     }
 }
 
-/// `POST /embed_sparse`.
-pub(crate) async fn embed_sparse(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+/// An entry of a sparse vector.
+#[derive(Serialize)]
+struct SparseEntry {
+    index: u32,
+    value: f32,
+}
+
+/// `POST /embed_sparse`: each text's entries, by ascending index.
+pub(crate) async fn embed_sparse(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
     rows::check_model(&app, &[ModelHead::Sparse])?;
-    let reason = format!("this version does not serve {}", ModelHead::Sparse);
-    Err(ApiError::new(crate::answer::ApiRefusal::Head, reason))
+    let prepared = rows::read(&app, request, prepare).await?;
+    let rows = prepared.run(&app).await?;
+    let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
+    let entries = |row: ServedRow| {
+        let entries = row.indices.into_iter().zip(row.values);
+        let entry = |(index, value)| SparseEntry { index, value };
+        entries.map(entry).collect::<Vec<_>>()
+    };
+    let vectors: Vec<_> = rows.numbers.into_iter().map(entries).collect();
+    let answer = long_answer(size, vectors).await?;
+    Ok(told_of_tokens(answer, tokens, truncated))
 }
 
 /// `POST /tokenize`.

@@ -55,7 +55,7 @@ impl SparseColumn {
     }
 
     /// The term of an index.
-    fn term<'a>(terms: &'a [String], index: u32) -> Result<&'a str> {
+    fn term(terms: &[String], index: u32) -> Result<&str> {
         let term = terms.get(index as usize).map(String::as_str);
         term.ok_or_else(|| Error::internal(format!("a weight of the unknown term {index}")))
     }

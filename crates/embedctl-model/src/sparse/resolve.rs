@@ -96,7 +96,7 @@ pub(crate) fn resolve(
             }
             kind.terms = Some(pooling);
         }
-        (_, Some(modules)) => {
+        (_, Some(_)) => {
             if module.is_none() && wants && files.model_type != Some("SparseEncoder") {
                 return Err(Error::model(
                     files.root.join("modules.json").display(),
@@ -107,7 +107,6 @@ pub(crate) fn resolve(
             if fills_masks {
                 files.sentence.check_gives_states()?;
             }
-            let _ = modules;
         }
         (_, None) => {
             let config: Value = metadata::read(files.config_file)?.unwrap_or_default();

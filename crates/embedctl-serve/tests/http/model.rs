@@ -9,7 +9,7 @@ use embedctl_common::pair::TextPair;
 use embedctl_model::batch::{BatchLimits, TokenRows};
 use embedctl_model::score::ScoreForm;
 
-use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedWorker, Token};
+use embedctl_serve::{ModelCard, ModelHead, ServedModel, ServedRow, ServedWorker, Token};
 
 /// Components of a row.
 pub const WIDTH: usize = 4;
@@ -180,7 +180,7 @@ impl ServedModel for FakeModel {
 struct GatedWorker(Arc<Gate>);
 
 impl ServedWorker for GatedWorker {
-    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<Vec<f32>, Cause>>> {
+    fn run(&mut self, rows: &TokenRows) -> Result<Vec<Result<ServedRow, Cause>>> {
         let text = |row| rows.get(row).iter().filter_map(|&id| char::from_u32(id));
         let texts: Vec<String> = (0..rows.len()).map(|row| text(row).collect()).collect();
         self.0.pass(texts.clone());
@@ -193,7 +193,11 @@ impl ServedWorker for GatedWorker {
         }
         let row = |text: &String| match text.contains("null") {
             true => Err(Cause::of("it has no numbers")),
-            false => Ok(numbers(text)),
+            false => Ok(ServedRow {
+                // As of a sparse vector; other heads do not look at them.
+                indices: (0..).step_by(7).take(WIDTH).collect(),
+                values: numbers(text),
+            }),
         };
         Ok(texts.iter().map(row).collect())
     }

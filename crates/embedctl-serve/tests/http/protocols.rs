@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::model::{FakeModel, numbers};
 use crate::server::{Server, request};
-use embedctl_serve::{ApiKeys, ServerOptions};
+use embedctl_serve::{ApiKeys, ModelHead, ServerOptions};
 
 #[test]
 fn vectors_come_in_the_order_of_texts_in_both_protocols() {
@@ -247,6 +247,31 @@ fn a_route_without_its_head_says_which_the_model_has() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn sparse_vectors_are_entries_of_index_and_value() {
+    let mut model = FakeModel::new(1);
+    model.card.head = ModelHead::Sparse;
+    let server = Server::start(model, ServerOptions::default());
+    let expected = |text: &str| {
+        let entries = (0..).step_by(7).zip(numbers(text));
+        let entry = |(index, value): (u32, f32)| json!({"index": index, "value": value});
+        entries.map(entry).collect::<Value>()
+    };
+    for path in ["/embed_sparse", "/"] {
+        let answer = server.post(path, r#"{"inputs": ["one", "two"]}"#);
+        assert_eq!(answer.json(), json!([expected("one"), expected("two")]));
+        let one = server.post(path, r#"{"inputs": "one"}"#);
+        assert_eq!(one.json(), json!([expected("one")]));
+    }
+    let dense = server.post("/embed", r#"{"inputs": "one"}"#);
+    assert!(
+        dense.status == 424 && dense.body.contains("use /embed_sparse"),
+        "{dense:?}"
+    );
+    let info = server.get("/info").json();
+    assert!(info["model_type"]["sparse"].is_object(), "{info}");
 }
 
 #[test]

@@ -12,10 +12,10 @@ use super::values::{positive, seconds};
 
 /// Serve a model's vectors or scores over HTTP, as embed and score compute them
 ///
-/// Speaks OpenAI's protocol (/v1/embeddings) and that of text-embeddings-inference (/embed, /rerank, /predict, /tokenize,
-/// /info, /health, /metrics); /openapi.json describes all routes. A text's vector is the one that embed gives it with
-/// the same options, and a pair's score the one that score gives it. There is no TLS: put a proxy in front of it for
-/// other machines.
+/// Speaks OpenAI's protocol (/v1/embeddings) and that of text-embeddings-inference (/embed, /embed_sparse, /rerank,
+/// /predict, /tokenize, /info, /health, /metrics); /openapi.json describes all routes. A text's vector is the one that
+/// embed gives it with the same options, and a pair's score the one that score gives it. There is no TLS: put a proxy in
+/// front of it for other machines.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, override_usage = "embedctl serve [OPTIONS]")]
 pub struct ServeArgs {

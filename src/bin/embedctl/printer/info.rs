@@ -93,7 +93,7 @@ fn model(model: &Card, table: &mut TextTable) {
         true => "vectors have length 1",
         false => "vectors are not scaled (--normalize true scales them to length 1)",
     };
-    if model.labels.is_none() {
+    if model.labels.is_none() && !model.sparse {
         table.entry("normalized", normalized);
     }
     for (index, (name, text)) in model.prompts.iter().enumerate() {

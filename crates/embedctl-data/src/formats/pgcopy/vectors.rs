@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use half::f16;
 
 use crate::vectors::{
-    StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
+    Said, StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
 };
 use crate::writing::encoding::VECTOR_COLUMNS;
 use crate::writing::made;
@@ -87,6 +87,7 @@ enum PgVector {
     Vector,
     Halfvec,
     Bit,
+    Sparsevec,
     /// PostgreSQL's own type, of a column of single numbers.
     Real,
 }
@@ -146,6 +147,7 @@ fn columns_of(mut text: &str) -> Option<Vec<PgColumn>> {
             "vector" => Some(PgVector::Vector),
             "halfvec" => Some(PgVector::Halfvec),
             "bit" => Some(PgVector::Bit),
+            "sparsevec" => Some(PgVector::Sparsevec),
             "real" => Some(PgVector::Real),
             _ => None,
         };
@@ -155,6 +157,25 @@ fn columns_of(mut text: &str) -> Option<Vec<PgColumn>> {
             None => return Some(columns),
         }
     }
+}
+
+/// The components of a `sparsevec`: its width, the number of its entries, zero, then indices and values.
+fn sparse(head: &[u8; 4], rest: &[u8]) -> Option<Vec<f32>> {
+    let number = |bytes: [u8; 4]| usize::try_from(i32::from_be_bytes(bytes)).ok();
+    let (count, rest) = rest.split_first_chunk::<4>()?;
+    let (_, rest) = rest.split_first_chunk::<4>()?;
+    let count = number(*count)?;
+    if rest.len() != count.checked_mul(8)? {
+        return None;
+    }
+    let (indices, values) = rest.split_at(4 * count);
+    let (indices, _) = indices.as_chunks::<4>();
+    let said = Said {
+        sparse_width: number(*head),
+        ..Said::default()
+    };
+    let indices = indices.iter().map(|index| u32::from_be_bytes(*index));
+    said.in_full(indices, floats(values, f32::from_be_bytes).into_iter())
 }
 
 /// The components of a field that is a vector, of the kind that is declared.
@@ -168,6 +189,9 @@ fn vector(field: &[u8], kind: Option<PgVector>) -> Option<(Dtype, Vec<f32>)> {
         let bits = usize::try_from(u32::from_be_bytes(*head)).ok()?;
         let whole = bits.div_ceil(8) == rest.len();
         return whole.then(|| (Dtype::Uint8, floats(rest, |[one]| f32::from(one))));
+    }
+    if kind == Some(PgVector::Sparsevec) {
+        return sparse(head, rest).map(|values| (Dtype::F32, values));
     }
     let [a, b, 0, 0] = *head else { return None };
     let dimensions = usize::from(u16::from_be_bytes([a, b]));
