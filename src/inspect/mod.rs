@@ -25,7 +25,7 @@ pub use verify::{Texts, Verified, kept_texts, verify};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result, with_causes};
 pub use crate::identity::Difference;
-use crate::job::{Part, State};
+use crate::job::{Part, State, manifest_place};
 use crate::output::{self, OutputFormat};
 use crate::setting::RESUME;
 use crate::storage::{Location, Readable, SharedFolder, Storage};
@@ -122,7 +122,7 @@ pub fn inspect(
 fn no_manifest(storage: &dyn SharedFolder) -> String {
     format!(
         "{} is missing or not as it was written; {RESUME} makes it again",
-        storage.place(crate::job::MANIFEST)
+        manifest_place(storage)
     )
 }
 

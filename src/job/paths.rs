@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{JobOptions, names};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::setting::{PART_ROWS, SHARD};
-use crate::storage::{Address, Location, own_address, own_folder};
+use crate::storage::{Address, Location, SharedFolder, own_address, own_folder};
 
 /// Whether an output is a folder: it says so by a `/` at its end, or is one.
 #[must_use]
@@ -24,6 +24,12 @@ pub fn parts_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".parts");
     name.into()
+}
+
+/// Where the manifest of a job lies, for messages.
+#[must_use]
+pub fn manifest_place(storage: &dyn SharedFolder) -> Place {
+    storage.place(names::MANIFEST)
 }
 
 /// The folder of the lists of rejected records of the job that writes the folder `path`, for messages.

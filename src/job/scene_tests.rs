@@ -234,7 +234,7 @@ impl JobScene {
         let state = inspect(&self.out()).unwrap().unwrap();
         assert!(state.success);
         assert_eq!(state.faults(), Vec::<String>::new());
-        let manifest = fs::read(self.out().join(MANIFEST)).unwrap();
+        let manifest = fs::read(self.out().join(names::MANIFEST)).unwrap();
         let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
         assert_eq!(manifest.rows as usize, whole.rows.len());
         assert_eq!(manifest.rejected as usize, whole.rejected.len());

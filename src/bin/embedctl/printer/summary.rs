@@ -163,8 +163,6 @@ impl RunReport<'_> {
             "truncated": counts.truncated,
             "max_length": summary.max_length,
             "dimensions": summary.dimensions,
-            "entries": summary.sparse.then_some(counts.entries),
-            "most_entries": summary.sparse.then_some(counts.most_entries),
             "model": summary.model,
             "engine": summary.engine,
             "threads": summary.threads,
@@ -182,7 +180,13 @@ impl RunReport<'_> {
             "notes": summary.notes,
         });
         match fields {
-            Value::Object(fields) => fields,
+            Value::Object(mut fields) => {
+                if summary.sparse {
+                    fields.insert("entries".into(), counts.entries.into());
+                    fields.insert("most_entries".into(), counts.most_entries.into());
+                }
+                fields
+            }
             _ => Map::new(), // it is an object
         }
     }
