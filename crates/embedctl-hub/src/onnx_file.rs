@@ -172,8 +172,15 @@ mod tests {
             .unwrap_err()
             .reason;
         assert!(reason.contains("onnx/gone.onnx") && reason.contains("onnx/model.onnx"));
-        let cause = choose(&["model.safetensors"], "", &OnnxChoice::default()).unwrap_err();
+        let files = ["config.json", "model.safetensors"];
+        let cause = choose(&files, "", &OnnxChoice::default()).unwrap_err();
         assert!(cause.reason.contains("no ONNX file at all"));
         assert!(cause.remedy.unwrap().contains("optimum-cli"));
+        let cause = choose(&["notes.txt"], "", &OnnxChoice::default()).unwrap_err();
+        assert!(
+            cause
+                .reason
+                .contains("is not a model: it holds no config.json")
+        );
     }
 }

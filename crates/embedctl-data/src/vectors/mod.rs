@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::writing::encoding::VECTOR_COLUMNS;
 use crate::writing::quantize::Dtype;
+use crate::writing::sparse::{BY_INDEX, SPARSE_FORM};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::caught;
 use embedctl_storage::{Readable, no_fault_of_data};
@@ -31,12 +32,6 @@ pub struct StoredVector<'a> {
 
 /// Takes vectors, row by row; an error ends the reading.
 pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
-
-/// Key of a provenance that says how sparse vectors stand in an output.
-pub(crate) const SPARSE_FORM: &str = "sparse_form";
-
-/// Its value where they stand as indices and values.
-pub(crate) const BY_INDEX: &str = "indices";
 
 /// The widest sparse vectors that are read back: a wider claim is damage.
 const MOST_SPARSE_WIDTH: usize = 1 << 24;

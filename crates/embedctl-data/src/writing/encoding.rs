@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::options::{OutputOptions, RowNumbers, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use super::sparse::SparseColumn;
+use super::sparse::{BY_INDEX, SPARSE_FORM, SparseColumn};
 use crate::record::{RowVectors, Rows};
-use crate::vectors::{BY_INDEX, SPARSE_FORM};
 use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};

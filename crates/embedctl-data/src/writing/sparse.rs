@@ -13,6 +13,12 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::WINDOW;
 use embedctl_common::vectors::{SparseRow, SparseRows};
 
+/// Key of a provenance that says how sparse vectors stand in an output.
+pub(crate) const SPARSE_FORM: &str = "sparse_form";
+
+/// Its value where they stand as indices and values.
+pub(crate) const BY_INDEX: &str = "indices";
+
 /// The parts of a structure, by their names.
 pub(crate) const PARTS: [&str; 2] = ["indices", "values"];
 

@@ -37,9 +37,9 @@ fn modules_that_cannot_be_run_are_refused_by_name() {
         .change(
             "config_sentence_transformers.json",
             "model_type",
-            json!("SparseEncoder"),
+            json!("MultiVectorEncoder"),
         )
-        .refused(&["SparseEncoder"]);
+        .refused(&["MultiVectorEncoder"]);
 }
 
 #[test]
