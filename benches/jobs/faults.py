@@ -165,7 +165,7 @@ class Bench:
         self.same(what, output, kind)
 
     def vanished(self, kind):
-        """The folder is renamed while the run writes it, as by somebody who tidies up."""
+        """The folder and the job's files beside it are renamed while the run writes them, as by somebody who tidies up."""
         what = "a folder that is gone"
         self.count += 1
         output, aside = self.folder / f"out{self.count}", self.folder / f"aside{self.count}"
@@ -174,8 +174,13 @@ class Bench:
             child.wait(self.rng.uniform(0.05, self.seconds[kind]))
         except subprocess.TimeoutExpired:
             pass
+        def own(place):
+            return place.with_name(f"_{place.name}.embedctl")
+
         if output.exists():
             output.rename(aside)
+            if own(output).exists():
+                own(output).rename(own(aside))
         said = child.communicate(timeout=120)[1].decode()
         self.failed(what, child.returncode, said)
         for place in (aside, output):

@@ -164,7 +164,7 @@ class Embedder:
         batches, rows = _arrow.texts_of([given[0]] if single else given[0], _ROWS)
         matrix = self._matrix(batches, rows, self._key(prompt_name, prompt, device), bool(show_progress_bar))
         if not isinstance(matrix, np.ndarray):
-            asked = {"truncate_dim": width, "normalize_embeddings": normalize_embeddings or None}
+            asked: dict[str, Any] = {"truncate_dim": width, "normalize_embeddings": normalize_embeddings or None}
             asked |= {"precision": None if precision == "float32" else precision}
             asked |= {"convert_to_tensor": convert_to_tensor or None}
             for name, value in asked.items():
@@ -183,8 +183,8 @@ class Embedder:
 
     def _matrix(
         self, batches: Iterable[tuple[pa.RecordBatch, pa.Array]], rows: int, key: _Key, progress: bool
-    ) -> Matrix:
-        """The vectors of ``rows`` texts, of shape ``[rows, dimensions]``."""
+    ) -> Any:
+        """The vectors of ``rows`` texts, of shape ``[rows, dimensions]``; sparse ones as scipy's ``csr_matrix``."""
         matrix: Matrix | None = None
         sparse = _arrow.SparseRows()
         row = 0

@@ -166,7 +166,15 @@ impl Job {
                  take it for one",
                 self.shown
             ))
-            .with_remedy("write to a folder of its own")),
+            .with_remedy(match names::parse(&name).is_some() {
+                // A folder that was moved or copied without the files beside it.
+                true => format!(
+                    "if the folder was moved or copied, take along the job's files ({} belongs to them); else write to \
+                     a folder of its own",
+                    self.storage.place(names::JOB)
+                ),
+                false => "write to a folder of its own".to_owned(),
+            })),
         }
     }
 }
