@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Measures `embedctl serve` beside sentence-transformers behind FastAPI: requests with one short text each, from 1, 8 and
-# 64 clients, in turn, on this machine. Needs `hey` (package of that name) and, for the other server, a Python with
-# sentence-transformers, fastapi and uvicorn in $PEERS. Prints a table; RESULTS.md keeps one.
+# Measures `embedctl serve` beside sentence-transformers behind FastAPI and beside infinity: requests with one short text
+# each, from 1, 8 and 64 clients, in turn, on this machine. Needs `hey` (package of that name) and, for the other servers,
+# a Python with sentence-transformers, fastapi and uvicorn in $PEERS, and the program of infinity-emb[torch,server] in
+# $INFINITY. Prints a table; RESULTS.md keeps one.
 #
-#   PEERS=venv/bin/python benches/serve/run.sh [SECONDS] [ROUNDS]
+#   PEERS=venv/bin/python INFINITY=other/bin/infinity_emb benches/serve/run.sh [SECONDS] [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -11,7 +12,7 @@ seconds=${1:-10} rounds=${2:-3}
 program=${EMBEDCTL:-target/debug/embedctl}
 model=${MODEL:-fixtures/models/all-MiniLM-L6-v2}
 port=${PORT:-18080}
-body='{"inputs": "The quick brown fox jumps over the lazy dog near the river bank."}'
+text='The quick brown fox jumps over the lazy dog near the river bank.'
 work=$(mktemp -d)
 server=
 
@@ -29,8 +30,17 @@ start() {
         sentence-transformers)
             MODEL=$model "$PEERS" -m uvicorn --app-dir benches/serve peer:app --port "$port" --log-level error 2> "$work/log" &
             ;;
+        infinity)
+            INFINITY_ANONYMOUS_USAGE_STATS=0 HF_HUB_OFFLINE=1 "$INFINITY" v2 --model-id "$model" --served-model-name model \
+                --engine torch --device cpu --dtype float32 --port "$port" --log-level error > "$work/log" 2>&1 &
+            ;;
     esac
     server=$!
+    # Infinity speaks OpenAI's protocol alone.
+    case $1 in
+        infinity) url=http://127.0.0.1:$port/embeddings body="{\"model\": \"model\", \"input\": \"$text\"}" ;;
+        *) url=http://127.0.0.1:$port/embed body="{\"inputs\": \"$text\"}" ;;
+    esac
     until curl -fs "http://127.0.0.1:$port/health" > /dev/null; do
         kill -0 "$server" || { cat "$work/log" >&2; exit 1; }
         sleep 0.2
@@ -38,7 +48,7 @@ start() {
 }
 
 measure() {
-    hey -z "${seconds}s" -c "$2" -m POST -T application/json -d "$body" "http://127.0.0.1:$port/embed" > "$work/hey"
+    hey -z "${seconds}s" -c "$2" -m POST -T application/json -d "$body" "$url" > "$work/hey"
     if grep -E '^ +\[[0-9]+\]' "$work/hey" | grep -qv '\[200\]'; then
         cat "$work/hey" >&2
         exit 1
@@ -53,12 +63,13 @@ measure() {
 
 servers=(embedctl-fp32 embedctl-int8)
 [ -z "${PEERS:-}" ] || servers+=(sentence-transformers)
+[ -z "${INFINITY:-}" ] || servers+=(infinity)
 echo "| server | clients | requests/s | p50 ms | p95 ms | p99 ms |"
 echo "|---|--:|--:|--:|--:|--:|"
 for ((round = 0; round < rounds; round++)); do
     for name in "${servers[@]}"; do
         start "$name"
-        hey -n 200 -c 8 -m POST -T application/json -d "$body" "http://127.0.0.1:$port/embed" > /dev/null
+        hey -n 200 -c 8 -m POST -T application/json -d "$body" "$url" > /dev/null
         for clients in 1 8 64; do
             measure "$name" "$clients"
         done
