@@ -23,25 +23,25 @@ struct RerankRequest {
     #[serde(default)]
     return_text: bool,
     #[serde(flatten)]
-    settings: ScoreSettings,
+    settings: ScoreRequestSettings,
 }
 
 #[derive(Deserialize)]
 struct PredictRequest {
     inputs: PredictInputs,
     #[serde(flatten)]
-    settings: ScoreSettings,
+    settings: ScoreRequestSettings,
 }
 
 /// What both requests may ask for.
 #[derive(Deserialize)]
-struct ScoreSettings {
+struct ScoreRequestSettings {
     raw_scores: Option<bool>,
     truncate: Option<bool>,
     truncation_direction: Option<String>,
 }
 
-impl ScoreSettings {
+impl ScoreRequestSettings {
     /// The form of the scores: as `embedctl score` writes them unless the request says otherwise.
     fn form(&self) -> ScoreForm {
         match self.raw_scores {
@@ -168,7 +168,7 @@ fn scored(index: usize, texts: Vec<String>) -> Result<ScoredInput, ApiError> {
 fn prepare(
     app: &Arc<App>,
     inputs: Vec<ScoredInput>,
-    settings: &ScoreSettings,
+    settings: &ScoreRequestSettings,
     param: &'static str,
 ) -> Result<PreparedRows, ApiError> {
     check_side(app, settings.truncation_direction.as_deref())?;
