@@ -90,20 +90,18 @@ impl Need {
     }
 }
 
-/// Outputs and inputs of a layer's products.
+/// Outputs and inputs of a layer's products, at most.
 fn products(architecture: &Architecture) -> [(usize, usize); 4] {
     let Architecture {
         hidden,
-        attention,
         feed_forward,
         ..
     } = architecture;
-    let query = attention.heads.saturating_mul(attention.head_size);
-    let key = (attention.key_value_heads).saturating_mul(attention.head_size);
+    let [input, output] = architecture.mixing_widths();
     let halves = 1 + usize::from(feed_forward.gated);
     [
-        (query.saturating_add(key.saturating_mul(2)), *hidden),
-        (*hidden, query),
+        (input, *hidden),
+        (*hidden, output),
         (feed_forward.width.saturating_mul(halves), *hidden),
         (*hidden, feed_forward.width),
     ]

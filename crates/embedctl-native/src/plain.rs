@@ -247,10 +247,7 @@ impl PlainNetwork {
         let loader = self.loader()?;
         let stored = match product {
             PlainProduct::Projection => loader.projection()?,
-            PlainProduct::Layer(set, which) => {
-                let [stored, own] = loader.layer_names(set)?;
-                loader.product([&stored, &own], which)?
-            }
+            PlainProduct::Layer(set, which) => loader.product(set, which)?,
             _ => return Ok(Vec::new()),
         };
         Ok(stored.bias)
@@ -285,8 +282,7 @@ impl PlainNetwork {
                 each(rows, layout.outputs, layout.inputs, &same)
             }
             PlainProduct::Layer(set, which) => {
-                let [stored, own] = loader.layer_names(set)?;
-                let StoredProduct { layout, rows, .. } = loader.product([&stored, &own], which)?;
+                let StoredProduct { layout, rows, .. } = loader.product(set, which)?;
                 let halves = if layout.gated { 2 } else { 1 };
                 let order = |row| loader.row_order(which, row);
                 each(rows, halves * layout.outputs, layout.inputs, &order)

@@ -164,6 +164,16 @@ pub struct AttentionDescription {
     pub rows: QueryKeyRows,
 }
 
+/// A convolution over a token and those before it, channel by channel and between two gates: LFM2 has it in the place of
+/// attention in most layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortConvolution {
+    /// Tokens that it sums: its own and those before it.
+    pub tokens: usize,
+    /// Whether it and the products around it have a bias.
+    pub biased: bool,
+}
+
 /// A layer's feed-forward.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FeedForward {
@@ -208,6 +218,8 @@ pub struct Layer {
     pub first_norm: bool,
     /// Whether experts take the place of the feed-forward.
     pub experts: bool,
+    /// Whether a convolution takes the place of attention.
+    pub convolves: bool,
 }
 
 /// A model, described.
@@ -225,6 +237,8 @@ pub struct Architecture {
     pub norm: NormDescription,
     /// Attention.
     pub attention: AttentionDescription,
+    /// The convolution of layers that have it in place of attention.
+    pub convolution: Option<ShortConvolution>,
     /// Feed-forward.
     pub feed_forward: FeedForward,
     /// The layers in the order in which they run.
@@ -249,4 +263,29 @@ pub struct Architecture {
     /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
     /// puts one of them, or nothing, before the names.
     pub base_names: &'static [&'static str],
+}
+
+impl Architecture {
+    /// The convolution of the layers that take a set of weights, where they have one in place of attention.
+    pub(crate) fn convolution_of(&self, set: usize) -> Option<ShortConvolution> {
+        let mut own = self.layers.iter().filter(|layer| layer.weights == set);
+        self.convolution
+            .filter(|_| own.any(|layer| layer.convolves))
+    }
+
+    /// The widths of queries, keys and values together, and of attention's output, where a convolution's inputs and output
+    /// have room, too.
+    pub(crate) fn mixing_widths(&self) -> [usize; 2] {
+        let attention = &self.attention;
+        let query = attention.heads.saturating_mul(attention.head_size);
+        let key = (attention.key_value_heads).saturating_mul(attention.head_size);
+        let all = query.saturating_add(key.saturating_mul(2));
+        match self.convolution {
+            None => [all, query],
+            Some(_) => [
+                all.max(self.hidden.saturating_mul(3)),
+                query.max(self.hidden),
+            ],
+        }
+    }
 }

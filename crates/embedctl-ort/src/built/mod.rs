@@ -13,6 +13,7 @@
 //! in attention.
 
 mod attention;
+mod convolution;
 mod embeddings;
 mod experts;
 mod export;

@@ -80,7 +80,10 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
             turns: layer.rotary.map(|set| &turns[set]),
         };
         let input = writer.before(&beside.attention_norms, &states);
-        let branch = writer.attention(network, layer, &beside, &input, &terms, &shared)?;
+        let branch = match &beside.convolution {
+            Some(convolution) => writer.convolution(network, layer.weights, convolution, &input)?,
+            None => writer.attention(network, layer, &beside, &input, &terms, &shared)?,
+        };
         let between = writer.after(&beside.attention_norms, &states, &branch);
         let second = if architecture.parallel {
             &states
