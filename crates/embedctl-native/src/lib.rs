@@ -107,7 +107,7 @@ pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
     prefix::find(&architecture, files.last()?, names).ok()?.note
 }
 
-/// What the engine does with the model that this config.json describes: the kinds of products that it runs in, or the
+/// The support for the model that this config.json describes: the kinds of products that it runs in, or the
 /// reason why it does not run it.
 #[must_use]
 pub fn support(config: &serde_json::Value) -> String {

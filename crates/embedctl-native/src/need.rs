@@ -46,7 +46,7 @@ impl Need {
                 .map(|(outputs, inputs)| packed(arithmetic, outputs, inputs))
                 .fold(0, usize::saturating_add)
         };
-        // Those of all layers that have experts, beside a feed-forward of their own that they may not have.
+        // Weights of all experts. The layers that have them are counted with a feed-forward of their own, too.
         let experts = |arithmetic: ProductPrecision| {
             let Some(experts) = architecture.feed_forward.experts else {
                 return 0;

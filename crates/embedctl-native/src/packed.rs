@@ -46,7 +46,7 @@ pub(crate) type InputRanges = [Vec<f32>; 4];
 pub(crate) struct LayerWeights {
     /// The products, indexed by [`Product`]; behind an expert's two those of the next.
     pub products: Vec<Matrix>,
-    /// What experts have beside their products.
+    /// The experts' weights beside their products.
     pub experts: Option<ExpertWeights>,
     /// Keys and queries of relative positions.
     pub relative_positions: RelativePositions,

@@ -202,7 +202,7 @@ impl PlainNetwork {
         loader.relative_tables([&stored, &own])
     }
 
-    /// What `attention.position_bias` adds to scores, `[heads, 2 * reach + 1]` by the distance from query to key, up to
+    /// The bias of scores by `attention.position_bias`, `[heads, 2 * reach + 1]` by the distance from query to key up to
     /// `reach` to either side, and that reach; `table` is the learned one.
     #[must_use]
     pub fn bias_by_distance(

@@ -1,4 +1,4 @@
-//! What a network is: the words that the executor knows.
+//! The description of a network, in the terms of the executor.
 
 use crate::kernels::Activation;
 use crate::names::{Alternatives, Sources, TensorNames};
@@ -106,11 +106,11 @@ pub struct Disentangled {
     pub span: usize,
     /// The distance at which the last of them begins, where far ones share some by their logarithm.
     pub farthest: Option<usize>,
-    /// What makes keys of relative positions, which queries are compared with.
+    /// The product that makes keys of relative positions, with which queries are compared.
     pub keys: Option<Sources>,
     /// Whether it has a bias.
     pub keys_biased: bool,
-    /// What makes queries of them, which keys are compared with.
+    /// The product that makes queries of them, with which keys are compared.
     pub queries: Option<Sources>,
     /// The table.
     pub table: &'static str,
@@ -154,7 +154,7 @@ pub struct AttentionDescription {
     pub output_bias: bool,
     /// The norm of queries and keys.
     pub query_key_norm: Option<QueryKeyNorm>,
-    /// What is added to scores by distance.
+    /// The addition to scores by distance.
     pub position_bias: Option<PositionBias>,
     /// Scores with relative positions.
     pub disentangled: Option<Disentangled>,

@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub row_lengths: String,
     /// From each query to each key, `[queries, keys]`, in single precision.
     pub distances: String,
-    /// What hides padding, `[rows, 1, 1, keys]`.
+    /// The mask of padding, `[rows, 1, 1, keys]`.
     pub padding: String,
     /// The shape `[rows, heads, queries, keys]` of scores that were computed for groups of heads.
     pub by_head: String,
@@ -157,7 +157,7 @@ impl GraphWriter {
         }
     }
 
-    /// What hides keys from a layer's queries.
+    /// The mask of keys that a layer's queries do not see.
     fn mask(&mut self, layer: &Layer, shared: &Shared) -> String {
         match self.sight(layer.causal, layer.reach, shared) {
             None => shared.padding.clone(),
