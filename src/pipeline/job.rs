@@ -78,16 +78,20 @@ impl JobSink {
             ))
             .with_remedy("name files"));
         }
-        let Some(begun) = job.begin(options.input.window_rows)? else {
+        let single = match &options.output.destination {
+            Destination::Path(path) if job.is_single() => Some(path),
+            _ => None,
+        };
+        let begun = job.begin(options.input.window_rows)?;
+        let aside = single.cloned().map(AsideFolder);
+        // Another run may have completed the file since this one looked for it.
+        let is_there = options.job.resume && single.is_some_and(|path| path.is_file());
+        let Some(begun) = begun.filter(|_| !is_there) else {
             return Err(Error::usage(format!(
                 "{}: the output is complete; there is nothing to resume",
                 job.shown()
             ))
             .with_remedy(format!("leave it as it is, or start anew with {FORCE}")));
-        };
-        let aside = match &options.output.destination {
-            Destination::Path(path) if job.is_single() => Some(AsideFolder(path.clone())),
-            _ => None,
         };
         let names = input.names();
         let sink = Self {

@@ -96,7 +96,7 @@ impl OpenedModel {
     }
 }
 
-/// What `/info` tells beside the members of text-embeddings-inference.
+/// The members of `/info` beside those of text-embeddings-inference.
 fn details(
     loaded: &LoadedModel,
     identity: &VectorIdentity,

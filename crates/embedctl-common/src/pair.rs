@@ -10,7 +10,7 @@ pub struct TextPair<'a> {
 }
 
 impl<'a> TextPair<'a> {
-    /// What parts the first text's length from the texts.
+    /// The separator of the first text's length and the texts.
     const MARK: char = ':';
 
     /// Both as one text: the first one's length in bytes, a colon, the two texts. Different pairs are different texts.

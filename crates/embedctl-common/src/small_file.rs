@@ -24,7 +24,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The same for text in UTF-8.
 ///
 /// # Errors
-/// Those of [`read`]; if it is not UTF-8.
+/// As [`read`]; or if the file is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))

@@ -94,7 +94,7 @@ impl HubAnswer {
 /// Does `work` with a client whose requests end at once when `cancel` is cancelled.
 ///
 /// # Errors
-/// Those of `work`; [`ErrorKind::Interrupted`](embedctl_common::error::ErrorKind::Interrupted) if cancelled meanwhile.
+/// As `work`; or [`ErrorKind::Interrupted`](embedctl_common::error::ErrorKind::Interrupted) if cancelled meanwhile.
 pub(super) fn with_client<T>(
     settings: &HubSettings,
     cancel: &CancelToken,

@@ -46,7 +46,7 @@ pub fn ensure(
 /// Asks for each repository that may be meant, until there is one.
 ///
 /// # Errors
-/// Those of `ask`, for the last of them where there is none.
+/// The errors of `ask`; if there is no such repository, for the last one.
 pub fn meant<T>(meanings: Vec<ModelId>, mut ask: impl FnMut(ModelId) -> Result<T>) -> Result<T> {
     let last = meanings.len() - 1;
     for (index, meaning) in meanings.into_iter().enumerate() {

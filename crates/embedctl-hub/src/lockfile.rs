@@ -257,7 +257,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|lock| lock.models)
             {
-                // What becomes a path leads nowhere else.
+                // A member that becomes a path leads nowhere else.
                 let paths = model.files.iter().map(|file| file.path.as_str());
                 for path in paths.chain([model.requested.as_str(), &model.revision]) {
                     let parts = Path::new(path).components();

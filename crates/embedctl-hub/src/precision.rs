@@ -4,7 +4,7 @@
 use embedctl_common::named::named;
 
 named! {
-    /// What the native engine computes in (`fp32`, `bf16`, `int16`, `int8`), or which of a repository's ONNX files is
+    /// The arithmetic of the native engine (`fp32`, `bf16`, `int16`, `int8`), or which of a repository's ONNX files is
     /// taken, by the kind of its weights.
     pub enum Precision("precision", "choose one of") {
         Fp32 = "fp32",

@@ -317,12 +317,13 @@ fn modules(architecture: &Architecture) -> (BTreeSet<String>, BTreeSet<String>) 
     } else {
         1
     };
-    let of_layer: [(Sources, usize); 4] = [
-        (names.query_key_value, 3),
-        (names.attention_output, 1),
-        (names.up, halves),
-        (names.down, 1),
-    ];
+    let of_layer = |set: usize| -> [(Sources, usize); 4] {
+        let (input, output) = match architecture.convolution_of(set) {
+            Some(_) => (names.convolution.input, names.convolution.output),
+            None => (names.query_key_value, names.attention_output),
+        };
+        [(input, 3), (output, 1), (names.up, halves), (names.down, 1)]
+    };
     let [query, key] = names.query_key_norm;
     let norms: Vec<Alternatives> = (names.attention_norms.all())
         .into_iter()
@@ -351,12 +352,11 @@ fn modules(architecture: &Architecture) -> (BTreeSet<String>, BTreeSet<String>) 
                 .map(ToString::to_string),
         );
     }
-    for layer in architecture
-        .weight_sets
-        .iter()
-        .filter_map(|spellings| spellings.first())
-    {
-        for (sources, outputs) in of_layer {
+    for (set, spellings) in architecture.weight_sets.iter().enumerate() {
+        let Some(layer) = spellings.first() else {
+            continue;
+        };
+        for (sources, outputs) in of_layer(set) {
             let parts = class_parts(sources, outputs).iter();
             products.extend(parts.map(|part| format!("{layer}{}", names::module(part))));
         }

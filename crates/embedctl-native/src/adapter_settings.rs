@@ -56,9 +56,9 @@ impl Adapter {
 enum TargetModules {
     /// Every linear layer.
     AllLinear,
-    /// Those whose whole name matches.
+    /// Modules whose whole name matches.
     Pattern(Regex),
-    /// Those of these names, and those whose names end with one of these behind a dot.
+    /// Modules of these names, and modules whose names end with one of these behind a dot.
     TensorNames(Vec<String>),
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct RelativeScratch {
     contents: CacheLines,
     /// Their scores with all relative positions, `[tokens, positions]`: of queries, and of keys.
     scores: [CacheLines; 2],
-    /// What is added to the scores, `[queries, keys]`.
+    /// The addition to the scores, `[queries, keys]`.
     bias: CacheLines,
     /// The row of each distance, from the least on.
     rows: Vec<usize>,

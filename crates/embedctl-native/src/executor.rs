@@ -66,7 +66,7 @@ impl Executor<'_> {
             }
         };
 
-        // Attention.
+        // Attention, or a convolution in its place.
         let [into, output, up, down, ..] = &weights.products[..] else {
             return;
         };
@@ -75,10 +75,14 @@ impl Executor<'_> {
         let input = operand.convert(into, input, hidden, tokens);
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
-        let stride = query + 2 * key;
+        let convolution = weights.beside.convolution.as_ref();
+        let (stride, width) = match convolution {
+            Some(_) => (3 * hidden, hidden),
+            None => (query + 2 * key, query),
+        };
         let heads = room(heads, tokens * stride);
         linear(input, 0..tokens, into, heads, stride, ProductFinish::Store);
-        let context = room(context, tokens * query);
+        let context = room(context, tokens * width);
         let shape = Attention {
             heads: attention.heads,
             kv_heads: attention.key_value_heads,
@@ -112,6 +116,11 @@ impl Executor<'_> {
             .then(|| ScoreBias::by_distance(bias, relative_bias::reach(bias, attention.heads)));
         for span in rows.spans() {
             let own = &mut heads[span.start * stride..span.end * stride];
+            if let Some(convolution) = convolution {
+                let out = &mut context[span.start * width..span.end * width];
+                convolution.run(own, out);
+                continue;
+            }
             let turns = layer.rotary.map(|index| {
                 let beyond = self.architecture.rotary[index].beyond;
                 let other = beyond.filter(|(limit, _)| span.len() > *limit);
@@ -192,7 +201,7 @@ impl Executor<'_> {
             self.before(&weights.beside.feed_forward_norms, states, branch);
         }
         note(Product::Output, context);
-        let context = operand.convert(output, context, query, tokens);
+        let context = operand.convert(output, context, width, tokens);
         self.after(
             &weights.beside.attention_norms,
             states,

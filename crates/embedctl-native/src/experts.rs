@@ -45,7 +45,7 @@ pub(crate) struct ExpertScratch {
     shares: CacheLines,
     /// The tokens of one expert, `[tokens, hidden]`.
     gathered: CacheLines,
-    /// What the expert makes of them.
+    /// The expert's output for them.
     results: CacheLines,
     /// The sum, `[tokens, hidden]`.
     pub(crate) sum: CacheLines,
@@ -257,7 +257,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// What the experts of that layer have beside their products.
+    /// The weights of that layer's experts beside their products.
     ///
     /// # Errors
     /// As [`Loader::expert_products`].

@@ -73,15 +73,19 @@ impl<'a> Loader<'a> {
             Some(_) => &Product::ALL[..2],
             None => &Product::ALL[..],
         };
-        taken.iter().map(|&which| self.described(which)).collect()
+        taken
+            .iter()
+            .map(|&which| self.described(set, which))
+            .collect()
     }
 
-    /// A product of a layer without experts.
+    /// A product of a set's layers, which have no experts.
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub(super) fn product(&self, layer: [&str; 2], which: Product) -> Result<StoredProduct<'a>> {
-        self.stored_product(layer, &self.described(which))
+    pub(super) fn product(&self, set: usize, which: Product) -> Result<StoredProduct<'a>> {
+        let [stored, own] = self.layer_names(set)?;
+        self.stored_product([&stored, &own], &self.described(set, which))
     }
 
     fn stored_product(&self, layer: [&str; 2], one: &LayerProduct) -> Result<StoredProduct<'a>> {
@@ -110,7 +114,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Where a product's weights are, and its layout.
-    fn described(&self, product: Product) -> LayerProduct {
+    fn described(&self, set: usize, product: Product) -> LayerProduct {
         let Architecture {
             hidden,
             attention,
@@ -122,7 +126,16 @@ impl<'a> Loader<'a> {
         let key = attention.key_value_heads * attention.head_size;
         let inner = feed_forward.width;
         let is_gated = product == Product::Up && feed_forward.gated;
+        let convolution = self.architecture.convolution_of(set);
         let (sources, outputs, inputs, biased) = match product {
+            Product::Input if let Some(convolution) = convolution => {
+                let parts = vec![*hidden; 3];
+                (names.convolution.input, parts, *hidden, convolution.biased)
+            }
+            Product::Output if let Some(convolution) = convolution => {
+                let parts = vec![*hidden];
+                (names.convolution.output, parts, *hidden, convolution.biased)
+            }
             Product::Input => {
                 let parts = vec![query, key, key];
                 (names.query_key_value, parts, *hidden, attention.input_bias)

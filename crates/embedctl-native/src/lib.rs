@@ -33,6 +33,7 @@ mod adapter;
 mod adapter_settings;
 pub mod architecture;
 mod config_keys;
+mod convolution;
 mod disentangled;
 mod embedding;
 mod encoder;
@@ -74,6 +75,7 @@ use std::path::{Path, PathBuf};
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
 
 pub use self::adapter_settings::{Adapter, AdapterSettings};
+pub use self::convolution::ConvolutionWeights;
 pub use self::encoder::{Encoder, EncoderWorker};
 pub use self::packed::{BesideProducts, Norms, Product};
 pub use self::plain::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable, RelativeTables};
@@ -105,7 +107,7 @@ pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
     prefix::find(&architecture, files.last()?, names).ok()?.note
 }
 
-/// What the engine does with the model that this config.json describes: the kinds of products that it runs in, or the
+/// The support for the model that this config.json describes: the kinds of products that it runs in, or the
 /// reason why it does not run it.
 #[must_use]
 pub fn support(config: &serde_json::Value) -> String {

@@ -321,7 +321,9 @@ impl<'a> Loader<'a> {
                 sum: one(names.sum)?,
             })
         };
-        let query_key_norms = match attention.query_key_norm {
+        let convolution = self.architecture.convolution_of(set);
+        let norm_of_heads = attention.query_key_norm.filter(|_| convolution.is_none());
+        let query_key_norms = match norm_of_heads {
             None => None,
             Some(QueryKeyNorm { norm, all_heads }) => {
                 let [query_name, key_name] = names.query_key_norm;
@@ -338,6 +340,9 @@ impl<'a> Loader<'a> {
             attention_norms: around(&names.attention_norms, first_norm)?,
             feed_forward_norms: around(&names.feed_forward_norms, true)?,
             query_key_norms,
+            convolution: convolution
+                .map(|convolution| self.convolution(layer[0], convolution))
+                .transpose()?,
         })
     }
 

@@ -112,6 +112,19 @@ pub struct TensorNames {
     pub relative_bias: &'static str,
     /// The experts of a layer.
     pub experts: ExpertNames,
+    /// The convolution of a layer.
+    pub convolution: ConvolutionNames,
+}
+
+/// The names of a convolution's tensors, below the layer's own part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvolutionNames {
+    /// The product that makes the gate before it, the gate behind it, and its input.
+    pub input: Sources,
+    /// Its filters, `[channels, 1, tokens]`.
+    pub filters: &'static str,
+    /// The product behind it.
+    pub output: Sources,
 }
 
 /// The names of experts' tensors, below the layer's own part.
@@ -158,6 +171,11 @@ pub(crate) const BASE: TensorNames = TensorNames {
         up: &["mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj"],
         down: "mlp.experts.{}.down_proj",
         bias: "",
+    },
+    convolution: ConvolutionNames {
+        input: &[&["conv.in_proj"]],
+        filters: "conv.conv",
+        output: &[&["conv.out_proj"]],
     },
 };
 

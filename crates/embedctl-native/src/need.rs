@@ -46,7 +46,7 @@ impl Need {
                 .map(|(outputs, inputs)| packed(arithmetic, outputs, inputs))
                 .fold(0, usize::saturating_add)
         };
-        // Those of all layers that have experts, beside a feed-forward of their own that they may not have.
+        // Weights of all experts. The layers that have them are counted with a feed-forward of their own, too.
         let experts = |arithmetic: ProductPrecision| {
             let Some(experts) = architecture.feed_forward.experts else {
                 return 0;
@@ -90,20 +90,18 @@ impl Need {
     }
 }
 
-/// Outputs and inputs of a layer's products.
+/// Outputs and inputs of a layer's products, at most.
 fn products(architecture: &Architecture) -> [(usize, usize); 4] {
     let Architecture {
         hidden,
-        attention,
         feed_forward,
         ..
     } = architecture;
-    let query = attention.heads.saturating_mul(attention.head_size);
-    let key = (attention.key_value_heads).saturating_mul(attention.head_size);
+    let [input, output] = architecture.mixing_widths();
     let halves = 1 + usize::from(feed_forward.gated);
     [
-        (query.saturating_add(key.saturating_mul(2)), *hidden),
-        (*hidden, query),
+        (input, *hidden),
+        (*hidden, output),
         (feed_forward.width.saturating_mul(halves), *hidden),
         (*hidden, feed_forward.width),
     ]

@@ -141,7 +141,10 @@ impl Network {
             let seen = layer
                 .reach
                 .map_or(tokens, |reach| tokens.min(2 * reach + 1));
-            let pairs = 2 * seen * attention.heads * attention.head_size;
+            let pairs = match &weights.beside.convolution {
+                Some(convolution) => convolution.operations(),
+                None => 2 * seen * attention.heads * attention.head_size,
+            };
             2 * tokens as u64 * (products + pairs) as u64
         };
         self.architecture.layers.iter().map(layer).sum()

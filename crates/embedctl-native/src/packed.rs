@@ -1,5 +1,6 @@
 //! A model's weights, packed for the kernels and shared by all workers.
 
+use super::convolution::ConvolutionWeights;
 use super::disentangled::RelativePositions;
 use super::experts::ExpertWeights;
 use super::kernels::{Matrix, Norm};
@@ -45,7 +46,7 @@ pub(crate) type InputRanges = [Vec<f32>; 4];
 pub(crate) struct LayerWeights {
     /// The products, indexed by [`Product`]; behind an expert's two those of the next.
     pub products: Vec<Matrix>,
-    /// What experts have beside their products.
+    /// The experts' weights beside their products.
     pub experts: Option<ExpertWeights>,
     /// Keys and queries of relative positions.
     pub relative_positions: RelativePositions,
@@ -64,6 +65,8 @@ pub struct BesideProducts {
     pub feed_forward_norms: Norms,
     /// Norms of queries and keys: of each head, or of all heads at once.
     pub query_key_norms: Option<[Norm; 2]>,
+    /// The convolution in the place of attention.
+    pub convolution: Option<ConvolutionWeights>,
 }
 
 /// The weights before, after and beside the layers.

@@ -202,7 +202,7 @@ impl PlainNetwork {
         loader.relative_tables([&stored, &own])
     }
 
-    /// What `attention.position_bias` adds to scores, `[heads, 2 * reach + 1]` by the distance from query to key, up to
+    /// The bias of scores by `attention.position_bias`, `[heads, 2 * reach + 1]` by the distance from query to key up to
     /// `reach` to either side, and that reach; `table` is the learned one.
     #[must_use]
     pub fn bias_by_distance(
@@ -247,10 +247,7 @@ impl PlainNetwork {
         let loader = self.loader()?;
         let stored = match product {
             PlainProduct::Projection => loader.projection()?,
-            PlainProduct::Layer(set, which) => {
-                let [stored, own] = loader.layer_names(set)?;
-                loader.product([&stored, &own], which)?
-            }
+            PlainProduct::Layer(set, which) => loader.product(set, which)?,
             _ => return Ok(Vec::new()),
         };
         Ok(stored.bias)
@@ -285,8 +282,7 @@ impl PlainNetwork {
                 each(rows, layout.outputs, layout.inputs, &same)
             }
             PlainProduct::Layer(set, which) => {
-                let [stored, own] = loader.layer_names(set)?;
-                let StoredProduct { layout, rows, .. } = loader.product([&stored, &own], which)?;
+                let StoredProduct { layout, rows, .. } = loader.product(set, which)?;
                 let halves = if layout.gated { 2 } else { 1 };
                 let order = |row| loader.row_order(which, row);
                 each(rows, halves * layout.outputs, layout.inputs, &order)

@@ -70,9 +70,9 @@ pub(crate) struct Scratch {
     pub(super) states: CacheLines,
     /// A branch's normalized input, and its output where that is normalized too.
     pub(super) branch: CacheLines,
-    /// Queries, keys and values.
+    /// Queries, keys and values, or a convolution's gates and input.
     pub(super) heads: CacheLines,
-    /// Attention's output.
+    /// Attention's or a convolution's output.
     pub(super) context: CacheLines,
     /// The feed-forward's inner activations.
     pub(super) inner: CacheLines,
@@ -235,13 +235,11 @@ impl ScratchWidths {
     fn of(architecture: &Architecture) -> Self {
         let Architecture {
             hidden,
-            attention,
             embeddings,
             names,
             ..
         } = architecture;
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
+        let [heads, context] = architecture.mixing_widths();
         let embedded = if embeddings.projected {
             embeddings.width
         } else {
@@ -254,9 +252,9 @@ impl ScratchWidths {
         Self {
             states: *hidden,
             branch: embedded.max(if has_branch { *hidden } else { 0 }),
-            heads: query + 2 * key,
-            context: query,
-            operand: (*hidden).max(query).max(embedded),
+            heads,
+            context,
+            operand: (*hidden).max(context).max(embedded),
         }
     }
 

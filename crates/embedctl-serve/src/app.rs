@@ -1,4 +1,4 @@
-//! What all requests share: the model, the queue, limits and numbers.
+//! The state that all requests share: the model, the queue, limits and numbers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::queue::Queue;
 /// How often refusals that the operator can do something about are told.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct App {
     pub model: Arc<dyn ServedModel>,
     pub queue: Arc<Queue>,

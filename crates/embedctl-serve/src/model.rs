@@ -65,7 +65,7 @@ pub struct ModelCard {
     pub id: String,
     /// Commit, where known.
     pub revision: Option<String>,
-    /// What its rows are.
+    /// The kind of its rows.
     pub head: ModelHead,
     /// Widths of the vectors of a row, one after another; requests choose one of them, by default the last. Of a model
     /// that gives scores: how many.
@@ -113,7 +113,7 @@ pub struct Token {
 
 /// A model behind a server.
 pub trait ServedModel: Send + Sync + 'static {
-    /// What it is.
+    /// Its name, its settings and its limits.
     fn card(&self) -> &ModelCard;
 
     /// The tokens of each text as its row runs, behind `prompt` (`None`: the model's own). Texts that cannot run are

@@ -33,7 +33,7 @@ struct PredictRequest {
     settings: ScoreRequestSettings,
 }
 
-/// What both requests may ask for.
+/// Settings that both requests have.
 #[derive(Deserialize)]
 struct ScoreRequestSettings {
     raw_scores: Option<bool>,

@@ -19,7 +19,7 @@ pub(super) struct Scoring {
     /// That of single texts; `None` where the model's chat template takes pairs alone.
     texts: Option<TextTokenizer>,
     pairs: TextTokenizer,
-    /// What is put around a text, where rows of texts need token types because those of pairs have some.
+    /// The tokens around a text, where rows of texts need token types because rows of pairs have some.
     typed: Option<Frame>,
 }
 
@@ -60,7 +60,7 @@ impl Scoring {
         }))
     }
 
-    /// What a row's numbers are.
+    /// The kind of a row's numbers.
     pub fn head(&self) -> ModelHead {
         match self.kind.is_single() {
             true => ModelHead::Reranker,

@@ -61,6 +61,7 @@ pub(super) fn base(
             softcap: None,
             rows: QueryKeyRows::default(),
         },
+        convolution: None,
         feed_forward: FeedForward {
             width: 0,
             activation: Activation::Gelu,
@@ -77,6 +78,7 @@ pub(super) fn base(
                 rotary: None,
                 first_norm: true,
                 experts: false,
+                convolves: false,
             })
             .collect(),
         weight_sets: (0..layers)

@@ -1,4 +1,4 @@
-//! What a network is: the words that the executor knows.
+//! The description of a network, in the terms of the executor.
 
 use crate::kernels::Activation;
 use crate::names::{Alternatives, Sources, TensorNames};
@@ -106,11 +106,11 @@ pub struct Disentangled {
     pub span: usize,
     /// The distance at which the last of them begins, where far ones share some by their logarithm.
     pub farthest: Option<usize>,
-    /// What makes keys of relative positions, which queries are compared with.
+    /// The product that makes keys of relative positions, with which queries are compared.
     pub keys: Option<Sources>,
     /// Whether it has a bias.
     pub keys_biased: bool,
-    /// What makes queries of them, which keys are compared with.
+    /// The product that makes queries of them, with which keys are compared.
     pub queries: Option<Sources>,
     /// The table.
     pub table: &'static str,
@@ -154,7 +154,7 @@ pub struct AttentionDescription {
     pub output_bias: bool,
     /// The norm of queries and keys.
     pub query_key_norm: Option<QueryKeyNorm>,
-    /// What is added to scores by distance.
+    /// The addition to scores by distance.
     pub position_bias: Option<PositionBias>,
     /// Scores with relative positions.
     pub disentangled: Option<Disentangled>,
@@ -162,6 +162,16 @@ pub struct AttentionDescription {
     pub softcap: Option<f32>,
     /// How checkpoints order the rows of queries, keys and values.
     pub rows: QueryKeyRows,
+}
+
+/// A convolution over a token and those before it, channel by channel and between two gates: LFM2 has it in the place of
+/// attention in most layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortConvolution {
+    /// Tokens that it sums: its own and those before it.
+    pub tokens: usize,
+    /// Whether it and the products around it have a bias.
+    pub biased: bool,
 }
 
 /// A layer's feed-forward.
@@ -208,6 +218,8 @@ pub struct Layer {
     pub first_norm: bool,
     /// Whether experts take the place of the feed-forward.
     pub experts: bool,
+    /// Whether a convolution takes the place of attention.
+    pub convolves: bool,
 }
 
 /// A model, described.
@@ -225,6 +237,8 @@ pub struct Architecture {
     pub norm: NormDescription,
     /// Attention.
     pub attention: AttentionDescription,
+    /// The convolution of layers that have it in place of attention.
+    pub convolution: Option<ShortConvolution>,
     /// Feed-forward.
     pub feed_forward: FeedForward,
     /// The layers in the order in which they run.
@@ -249,4 +263,29 @@ pub struct Architecture {
     /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint
     /// puts one of them, or nothing, before the names.
     pub base_names: &'static [&'static str],
+}
+
+impl Architecture {
+    /// The convolution of the layers that take a set of weights, where they have one in place of attention.
+    pub(crate) fn convolution_of(&self, set: usize) -> Option<ShortConvolution> {
+        let mut own = self.layers.iter().filter(|layer| layer.weights == set);
+        self.convolution
+            .filter(|_| own.any(|layer| layer.convolves))
+    }
+
+    /// The widths of queries, keys and values together, and of attention's output, where a convolution's inputs and output
+    /// have room, too.
+    pub(crate) fn mixing_widths(&self) -> [usize; 2] {
+        let attention = &self.attention;
+        let query = attention.heads.saturating_mul(attention.head_size);
+        let key = (attention.key_value_heads).saturating_mul(attention.head_size);
+        let all = query.saturating_add(key.saturating_mul(2));
+        match self.convolution {
+            None => [all, query],
+            Some(_) => [
+                all.max(self.hidden.saturating_mul(3)),
+                query.max(self.hidden),
+            ],
+        }
+    }
 }

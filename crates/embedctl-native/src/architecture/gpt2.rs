@@ -48,7 +48,7 @@ fn gpt2(settings: &ConfigSettings) -> Supported<Architecture> {
     Ok(all)
 }
 
-/// What GPT-2 and GPT-Neo share.
+/// The part that GPT-2 and GPT-Neo share.
 pub(super) fn both(
     settings: &ConfigSettings,
     all: &mut Architecture,

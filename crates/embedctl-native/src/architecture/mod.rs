@@ -20,6 +20,7 @@ mod gptj;
 mod granite;
 mod gte_new;
 mod jina_bert;
+mod lfm2;
 mod longformer;
 mod ministral3;
 mod mixtral;
@@ -48,6 +49,7 @@ pub(crate) use self::common::activation_named;
 pub use self::description::{
     Architecture, AttentionDescription, Disentangled, Embeddings, ExpertsDescription, FeedForward,
     Layer, LearnedPositions, NormDescription, NormKind, PositionBias, QueryKeyNorm, QueryKeyRows,
+    ShortConvolution,
 };
 use super::settings::{ConfigSettings, Supported, Unsupported};
 use embedctl_common::small_file;
@@ -139,6 +141,7 @@ const KNOWN: &[&[KnownType]] = &[
     bloom::TYPES,
     ministral3::TYPES,
     mixtral::TYPES,
+    lfm2::TYPES,
 ];
 
 /// The kinds of products that every network runs in.

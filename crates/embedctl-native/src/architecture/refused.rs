@@ -4,7 +4,6 @@
 pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("canine", "it reads characters by hashes, not tokens"),
     ("fnet", "it mixes tokens by Fourier transforms"),
-    ("lfm2", "some of its layers are convolutions"),
     ("longt5", "its attention is local with summaries of blocks"),
     ("mamba", "its layers are state spaces, not attention"),
     (

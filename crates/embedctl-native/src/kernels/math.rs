@@ -213,12 +213,12 @@ const fn coarse_degree(pieces: usize) -> usize {
 pub(super) struct Polynomials {
     /// Coefficients of `erf(x / √2) / 2`, by degree and piece.
     erf: [Coefficients; 7],
-    /// Those of `x Φ(-x)`, coarser, in powers of `x` itself.
+    /// The coefficients of `x Φ(-x)`, coarser, in powers of `x` itself.
     tail: [Coefficients; 7],
 }
 
 impl Polynomials {
-    /// Those for the number of pieces that `S` can look up.
+    /// The polynomials for the number of pieces that `S` can look up.
     #[inline(always)]
     pub(super) fn get<S: Simd>(_: S) -> &'static Self {
         static SIXTEEN: LazyLock<Polynomials> = LazyLock::new(|| Polynomials::new(16, 4));

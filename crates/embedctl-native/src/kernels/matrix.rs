@@ -224,7 +224,7 @@ impl Matrix {
     /// same instruction set.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// The errors of `read`.
     ///
     /// # Panics
     /// As [`Matrix::pack`].

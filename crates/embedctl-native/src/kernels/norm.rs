@@ -61,7 +61,7 @@ impl Norm {
         &self.weight
     }
 
-    /// What is added to each value; empty where there is nothing.
+    /// The shift of each value; empty where there is none.
     #[must_use]
     pub fn bias(&self) -> &[f32] {
         &self.bias

@@ -9,9 +9,9 @@ use super::rotary::Turns;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 
-/// What a layer's scores are made with beside its weights.
+/// Inputs of a layer's scores beside its weights.
 pub(super) struct ScoreTerms<'a> {
-    /// What hides keys, `[rows or 1, 1, queries or 1, keys]`.
+    /// The mask of keys, `[rows or 1, 1, queries or 1, keys]`.
     pub mask: &'a str,
     /// The bias by distance, `[1, heads, queries, keys]`.
     pub bias: Option<&'a str>,

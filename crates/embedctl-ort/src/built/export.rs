@@ -19,7 +19,7 @@ const BESIDE: u64 = 1 << 30;
 /// Weights begin at multiples of so many bytes, so that a reader can map them.
 const ALIGNED: u64 = 4096;
 
-/// What is to be written.
+/// The graph that is to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportForm {
     /// The numbers that the graph computes in.

@@ -13,6 +13,7 @@
 //! in attention.
 
 mod attention;
+mod convolution;
 mod embeddings;
 mod experts;
 mod export;
@@ -56,7 +57,7 @@ const VECTORS: &str = "sentence_embedding";
 /// The output of a graph of token states.
 pub(crate) const STATES: &str = "last_hidden_state";
 
-/// What a graph is to be like.
+/// The form of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphForm {
     /// The numbers it computes in. Its output is in single precision in any case.

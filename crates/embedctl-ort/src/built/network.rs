@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub row_lengths: String,
     /// From each query to each key, `[queries, keys]`, in single precision.
     pub distances: String,
-    /// What hides padding, `[rows, 1, 1, keys]`.
+    /// The mask of padding, `[rows, 1, 1, keys]`.
     pub padding: String,
     /// The shape `[rows, heads, queries, keys]` of scores that were computed for groups of heads.
     pub by_head: String,
@@ -80,7 +80,10 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
             turns: layer.rotary.map(|set| &turns[set]),
         };
         let input = writer.before(&beside.attention_norms, &states);
-        let branch = writer.attention(network, layer, &beside, &input, &terms, &shared)?;
+        let branch = match &beside.convolution {
+            Some(convolution) => writer.convolution(network, layer.weights, convolution, &input)?,
+            None => writer.attention(network, layer, &beside, &input, &terms, &shared)?,
+        };
         let between = writer.after(&beside.attention_norms, &states, &branch);
         let second = if architecture.parallel {
             &states
@@ -154,7 +157,7 @@ impl GraphWriter {
         }
     }
 
-    /// What hides keys from a layer's queries.
+    /// The mask of keys that a layer's queries do not see.
     fn mask(&mut self, layer: &Layer, shared: &Shared) -> String {
         match self.sight(layer.causal, layer.reach, shared) {
             None => shared.padding.clone(),

@@ -1,4 +1,4 @@
-//! What is added to attention scores by the distance from query to key: masks, biases by bucket or slope, and
+//! Additions to attention scores by the distance from query to key: masks, biases by bucket or slope, and
 //! DeBERTa's scores with relative positions.
 
 use embedctl_native::architecture::{Disentangled, PositionBias};
@@ -10,7 +10,7 @@ use super::network::Shared;
 use super::writer::GraphWriter;
 
 impl GraphWriter {
-    /// What hides keys from queries by their distance, `[queries, keys]`; `None` where all see all.
+    /// The mask of keys by their distance from queries, `[queries, keys]`; `None` where all see all.
     pub(super) fn sight(
         &mut self,
         causal: bool,

@@ -56,7 +56,7 @@ pub(super) struct GraphWriter {
     pub weights: Vec<DeclaredWeight>,
     /// The type in which states are computed.
     pub float: FloatType,
-    /// What names begin with.
+    /// The beginning of names.
     scope: String,
     integers: HashMap<Vec<i64>, String>,
     scalars: HashMap<(i32, u32), String>,

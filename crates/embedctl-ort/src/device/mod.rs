@@ -67,7 +67,7 @@ pub struct Hardware {
     pub vulkan: Option<Vulkan>,
 }
 
-/// Who made a device.
+/// The maker of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -104,7 +104,7 @@ pub struct Gpu {
     pub directml_number: Option<u32>,
     /// Its name.
     pub name: String,
-    /// Who made it.
+    /// Its maker.
     pub vendor: Vendor,
     /// Its own memory in bytes.
     pub memory: Option<u64>,
@@ -141,7 +141,7 @@ impl Gpu {
 pub struct Npu {
     /// Its name, made from its driver's.
     pub name: String,
-    /// Who made it.
+    /// Its maker.
     pub vendor: Vendor,
     /// The device file through which it is used.
     pub path: String,

@@ -54,7 +54,7 @@ impl RtenSource {
         })
     }
 
-    /// What the graph declares.
+    /// The declarations of the graph.
     pub(super) fn declared(&self) -> &Graph {
         match self {
             Self::File { declared, .. } | Self::Built { declared, .. } => declared,

@@ -67,7 +67,7 @@ pub(crate) struct ProviderSettings {
 pub(crate) struct ShapeProfiles {
     /// The smallest.
     pub min: String,
-    /// Those it is tuned for.
+    /// The devices that it is tuned for.
     pub opt: String,
     /// The largest.
     pub max: String,

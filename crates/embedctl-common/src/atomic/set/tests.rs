@@ -1,4 +1,4 @@
-//! What refusals, kills and overlapping runs leave: all files that stand together are of one run.
+//! Files that refusals, kills and overlapping runs leave: all that stand together are of one run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ const SHAPES: [[&[&str]; 2]; 4] = [
     [&[""], &[""]],
     [&[".json", ""], &[".json", ""]],
     [&[".json", ".rows", ""], &[".json", ".rows", ""]],
-    // What the new output has no file for goes.
+    // An old file goes if the new output has none in its place.
     [&[".json", ".rows", ""], &[".json", ""]],
 ];
 
@@ -87,7 +87,7 @@ impl SetScene {
         assert!(runs.len() <= 1, "{context}: {standing:?}");
     }
 
-    /// What the next run does first; its notes.
+    /// The first step of the next run; its notes.
     fn recover(&self) -> Vec<String> {
         let pending = PendingFiles::default();
         AtomicSet::recover(&self.main(), &pending, SIDECARS);
@@ -206,7 +206,7 @@ fn overlapping_runs_take_turns() {
     }
 }
 
-/// What the test below kills, a process of its own.
+/// A process of its own, which the test below kills.
 #[test]
 fn a_publication_to_be_killed() {
     let Ok(wanted) = std::env::var("EMBEDCTL_TEST_KILLED") else {

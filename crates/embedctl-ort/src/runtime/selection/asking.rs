@@ -21,7 +21,7 @@ pub(super) enum CandidateAnswer<'c> {
     Taken {
         candidate: &'c Candidate,
         chosen: ChosenLibrary,
-        /// Those before it.
+        /// The candidates before it.
         passed_over: Vec<PassedOver>,
     },
     /// Why none works.
