@@ -58,6 +58,8 @@ pub(super) struct Refusal {
     pub region: Option<String>,
     /// Whether credentials were asked for where only machines in a cloud get any.
     pub no_credentials: bool,
+    /// Whether a part of a file was asked for, and all of it was sent.
+    pub no_parts: bool,
     /// The connection failure, if the server was not reached.
     pub error: Option<String>,
     /// Secrets of the request, which no message may show: a server may echo them in its message.

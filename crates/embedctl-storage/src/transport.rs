@@ -26,9 +26,9 @@ use object_store::client::{
 use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
-use super::body::{Streamed, collected, ranged};
+use super::body::{Streamed, collected, lacks_parts, ranged};
 use super::failure::{LARGEST_REFUSAL, Refusal, note_answer};
-use super::version::keep_besides;
+use super::version::{WholeAnswer, keep_besides};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
 use embedctl_common::secrets::Secrets;
@@ -145,6 +145,7 @@ impl HttpService for Service {
                 Refusal {
                     host: sent.host,
                     no_credentials: is_metadata(&asked),
+                    no_parts: sent.no_parts,
                     secrets: sent.secrets,
                     ..Refusal::default()
                 }
@@ -201,6 +202,8 @@ struct SentRequests {
     secrets: Secrets,
     /// The host of the last one, behind redirects.
     host: String,
+    /// Whether its answer was a whole file in place of a part.
+    no_parts: bool,
 }
 
 /// Where the head of an answer is awaited.
@@ -211,6 +214,8 @@ impl Service {
     fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<SentRequests>) {
         let is_head = request.method() == Method::HEAD;
         let most = most_bytes(&request);
+        let is_web = self.0.manners == Manners::Web;
+        let is_whole = is_web && !is_head && !request.headers().contains_key(RANGE);
         let (response, skip) = match self.request(request, sent) {
             Ok(answer) => answer,
             Err(error) => {
@@ -219,6 +224,11 @@ impl Service {
             }
         };
         let (parts, body) = response.into_parts();
+        if is_whole && parts.status == StatusCode::OK && !parts.headers.contains_key(CONTENT_LENGTH)
+        {
+            self.send_whole(parts, body, head);
+            return;
+        }
         let length = (parts.headers.get(CONTENT_LENGTH))
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.parse::<u64>().ok());
@@ -240,6 +250,36 @@ impl Service {
                 true => self.stream(body.take(LARGEST_REFUSAL), (skip, None), None, &chunks),
                 false => self.stream(body, (skip, most), length, &chunks),
             }
+        }
+    }
+
+    /// Fetches the body of an answer that does not say how long it is, and sends it on with its length.
+    fn send_whole(&self, mut parts: http::response::Parts, body: ureq::Body, head: Head) {
+        let body = body.into_with_config().limit(u64::MAX).reader();
+        let mut body = Paced::new(body, self.limits());
+        let fetched = tempfile::tempfile().and_then(|mut file| {
+            let length = io::copy(&mut body, &mut file)?;
+            Ok((file, length))
+        });
+        let (file, length) = match fetched {
+            Ok(fetched) => fetched,
+            Err(error) => {
+                let reason = format!(
+                    "its length is not known, and it could not be fetched into a temporary file ({error})"
+                );
+                let _ = head.send(Err(self.broken(&reason)));
+                return;
+            }
+        };
+        parts.headers.insert(CONTENT_LENGTH, length.into());
+        let answer = WholeAnswer::new(file);
+        let content = answer.reader();
+        parts.extensions.insert(answer);
+        let (chunks, received) = mpsc::channel(WAITING);
+        let streamed = HttpResponseBody::new(Streamed::new(received, Some(length)));
+        let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
+        if let (Ok(()), Ok(content)) = (sent, content) {
+            self.stream(content, (0, None), Some(length), &chunks);
         }
     }
 
@@ -367,6 +407,10 @@ impl Service {
                 (uri, limit) =
                     (agents.redirected(&uri, response.headers(), limit)).map_err(fatal)?;
                 continue;
+            }
+            if manners != Manners::Store && lacks_parts(&parts.headers, &response) {
+                locked(sent).no_parts = true;
+                return Err(fatal("its server gives no parts of a file"));
             }
             return Ok(ranged(&parts.headers, response));
         }

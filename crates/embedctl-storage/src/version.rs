@@ -1,5 +1,8 @@
 //! The version of an object's content: size, ETag and time of change, as every response gives them.
 
+use std::fs::File;
+use std::io::{self, Seek};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use chrono::DateTime;
@@ -28,6 +31,23 @@ pub(super) struct Version {
 struct ToldBesides {
     weak_etag: Option<String>,
     date: Option<SystemTime>,
+}
+
+/// The content of an answer without a length, which was fetched to its end. It travels as the answer's extension.
+#[derive(Debug, Clone)]
+pub(super) struct WholeAnswer(Arc<File>);
+
+impl WholeAnswer {
+    pub(super) fn new(file: File) -> Self {
+        Self(Arc::new(file))
+    }
+
+    /// Reads it from its beginning.
+    pub(super) fn reader(&self) -> io::Result<File> {
+        let mut file = self.0.try_clone()?;
+        file.rewind()?;
+        Ok(file)
+    }
 }
 
 /// Removes headers from a web server's response that `object_store` misuses: a weak ETag, by which it would resume a
