@@ -204,12 +204,6 @@ fn the_ids_may_be_kept() {
     assert_eq!((&row["id"], &row["n"]), (&json!("a"), &json!("b")));
     // A shard knows the types of all its columns: there is none without a type.
     done(&sandbox.embed("in.jsonl --keep id -o shards/ --shard 1/2"));
-    let run = sandbox.embed("in.jsonl --id-field n --keep id -o none.jsonl");
-    assert_eq!(run.code, Some(2), "{run}");
-    assert!(
-        run.stderr.contains("ids are read from another field"),
-        "{run}"
-    );
 }
 
 #[test]

@@ -236,9 +236,19 @@ pub struct InputArgs {
     #[arg(long, value_name = "TEMPLATE")]
     pub text_template: Option<Template>,
 
-    /// Field or column that holds the id; nested as a.b
+    /// Field or column that holds the id; nested as a.b; none: no ids, and no column of them
+    ///
+    /// The output's column is called id. If a field called id is kept beside it (--keep id, --keep '*'), the column has
+    /// the name of its own field.
     #[arg(long, value_name = "NAME", default_value = "id")]
     pub id_field: String,
+
+    /// Add the column uuid: a UUID of each row, the same in every run
+    ///
+    /// It is the version 5 of the input's name as given, the id, and the number of the chunk, for stores such as Qdrant
+    /// and Weaviate. Without an id the line's number takes its place. docs/input.md shows the same in Python.
+    #[arg(long)]
+    pub uuid: bool,
 
     /// Type of the id column
     #[arg(long, value_name = "TYPE", default_value = "kept", value_parser = id_type())]
@@ -301,6 +311,12 @@ pub struct ChunkArgs {
     /// Add the column chunk_text with the text of each chunk
     #[arg(long, requires = "chunk")]
     pub chunk_text: bool,
+
+    /// Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0
+    ///
+    /// FILE:LINE stands for the id of a record that has none.
+    #[arg(long, requires = "chunk")]
+    pub chunk_id: bool,
 }
 
 /// Batches, windows, threads. The defaults are measured; results don't depend on any of these.

@@ -126,7 +126,7 @@ fn all_fields_can_be_kept() {
             .collect();
         assert_eq!(names, ["id", "title", "text"]);
         let error = files.open(InputOptions {
-            id_field: "title".into(),
+            id_field: Some("title".into()),
             ..keeping(&["*"])
         });
         let error = failure(windows(error.unwrap()));
