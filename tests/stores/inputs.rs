@@ -269,6 +269,19 @@ fn a_server_without_ranges_or_lengths_gives_whole_files() {
     }
 }
 
+#[test]
+fn a_connection_that_is_always_cut_is_to_be_tried_later() {
+    let server = Faulty::start(None, |_| Reply {
+        instead: Some(Step::Cut),
+        ..Reply::default()
+    });
+    let (_, run) = from_web(&server);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("was cut"), "{}", run.stderr);
+    assert!(run.stderr.contains("; try again later"), "{}", run.stderr);
+    assert!(!run.stderr.contains("sign"), "{}", run.stderr);
+}
+
 /// A body without a length that is cut is not taken for a shorter file.
 #[test]
 fn a_cut_body_without_a_length_is_no_shorter_file() {

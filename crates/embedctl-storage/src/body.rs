@@ -53,12 +53,6 @@ pub(super) fn ranged(
     (http::Response::from_parts(parts, body), from)
 }
 
-/// Whether a request is for bytes from one to another, and the answer is the whole file.
-pub(super) fn lacks_parts(asked: &http::HeaderMap, response: &http::Response<ureq::Body>) -> bool {
-    let range = asked.get(RANGE).and_then(|range| range.to_str().ok());
-    response.status() == StatusCode::OK && range.is_some_and(|range| !range.ends_with('-'))
-}
-
 /// A body that comes from the thread that reads it.
 #[derive(Debug)]
 pub(super) struct Streamed {

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::RETRIES;
-use super::failure::{Failure, Refusal, watched, watched_body};
+use super::failure::{Failure, Refusal, in_parts, watched, watched_body};
 use super::list::Object;
 use super::refusal::Doing;
 use super::version::Version;
@@ -476,7 +476,7 @@ impl ObjectFile {
                 let same = object.is_still(&Version::answered(&got));
                 Ok((same, got.bytes().await?))
             };
-            let broken = match self.object.storage.attempt(got)? {
+            let broken = match self.object.storage.attempt(in_parts(got))? {
                 Ok((true, bytes)) => return Ok(Some(bytes)),
                 Ok((false, _)) => Broken::Changed,
                 Err(Failure {

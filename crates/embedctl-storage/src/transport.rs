@@ -26,8 +26,8 @@ use object_store::client::{
 use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
-use super::body::{Streamed, collected, lacks_parts, ranged};
-use super::failure::{LARGEST_REFUSAL, Refusal, note_answer};
+use super::body::{Streamed, collected, ranged};
+use super::failure::{LARGEST_REFUSAL, Refusal, is_in_parts, note_answer};
 use super::version::{WholeAnswer, keep_besides};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
@@ -135,8 +135,9 @@ impl HttpService for Service {
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
             let sent: Arc<Mutex<SentRequests>> = Arc::default();
+            let is_part = is_in_parts() && service.0.manners != Manners::Store;
             let (asker, log) = (service.clone(), Arc::clone(&sent));
-            let work = move || asker.exchange(request, head, &log);
+            let work = move || asker.exchange(request, is_part, head, &log);
             if let Err(error) = spawn("storage request", work) {
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }
@@ -211,12 +212,18 @@ type Head = oneshot::Sender<Result<HttpResponse, HttpError>>;
 
 impl Service {
     /// One request from its first byte to the last of its answer, on a thread of its own.
-    fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<SentRequests>) {
+    fn exchange(
+        &self,
+        request: HttpRequest,
+        is_part: bool,
+        head: Head,
+        sent: &Mutex<SentRequests>,
+    ) {
         let is_head = request.method() == Method::HEAD;
         let most = most_bytes(&request);
         let is_web = self.0.manners == Manners::Web;
         let is_whole = is_web && !is_head && !request.headers().contains_key(RANGE);
-        let (response, skip) = match self.request(request, sent) {
+        let (response, skip) = match self.request(request, is_part, sent) {
             Ok(answer) => answer,
             Err(error) => {
                 let _ = head.send(Err(error));
@@ -354,10 +361,11 @@ impl Service {
     }
 
     /// The answer (at the end of redirects, if they are followed) and the bytes of its body before the requested
-    /// ones. `sent` receives the secrets that were sent and their host.
+    /// ones; of a request for a part (`is_part`) only such an answer. `sent` receives the secrets that were sent and their host.
     fn request(
         &self,
         request: HttpRequest,
+        is_part: bool,
         sent: &Mutex<SentRequests>,
     ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
         let (mut parts, body) = request.into_parts();
@@ -408,7 +416,7 @@ impl Service {
                     (agents.redirected(&uri, response.headers(), limit)).map_err(fatal)?;
                 continue;
             }
-            if manners != Manners::Store && lacks_parts(&parts.headers, &response) {
+            if is_part && status == StatusCode::OK {
                 locked(sent).no_parts = true;
                 return Err(fatal("its server gives no parts of a file"));
             }
