@@ -206,6 +206,47 @@ fn the_ids_may_be_kept() {
     done(&sandbox.embed("in.jsonl --keep id -o shards/ --shard 1/2"));
 }
 
+/// A batch file of OpenAI's API has the vectors of its texts, also compressed, in parts and resumed.
+#[test]
+fn a_batch_file_of_openai_is_read_text_by_text() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "texts.jsonl",
+        "{\"text\":\"x\"}\n{\"text\":\"y\"}\n{\"text\":\"z\"}\n",
+    );
+    let request = |id: &str, input: &str| {
+        format!(
+            "{{\"custom_id\":\"{id}\",\"method\":\"POST\",\"url\":\"/v1/embeddings\",\"body\":{{\"model\":\"m\",\"input\":{input}}}}}\n"
+        )
+    };
+    let requests = request("a", "\"x\"") + &request("b", "[\"y\", \"z\"]");
+    sandbox.write("batch.jsonl", &requests);
+    done(&sandbox.embed("texts.jsonl -o plain.jsonl"));
+    done(&sandbox.embed("batch.jsonl -i openai-batch --keep index -o out.jsonl"));
+    let (plain, out) = (rows(&sandbox, "plain.jsonl"), rows(&sandbox, "out.jsonl"));
+    assert_eq!(out.len(), 3);
+    for ((row, plain), (id, index)) in out.iter().zip(&plain).zip([("a", 0), ("b", 0), ("b", 1)]) {
+        assert_eq!((&row["id"], &row["index"]), (&json!(id), &json!(index)));
+        assert_eq!(row["embedding"], plain["embedding"]);
+    }
+    done(&sandbox.embed("batch.jsonl -i openai-batch --part-rows 1 -o parts/"));
+    done(&sandbox.embed("batch.jsonl -i openai-batch --part-rows 1 -o parts/ --resume"));
+    // Without the option the remedy names it; tokens and missing texts are bad records.
+    let run = sandbox.embed("batch.jsonl -o none.parquet");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("say `-i openai-batch`"), "{run}");
+    for (input, reason) in [
+        ("[1, 2]", "`text` is an array, not a string"),
+        ("[]", "the record has no text"),
+        ("{}", "`text` is an object"),
+    ] {
+        sandbox.write("bad.jsonl", request("a", input));
+        let run = sandbox.embed("bad.jsonl -i openai-batch -o none.parquet");
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains(reason), "{run}");
+    }
+}
+
 #[test]
 fn mistakes_of_the_first_hour_have_remedies() {
     let sandbox = Sandbox::new();
