@@ -220,7 +220,8 @@ impl Assembly<'_> {
         records: &RecordBatch,
         planned: &[OutputRow],
     ) -> Result<Vec<ArrayRef>, ArrowError> {
-        let keys = RecordKeys::of(records.column(0), self.names)?;
+        let keys = RecordKeys::of(records.column(0), self.names)
+            .ok_or_else(|| ArrowError::SchemaError("ids of a nested type".to_owned()))?;
         let part = |row: &OutputRow| Some(self.spans?[row.text? as usize].part);
         let rows = || planned.iter().enumerate();
         let mut arrays: Vec<ArrayRef> = Vec::new();

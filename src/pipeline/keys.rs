@@ -5,33 +5,23 @@ use std::fmt::Write;
 use sha1::{Digest, Sha1};
 
 use crate::record::{Origin, SourceNames};
-use arrow::array::{Array, ArrayRef};
-use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::array::ArrayRef;
+use embedctl_data::IdTexts;
 
 /// The namespace of URLs (RFC 9562): Python's `uuid.NAMESPACE_URL`.
 const NAMESPACE_URL: u128 = 0x6ba7b811_9dad_11d1_80b4_00c04fd430c8;
 
-/// The ids of some records, as words.
+/// The ids of some records, and the names of their sources.
 pub(super) struct RecordKeys<'a> {
-    ids: &'a ArrayRef,
-    words: ArrayFormatter<'a>,
+    ids: IdTexts<'a>,
     names: &'a SourceNames,
 }
 
 impl<'a> RecordKeys<'a> {
-    /// Of records with these ids.
-    ///
-    /// # Errors
-    /// If the ids have a type without words.
-    pub(super) fn of(ids: &'a ArrayRef, names: &'a SourceNames) -> Result<Self, ArrowError> {
-        const OPTIONS: FormatOptions<'static> = FormatOptions::new();
-        let words = ArrayFormatter::try_new(ids.as_ref(), &OPTIONS)?;
-        Ok(Self { ids, words, names })
-    }
-
-    fn id(&self, row: usize) -> Option<String> {
-        (self.ids.is_valid(row)).then(|| self.words.value(row).to_string())
+    /// Of records with these ids; `None` if they have a type that ids do not have.
+    pub(super) fn of(ids: &'a ArrayRef, names: &'a SourceNames) -> Option<Self> {
+        let ids = IdTexts::of(ids.as_ref())?;
+        Some(Self { ids, names })
     }
 
     fn source(&self, origin: &Origin) -> &str {
@@ -41,7 +31,7 @@ impl<'a> RecordKeys<'a> {
 
     /// `ID#CHUNK`; `SOURCE:LINE#CHUNK` of a record without an id.
     pub(super) fn chunk_id(&self, row: usize, origin: &Origin, chunk: u32) -> String {
-        match self.id(row) {
+        match self.ids.get(row) {
             Some(id) => format!("{id}#{chunk}"),
             None => format!("{}:{}#{chunk}", self.source(origin), origin.line),
         }
@@ -49,7 +39,10 @@ impl<'a> RecordKeys<'a> {
 
     /// The UUID (version 5, of [`NAMESPACE_URL`]) of the lines source, id and chunk; `:LINE` stands for a missing id.
     pub(super) fn uuid(&self, row: usize, origin: &Origin, chunk: Option<u32>) -> String {
-        let id = self.id(row).unwrap_or_else(|| format!(":{}", origin.line));
+        let id = self
+            .ids
+            .get(row)
+            .unwrap_or_else(|| format!(":{}", origin.line));
         let mut name = format!("{}\n{id}", self.source(origin));
         if let Some(chunk) = chunk {
             write!(name, "\n{chunk}").expect("a string takes every character");
@@ -80,13 +73,65 @@ fn hyphenated(uuid: u128) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use arrow::array::*;
 
     /// As `uuid.uuid5(uuid.NAMESPACE_URL, name)` gives them in Python.
     #[test]
     fn names_have_the_uuids_of_other_programs() {
         for (name, uuid) in PYTHON {
             assert_eq!(hyphenated(version_5(name)), uuid, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn ids_of_every_type_are_keys() {
+        let names: SourceNames = ["in.parquet".to_owned()].into();
+        let times = TimestampMicrosecondArray::from(vec![Some(0), None]);
+        let decimals = Decimal128Array::from(vec![Some(150), None]);
+        let decimals = decimals.with_precision_and_scale(9, 2).unwrap();
+        let bytes = FixedSizeBinaryArray::try_from_iter([[1, 0xab], [0, 0]].iter()).unwrap();
+        let columns: [(ArrayRef, &str); 9] = [
+            (Arc::new(Int64Array::from(vec![-1, 2])), "-1#7"),
+            (
+                Arc::new(UInt64Array::from(vec![u64::MAX, 2])),
+                "18446744073709551615#7",
+            ),
+            (Arc::new(decimals), "1.50#7"),
+            (Arc::new(Date32Array::from(vec![1, 2])), "1970-01-02#7"),
+            (Arc::new(times.clone()), "1970-01-01T00:00:00#7"),
+            (
+                Arc::new(times.with_timezone("UTC")),
+                "1970-01-01T00:00:00Z#7",
+            ),
+            (Arc::new(bytes), "01ab#7"),
+            (
+                Arc::new(BinaryArray::from(vec![b"\x01".as_slice(), b""])),
+                "01#7",
+            ),
+            (
+                Arc::new(StringArray::from(vec![Some("\"ä\n"), None])),
+                "\"ä\n#7",
+            ),
+        ];
+        let origin = Origin {
+            source: 0,
+            line: 9,
+            offset: 0,
+        };
+        for (ids, expected) in columns {
+            let keys = RecordKeys::of(&ids, &names).unwrap();
+            assert_eq!(
+                keys.chunk_id(0, &origin, 7),
+                expected,
+                "{}",
+                ids.data_type()
+            );
+            if ids.is_null(1) {
+                assert_eq!(keys.chunk_id(1, &origin, 7), "in.parquet:9#7");
+            }
         }
     }
 

@@ -162,6 +162,22 @@ fn a_chunks_id_is_unique() {
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
 }
 
+/// An answer to a batch has the batch's columns alone: keys need ids, and so columns that are asked for.
+#[test]
+fn a_batch_is_not_answered_with_keys_of_another_column() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.jsonl", "{\"id\": 17, \"text\": \"x\"}\n");
+    done(&sandbox.embed("in.jsonl --keep text -o in.arrows"));
+    let input = fs::read(sandbox.path("in.arrows")).unwrap();
+    let mut command = sandbox.embed_command("-i arrow -f arrow -o - --uuid --embedding-field v");
+    let output = sandbox.run_with_input(&mut command, &input);
+    done(&output);
+    let line = "-i arrow -f arrow -o - --streams --uuid";
+    let refused = sandbox.run_with_input(&mut sandbox.embed_command(line), &input);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.stderr.contains("leave --uuid"), "{refused}");
+}
+
 #[test]
 fn empty_texts_and_missing_ids_are_told() {
     let sandbox = Sandbox::new();

@@ -387,7 +387,14 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, CommandFailure> {
              all streams; leave it out",
         ));
     }
-    Ok(answers && args.input.keep.is_empty())
+    // Keys are made of ids, which are no columns of their own in an answer.
+    let has_keys = args.input.uuid || args.chunks.chunk_id;
+    if args.input.streams && has_keys {
+        return Err(CommandFailure::usage(
+            "--streams answers each batch with its own columns; leave --uuid and --chunk-id out",
+        ));
+    }
+    Ok(answers && args.input.keep.is_empty() && !has_keys)
 }
 
 /// The field of the ids; `none` stands for no ids.
