@@ -256,6 +256,22 @@ fn mistakes_of_the_first_hour_have_remedies() {
     let run = sandbox.run_with_input(&mut sandbox.embed_command("-o none.parquet"), b"PAR1....");
     assert!(run.stderr.contains("has to be a file"), "{run}");
     assert!(!run.stderr.contains("say `-i parquet`"), "{run}");
+    sandbox.write("a.md", "# a\n");
+    sandbox.write("a.html", "<p>a</p>");
+    sandbox.write("a.txt", "a\n");
+    for (options, remedy) in [
+        ("a.md", "say `-i file` to embed it as one text"),
+        ("a.html", "convert it to text first"),
+        ("a.html -i file", "convert it to text first"),
+        ("a.txt --chunk 512", "'--chunk tokens --chunk-tokens 512'"),
+        ("a.md -i markdown", "here it is 'file'"),
+        ("a.txt -i txt", "here it is 'text'"),
+        ("a.txt --limit -1", "must be a whole number of at least 0"),
+    ] {
+        let run = sandbox.embed(&format!("{options} -o none.parquet"));
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(run.stderr.contains(remedy), "{run}");
+    }
     fs::create_dir(sandbox.path("empty")).unwrap();
     let run =
         sandbox.run("embed in.jsonl --text-field Body -o none.parquet --provider rten -m empty");

@@ -79,7 +79,27 @@ pub(crate) struct Planned {
 /// Fields that are listed in a message.
 const LISTED: usize = 40;
 
+/// The error for HTML, which no format reads.
+fn refused_html(name: &str) -> Error {
+    Error::usage(format!(
+        "{name}: it is HTML, whose tags would be embedded with its text"
+    ))
+    .with_remedy("convert it to text first, for example with `pandoc -t plain`")
+}
+
 fn unknown(name: &str) -> Error {
+    let path = Path::new(name);
+    if format::is_html(path) {
+        return refused_html(name);
+    }
+    if format::is_document(path) {
+        return Error::usage(format!("{name} is a document, not a list of records")).with_remedy(
+            format!(
+                "say `-i {}` to embed it as one text, or `-i text` to embed its lines",
+                InputFormat::File
+            ),
+        );
+    }
     Error::usage(format!(
         "cannot tell the format of {name}: known endings are .txt, .jsonl, .ndjson, .json, .csv and .tsv, each \
          also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
@@ -204,9 +224,7 @@ impl Planned {
     /// Refuses a table that is compressed as a whole, and HTML as a document.
     fn checked(self) -> Result<Self> {
         if self.format == InputFormat::File && format::is_html(Path::new(&self.name)) {
-            return Err(self
-                .usage("it is HTML, whose tags would be embedded with its text")
-                .with_remedy("convert it to text first, for example with `pandoc -t plain`"));
+            return Err(refused_html(&self.name));
         }
         if self.format.is_table() && self.encoding.is_some() {
             return Err(self

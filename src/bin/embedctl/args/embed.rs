@@ -17,7 +17,7 @@ use super::engine::EngineArgs;
 use super::model::ModelArgs;
 use super::values::{
     NamedValueParser, chunk_by, id_type, input_format, on_error, output_format, positive,
-    vector_type,
+    vector_type, whole,
 };
 
 /// Embed the records of files or of standard input
@@ -273,7 +273,7 @@ pub struct InputArgs {
     pub source_columns: bool,
 
     /// Read only the first N records; 0: all [default: all; 1,000 with --dry-run]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     pub limit: Option<u64>,
 
     /// Embed a random sample of N records, in input order
@@ -283,7 +283,7 @@ pub struct InputArgs {
     pub sample: Option<u64>,
 
     /// Seed of --sample
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "sample")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole, requires = "sample")]
     pub seed: u64,
 }
 
