@@ -267,8 +267,7 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
         .map(|column| column.vectors)
         .max()
         .unwrap_or(0);
-    // Maps of tokens are not read back.
-    let has_maps = (provenance.as_ref()).is_some_and(|made| made["sparse_form"] == "tokens");
+    let has_maps = provenance.is_some_and(output::has_token_maps);
     if let Some(written) = written.filter(|&written| written != vectors && !has_maps) {
         problems.push(format!(
             "{written} rows were embedded, but the file holds {vectors} vectors"

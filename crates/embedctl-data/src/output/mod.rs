@@ -23,6 +23,7 @@ pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
 pub use crate::writing::run_files::RunFiles;
 pub use crate::writing::sidecar::{PROVENANCE, ROWS};
+pub use crate::writing::sparse::has_token_maps;
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{Aside, ChosenVectors};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::options::{OutputOptions, RowNumbers, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use super::sparse::{BY_INDEX, SPARSE_FORM, SparseColumn};
+use super::sparse::{BY_INDEX, BY_TOKEN, SPARSE_FORM, SparseColumn};
 use crate::record::{RowVectors, Rows};
 use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
@@ -246,7 +246,7 @@ impl VectorEncoding {
         provenance.insert("dtype".to_owned(), self.dtype.name().into());
         if let Some(sparse) = &self.sparse {
             let form = match sparse.terms {
-                Some(_) => "tokens",
+                Some(_) => BY_TOKEN,
                 None => BY_INDEX,
             };
             provenance.insert(SPARSE_FORM.to_owned(), form.into());
