@@ -10,6 +10,8 @@ use embedctl_common::error::{Error, Place};
 /// Bytes of a request at most: the API takes files of 200 MB.
 const LONGEST: u64 = 256 << 20;
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads requests (`{"custom_id": …, "body": {"input": …}}`) as lines `{"id": …, "index": …, "text": …}`: one of a
 /// string, and one of each element of a list, counted from 0. Any other line stays as it is.
 pub(crate) struct BatchLines<R> {
@@ -60,7 +62,9 @@ impl<R: Read> BatchLines<R> {
                 .with_remedy("divide its list of texts among several requests");
             return Err(io::Error::other(error));
         }
-        match serde_json::from_slice::<BatchRequest<'_>>(&self.request) {
+        let request = self.request.strip_prefix(BYTE_ORDER_MARK);
+        let request = request.unwrap_or(&self.request);
+        match serde_json::from_slice::<BatchRequest<'_>>(request) {
             Ok(BatchRequest { custom_id, body }) => {
                 for (index, text) in texts(body.input).iter().enumerate() {
                     let line =
@@ -144,6 +148,9 @@ mod tests {
             let again = lines(&twice).replace('\r', "");
             assert_eq!(again, expected.repeat(2), "{request}");
         }
+        let marked = "\u{feff}{\"custom_id\":\"a\",\"body\":{\"input\":\"x\"}}";
+        let expected = "{\"id\":\"a\",\"index\":0,\"text\":\"x\"}\n";
+        assert_eq!(lines(marked), expected);
         assert_eq!(lines(""), "");
         assert_eq!(lines("\n\n"), "\n\n");
     }
