@@ -225,13 +225,16 @@ fn a_server_without_ranges_or_lengths_gives_whole_files() {
     assert_eq!(made.code, Some(0), "{}", made.stderr);
     let parquet = std::fs::read(local.path("rows.parquet")).unwrap();
     let size = embedctl::size::words(parquet.len() as u64);
+    // Longer than all that waits between a server and its reader.
+    let pad = format!(", \"pad\": \"{}\"}}\n", "x".repeat(500));
+    let lines = rows().replace("}\n", &pad);
     for (has_length, has_version) in [(true, true), (true, false), (false, true), (false, false)] {
         let count = Arc::new(AtomicUsize::new(0));
-        let (seen, content) = (Arc::clone(&count), parquet.clone());
+        let (seen, content, lines) = (Arc::clone(&count), parquet.clone(), lines.clone());
         let server = Faulty::start(None, move |request| {
             let body = match request.path.ends_with(".parquet") {
                 true => content.clone(),
-                false => rows().into_bytes(),
+                false => lines.clone().into_bytes(),
             };
             if request.method != "HEAD" && request.header("Range").is_none() {
                 seen.fetch_add(1, Ordering::SeqCst);

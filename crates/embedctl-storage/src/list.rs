@@ -261,7 +261,7 @@ impl Storage {
         self.attempt(async move {
             let got = store.get_opts(&path, GetOptions::default()).await?;
             let whole = got.extensions.get::<WholeAnswer>();
-            let content = whole.and_then(|whole| whole.reader().ok());
+            let content = whole.and_then(WholeAnswer::take);
             Ok((Version::answered(&got), content))
         })
     }

@@ -8,7 +8,7 @@
 //! ```
 
 use std::future::Future;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -266,6 +266,7 @@ impl Service {
         let mut body = Paced::new(body, self.limits());
         let fetched = tempfile::tempfile().and_then(|mut file| {
             let length = io::copy(&mut body, &mut file)?;
+            file.rewind()?;
             Ok((file, length))
         });
         let (file, length) = match fetched {
@@ -280,13 +281,12 @@ impl Service {
         };
         parts.headers.insert(CONTENT_LENGTH, length.into());
         let answer = WholeAnswer::new(file);
-        let content = answer.reader();
-        parts.extensions.insert(answer);
+        parts.extensions.insert(answer.clone());
         let (chunks, received) = mpsc::channel(WAITING);
         let streamed = HttpResponseBody::new(Streamed::new(received, Some(length)));
         let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
-        if let (Ok(()), Ok(content)) = (sent, content) {
-            self.stream(content, (0, None), Some(length), &chunks);
+        if sent.is_ok() {
+            self.stream(answer, (0, None), Some(length), &chunks);
         }
     }
 
@@ -361,7 +361,8 @@ impl Service {
     }
 
     /// The answer (at the end of redirects, if they are followed) and the bytes of its body before the requested
-    /// ones; of a request for a part (`is_part`) only such an answer. `sent` receives the secrets that were sent and their host.
+    /// ones; of a request for a part (`is_part`) only such an answer. `sent` receives the secrets that were sent and
+    /// their host.
     fn request(
         &self,
         request: HttpRequest,
