@@ -209,11 +209,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --text-field)
@@ -646,7 +646,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --sparse-tokens --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --kind --task --max-active-dims --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --sparse-tokens --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --chunk-text --chunk-id --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --kind --task --max-active-dims --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -738,11 +738,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -1443,11 +1443,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --progress)
@@ -1547,7 +1547,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__score)
-            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --id-type --streams --keep --source-columns --limit --seed --model-file --weights --max-length --prompt --prompt-name --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --query-column --query-field --softmax --top-labels --dtype --calibration --chunk --chunk-tokens --chunk-overlap --chunk-text --pooling --normalize --truncate-dim --dimensions --kind --task --max-active-dims --sparse-tokens --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --seed --chunk-id --model-file --weights --max-length --prompt --prompt-name --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --query-column --query-field --softmax --top-labels --dtype --calibration --chunk --chunk-tokens --chunk-overlap --chunk-text --pooling --normalize --truncate-dim --dimensions --kind --task --max-active-dims --sparse-tokens --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1608,11 +1608,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)
@@ -2161,11 +2161,11 @@ _embedctl() {
                     return 0
                     ;;
                 --input-format)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 -i)
-                    COMPREPLY=($(compgen -W "text file jsonl json csv tsv parquet arrow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text file jsonl json openai-batch csv tsv parquet arrow" -- "${cur}"))
                     return 0
                     ;;
                 --csv-delimiter)

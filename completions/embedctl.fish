@@ -84,6 +84,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s i -l input-f
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
+openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
@@ -94,7 +95,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-escape -
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'Field or column that holds the id; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-field -d 'Field or column that holds the id; nested as a.b; none: no ids, and no column of them' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l id-type -d 'Type of the id column' -r -f -a "kept\t'As in the input: the type of a table\'s column; in text, CSV and JSONL strings'
 string\t'Strings; integers as their digits'
 int\t'64-bit integers'"
@@ -182,9 +183,11 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l sparse-token
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l resume -d 'Resume an earlier run of the same command'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dry-run -d 'Read the first 1,000 records (or --limit), describe the run, and write nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l uuid -d 'Add the column uuid: a UUID of each row, the same in every run'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
@@ -398,6 +401,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s i -l input
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
+openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
@@ -425,6 +429,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l 
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
+openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
@@ -543,6 +548,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s i -l input-f
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
+openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
@@ -679,6 +685,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s i -l input-f
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'
 jsonl\t'A line is a JSON object'
 json\t'An array of JSON objects, or a JSON object on each line'
+openai-batch\t'A batch file of OpenAI\'s API: custom_id, and the texts in body.input'
 csv\t'Comma-separated values with a header'
 tsv\t'Tab-separated values with a header'
 parquet\t'Apache Parquet'
@@ -689,7 +696,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-escape -
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l id-field -d 'Field or column that holds the id; nested as a.b' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l id-field -d 'Field or column that holds the id; nested as a.b; none: no ids, and no column of them' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l id-type -d 'Type of the id column' -r -f -a "kept\t'As in the input: the type of a table\'s column; in text, CSV and JSONL strings'
 string\t'Strings; integers as their digits'
 int\t'64-bit integers'"
@@ -788,8 +795,10 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l config -d 'S
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l force -l overwrite -d 'Replace OUT if it exists'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l resume -d 'Resume an earlier run of the same command'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dry-run -d 'Read the first 1,000 records (or --limit), describe the run, and write nothing'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l uuid -d 'Add the column uuid: a UUID of each row, the same in every run'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'

@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
+use super::keys::RecordKeys;
 use super::labels::LabelColumns;
 use crate::error::{Error, Result};
-use crate::record::{Origin, RowRef, RowVector, RowVectors, Rows, Texts};
+use crate::record::{Origin, RowRef, RowVector, RowVectors, Rows, SourceNames, Texts};
 use crate::setting::KEEP;
 use crate::tokenize::Span;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array};
+use arrow::array::{
+    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
+};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -28,6 +31,12 @@ pub(crate) struct Extra {
     pub(crate) chunks: bool,
     /// Whether each chunk's text is a column.
     pub(crate) chunk_text: bool,
+    /// Whether each chunk has a key of its own in a column.
+    pub(crate) chunk_id: bool,
+    /// Whether each row has a UUID.
+    pub(crate) uuid: bool,
+    /// Whether the column of ids is left out.
+    pub(crate) no_ids: bool,
     /// Whether rejected rows stay, with their errors.
     pub(crate) errors: bool,
     /// The labels of a row's scores, where it has several.
@@ -45,6 +54,12 @@ impl Extra {
         if self.chunk_text {
             fields.push(text("chunk_text", self.errors));
         }
+        if self.chunk_id {
+            fields.push(text("chunk_id", self.errors));
+        }
+        if self.uuid {
+            fields.push(text("uuid", false));
+        }
         if let Some(labels) = &self.labels {
             fields.extend(labels.fields());
         }
@@ -60,9 +75,11 @@ impl Extra {
     /// If one of them has the name of a column that is added.
     pub(crate) fn schema(&self, records: &Schema) -> Result<SchemaRef> {
         let added = self.fields();
+        let own = usize::from(self.no_ids);
+        let records = records.fields().iter().skip(own);
         if let Some(field) = added
             .iter()
-            .find(|field| records.column_with_name(field.name()).is_some())
+            .find(|field| records.clone().any(|own| own.name() == field.name()))
         {
             let name = field.name();
             let reason =
@@ -71,7 +88,7 @@ impl Extra {
                 Error::usage(reason).with_remedy(format!("rename it, or leave it out ({KEEP})"))
             );
         }
-        let fields: Vec<FieldRef> = records.fields().iter().cloned().chain(added).collect();
+        let fields: Vec<FieldRef> = records.cloned().chain(added).collect();
         Ok(Arc::new(Schema::new(fields)))
     }
 }
@@ -91,6 +108,8 @@ pub(crate) struct OutputRow {
 /// All that a window's rows are made of.
 pub(crate) struct Assembly<'a> {
     pub(crate) extra: Extra,
+    /// Names of the sources.
+    pub(crate) names: &'a SourceNames,
     /// Columns of records.
     pub(crate) columns: &'a RecordBatch,
     /// Of the texts.
@@ -154,10 +173,11 @@ impl Assembly<'_> {
             take_record_batch(self.columns, &indices)?
         };
         let fields = self.extra.fields();
-        if fields.is_empty() {
+        if fields.is_empty() && !self.extra.no_ids {
             return Ok(records);
         }
-        let mut arrays = records.columns().to_vec();
+        let own = usize::from(self.extra.no_ids);
+        let mut arrays = records.columns()[own..].to_vec();
         if let Some(spans) = self.spans {
             let number = |of: fn(&Span) -> u64| -> ArrayRef {
                 let numbers = planned.iter().map(|row| {
@@ -176,6 +196,9 @@ impl Assembly<'_> {
                 .map(|row| Some(self.texts.get(row.text? as usize)));
             arrays.push(Arc::new(texts.collect::<StringArray>()));
         }
+        if self.extra.chunk_id || self.extra.uuid {
+            arrays.extend(self.keys(&records, planned)?);
+        }
         if let Some(labels) = &self.extra.labels {
             let scores =
                 |row: &OutputRow| Some(self.vectors[row.text? as usize].as_ref()?.values());
@@ -185,9 +208,35 @@ impl Assembly<'_> {
             let errors = planned.iter().map(|row| row.error.as_deref());
             arrays.push(Arc::new(errors.collect::<StringArray>()));
         }
-        let own = records.schema_ref().fields().iter().cloned();
+        let own = records.schema_ref().fields().iter().skip(own).cloned();
         let schema = Schema::new(own.chain(fields).collect::<Vec<_>>());
-        RecordBatch::try_new(Arc::new(schema), arrays)
+        let rows = RecordBatchOptions::new().with_row_count(Some(planned.len()));
+        RecordBatch::try_new_with_options(Arc::new(schema), arrays, &rows)
+    }
+
+    /// The columns `chunk_id` and `uuid` of some rows; `records` are theirs.
+    fn keys(
+        &self,
+        records: &RecordBatch,
+        planned: &[OutputRow],
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
+        let keys = RecordKeys::of(records.column(0), self.names)
+            .ok_or_else(|| ArrowError::SchemaError("ids of a nested type".to_owned()))?;
+        let part = |row: &OutputRow| Some(self.spans?[row.text? as usize].part);
+        let rows = || planned.iter().enumerate();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        if self.extra.chunk_id {
+            let ids = rows().map(|(number, row)| {
+                let part = part(row)?;
+                Some(keys.chunk_id(number, &row.origin, part))
+            });
+            arrays.push(Arc::new(ids.collect::<StringArray>()));
+        }
+        if self.extra.uuid {
+            let ids = rows().map(|(number, row)| Some(keys.uuid(number, &row.origin, part(row))));
+            arrays.push(Arc::new(ids.collect::<StringArray>()));
+        }
+        Ok(arrays)
     }
 }
 

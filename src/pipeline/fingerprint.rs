@@ -138,8 +138,15 @@ pub(super) fn fingerprint(
              tokens,
              overlap,
              text,
-         }| json!([by, tokens, overlap, text]),
+             id,
+         }| match id {
+            false => json!([by, tokens, overlap, text]),
+            true => json!([by, tokens, overlap, text, "id"]),
+        },
     );
+    if options.uuid {
+        all.set("uuid", true);
+    }
     all.set("chunking", chunking);
     if let Some(top) = options.top_labels {
         all.set("top_labels", top);

@@ -31,7 +31,7 @@ pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
 fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {
-    let id = reject.fields.json(&input.id_field)?;
+    let id = reject.fields.json(input.id_field.as_ref()?)?;
     (id.trim_matches('"') != reject.origin.line.to_string()).then_some(id)
 }
 
@@ -82,6 +82,7 @@ impl Ledger<'_> {
         };
         let assembly = Assembly {
             extra: self.extra.clone(),
+            names: self.names,
             columns,
             texts: &in_flight.window.texts,
             spans: in_flight.spans.as_deref(),

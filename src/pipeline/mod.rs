@@ -22,6 +22,7 @@ mod fake_tests;
 mod fingerprint;
 mod finished;
 mod job;
+mod keys;
 mod labels;
 mod ledger;
 mod opening;
@@ -34,6 +35,7 @@ mod reuse;
 mod run;
 mod sink;
 mod source;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod tokenizing;
@@ -92,6 +94,8 @@ pub struct EmbedOptions {
     pub input: InputOptions,
     /// Chunking of long texts into several rows, if any.
     pub chunking: Option<Chunking>,
+    /// Whether each row gets a UUID, made of its source and id.
+    pub uuid: bool,
     /// The output of the vectors.
     pub output: OutputOptions,
     /// Whether the output is in parts, and whether parts of an earlier run are resumed.
@@ -155,6 +159,10 @@ impl EmbedOptions {
         Extra {
             chunks: self.chunking.is_some(),
             chunk_text: self.chunking.is_some_and(|chunking| chunking.text),
+            chunk_id: self.chunking.is_some_and(|chunking| chunking.id),
+            uuid: self.uuid,
+            // A batch that is answered as it came has no column of ids.
+            no_ids: self.input.id_field.is_none() && !self.input.window_per_batch,
             errors: self.on_error == OnError::Null,
             labels: None,
         }
@@ -196,6 +204,8 @@ pub struct Summary {
     pub stages: StageTimes,
     /// Places and reasons of the first rejected records ([`Summary::SHOWN_REJECTS`] at most).
     pub rejects: Vec<String>,
+    /// Embedded texts of nothing but white space.
+    pub empty: u64,
     /// Rows whose vectors were taken from an earlier output, where there was one.
     pub reused: Option<u64>,
     /// Records that earlier runs of the same job have rejected.

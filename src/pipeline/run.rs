@@ -14,6 +14,7 @@ use super::provenance::ProvenanceBuilder;
 use super::reuse::Earlier;
 use super::sink::{RowSink, WholeSink};
 use super::source::{RecordSource, SourceEvent, spawn_reader};
+use super::tally::RecordTally;
 use super::tokenizing::{Batching, InFlight, Tokenizing};
 use super::workers::{Collected, Workers, collect};
 use super::{EmbedOptions, Opened, Summary};
@@ -211,12 +212,15 @@ impl Run {
         };
         let columns = |records: &Schema| columns(&self.options, &made.model, &names, records);
         let mut named = false;
+        let mut tally = RecordTally::default();
         let mut settle = |event: SourceEvent<Box<InFlight>>| {
             match event {
                 SourceEvent::Window(in_flight) => {
                     made.check_files()?;
                     // Which fields `--keep '*'` stands for is known by the first text.
                     let window = &in_flight.window;
+                    let texts = in_flight.records.as_ref().unwrap_or(&window.texts);
+                    tally.add(window, texts, &names);
                     if !named && window.batch.is_none() && !window.texts.is_empty() {
                         columns(&window.columns.schema())?;
                         named = true;
@@ -287,6 +291,7 @@ impl Run {
         if made.info.equal_lengths {
             notes.push(engine::padding::NOTE.into());
         }
+        notes.extend(tally.notes(&self.options.input));
         if without_tokens > 0 {
             notes.push(format!(
                 "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives \
@@ -295,6 +300,7 @@ impl Run {
         }
         Ok(Summary {
             chunks: self.chunked.map(|_| counts.rows),
+            empty: tally.empty,
             reused: self.earlier.as_ref().map(|_| counts.reused),
             counts,
             engine: made.info(),

@@ -135,6 +135,7 @@ fn what_the_engine_refuses_is_listed_whole() {
             tokens: Some(9),
             overlap: 0,
             text: false,
+            id: false,
         };
         let (summary, _) = run_with(text, breaks, OnError::Skip, &CancelToken::new(), |run| {
             let writer = Box::new(Kept::default());

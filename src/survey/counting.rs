@@ -7,7 +7,7 @@ use crate::Embedder;
 use crate::error::{Cause, Result};
 use crate::input::RecordReader;
 use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, Extra, OutputRow};
-use crate::record::{Origin, RowRef, RowVectors, Rows, Texts, Window};
+use crate::record::{Origin, RowRef, RowVectors, Rows, SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::tokenize::{Chunked, Chunks, Span};
 
@@ -117,7 +117,13 @@ impl Counting {
         }
         if self.kept.is_none() && !texts.is_empty() {
             let spans = self.chunked.map(|_| spans.as_slice());
-            self.kept = Some(first_rows(self.extra.clone(), &window, &texts, spans)?);
+            self.kept = Some(first_rows(
+                self.extra.clone(),
+                &window,
+                &texts,
+                spans,
+                &names,
+            )?);
         }
         Ok(())
     }
@@ -129,6 +135,7 @@ fn first_rows(
     window: &Window,
     texts: &Texts,
     spans: Option<&[Span]>,
+    names: &SourceNames,
 ) -> Result<Rows> {
     let planned = (0..texts.len().min(WRITTEN))
         .zip(0u32..)
@@ -148,6 +155,7 @@ fn first_rows(
     let planned: Vec<OutputRow> = planned.collect();
     let assembly = Assembly {
         extra,
+        names,
         columns: &window.columns,
         texts,
         spans,

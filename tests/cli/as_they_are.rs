@@ -204,12 +204,47 @@ fn the_ids_may_be_kept() {
     assert_eq!((&row["id"], &row["n"]), (&json!("a"), &json!("b")));
     // A shard knows the types of all its columns: there is none without a type.
     done(&sandbox.embed("in.jsonl --keep id -o shards/ --shard 1/2"));
-    let run = sandbox.embed("in.jsonl --id-field n --keep id -o none.jsonl");
-    assert_eq!(run.code, Some(2), "{run}");
-    assert!(
-        run.stderr.contains("ids are read from another field"),
-        "{run}"
+}
+
+/// A batch file of OpenAI's API has the vectors of its texts, also compressed, in parts and resumed.
+#[test]
+fn a_batch_file_of_openai_is_read_text_by_text() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "texts.jsonl",
+        "{\"text\":\"x\"}\n{\"text\":\"y\"}\n{\"text\":\"z\"}\n",
     );
+    let request = |id: &str, input: &str| {
+        format!(
+            "{{\"custom_id\":\"{id}\",\"method\":\"POST\",\"url\":\"/v1/embeddings\",\"body\":{{\"model\":\"m\",\"input\":{input}}}}}\n"
+        )
+    };
+    let requests = request("a", "\"x\"") + &request("b", "[\"y\", \"z\"]");
+    sandbox.write("batch.jsonl", &requests);
+    done(&sandbox.embed("texts.jsonl -o plain.jsonl"));
+    done(&sandbox.embed("batch.jsonl -i openai-batch --keep index -o out.jsonl"));
+    let (plain, out) = (rows(&sandbox, "plain.jsonl"), rows(&sandbox, "out.jsonl"));
+    assert_eq!(out.len(), 3);
+    for ((row, plain), (id, index)) in out.iter().zip(&plain).zip([("a", 0), ("b", 0), ("b", 1)]) {
+        assert_eq!((&row["id"], &row["index"]), (&json!(id), &json!(index)));
+        assert_eq!(row["embedding"], plain["embedding"]);
+    }
+    done(&sandbox.embed("batch.jsonl -i openai-batch --part-rows 1 -o parts/"));
+    done(&sandbox.embed("batch.jsonl -i openai-batch --part-rows 1 -o parts/ --resume"));
+    // Without the option the remedy names it; tokens and missing texts are bad records.
+    let run = sandbox.embed("batch.jsonl -o none.parquet");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("say `-i openai-batch`"), "{run}");
+    for (input, reason) in [
+        ("[1, 2]", "`text` is an array, not a string"),
+        ("[]", "the record has no text"),
+        ("{}", "`text` is an object"),
+    ] {
+        sandbox.write("bad.jsonl", request("a", input));
+        let run = sandbox.embed("bad.jsonl -i openai-batch -o none.parquet");
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains(reason), "{run}");
+    }
 }
 
 #[test]
@@ -221,6 +256,22 @@ fn mistakes_of_the_first_hour_have_remedies() {
     let run = sandbox.run_with_input(&mut sandbox.embed_command("-o none.parquet"), b"PAR1....");
     assert!(run.stderr.contains("has to be a file"), "{run}");
     assert!(!run.stderr.contains("say `-i parquet`"), "{run}");
+    sandbox.write("a.md", "# a\n");
+    sandbox.write("a.html", "<p>a</p>");
+    sandbox.write("a.txt", "a\n");
+    for (options, remedy) in [
+        ("a.md", "say `-i file` to embed it as one text"),
+        ("a.html", "convert it to text first"),
+        ("a.html -i file", "convert it to text first"),
+        ("a.txt --chunk 512", "'--chunk tokens --chunk-tokens 512'"),
+        ("a.md -i markdown", "here it is 'file'"),
+        ("a.txt -i txt", "here it is 'text'"),
+        ("a.txt --limit -1", "must be a whole number of at least 0"),
+    ] {
+        let run = sandbox.embed(&format!("{options} -o none.parquet"));
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(run.stderr.contains(remedy), "{run}");
+    }
     fs::create_dir(sandbox.path("empty")).unwrap();
     let run =
         sandbox.run("embed in.jsonl --text-field Body -o none.parquet --provider rten -m empty");

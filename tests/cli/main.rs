@@ -28,6 +28,7 @@ mod jobs_proven;
 mod jobs_reuse;
 mod jobs_shards;
 mod kept_weights;
+mod keys;
 #[cfg(unix)]
 mod libraries;
 #[cfg(unix)]

@@ -60,6 +60,35 @@ fn weights_that_are_a_pickle_are_to_be_saved_as_safetensors() {
     }
 }
 
+/// An operator that OpenVINO lacks is named; its functions and source files are for those who ask for details.
+#[test]
+fn an_operator_that_a_provider_lacks_is_named() {
+    let test = "an_operator_that_a_provider_lacks_is_named";
+    let list = std::env::var("EMBEDCTL_TEST_PROVIDERS").unwrap_or_default();
+    let mut providers = list.split(',');
+    let library = providers.find_map(|one| one.trim().strip_prefix("openvino:"));
+    let Some(library) = library else {
+        let _: Option<()> = crate::support::skip(test, "providers", "EMBEDCTL_TEST_PROVIDERS");
+        return;
+    };
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "a\n");
+    let model = in_repository("fixtures/parity/graph-opset-23-encoder/model");
+    let line = format!("in.txt -o none.parquet --provider openvino --ort-lib {library} -m");
+    for (more, is_told) in [("", false), ("-v", true)] {
+        let arguments = format!("embed {line} {} {more}", model.display());
+        let run = sandbox.run(&arguments);
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(
+            run.stderr.contains("it lacks the operator `Attention`"),
+            "{run}"
+        );
+        assert_eq!(run.stderr.contains("BasicBackend"), is_told, "{run}");
+        let error = run.stderr.lines().find(|line| line.starts_with("error: "));
+        assert!(error.is_some_and(|line| line.len() < 300), "{run}");
+    }
+}
+
 #[test]
 fn a_setting_that_is_not_supported_is_said_in_a_sentence() {
     let sandbox = model();

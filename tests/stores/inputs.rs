@@ -213,3 +213,91 @@ fn an_interrupt_ends_a_run_whose_store_is_silent() {
     assert!(began.elapsed() < std::time::Duration::from_secs(4));
     assert_eq!(sandbox.files(), Vec::<String>::new());
 }
+
+/// Servers without ranges, without lengths, and without both: of each file the records are the same, it is fetched into a
+/// temporary file at most once, and the run tells so.
+#[test]
+fn a_server_without_ranges_or_lengths_gives_whole_files() {
+    let local = Sandbox::new();
+    local.write("rows.jsonl", rows());
+    let made =
+        local.embed("rows.jsonl --limit 300 --keep text --embedding-field v -o rows.parquet");
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let parquet = std::fs::read(local.path("rows.parquet")).unwrap();
+    let size = embedctl::size::words(parquet.len() as u64);
+    // Longer than all that waits between a server and its reader.
+    let pad = format!(", \"pad\": \"{}\"}}\n", "x".repeat(500));
+    let lines = rows().replace("}\n", &pad);
+    for (has_length, has_version) in [(true, true), (true, false), (false, true), (false, false)] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let (seen, content, lines) = (Arc::clone(&count), parquet.clone(), lines.clone());
+        let server = Faulty::start(None, move |request| {
+            let body = match request.path.ends_with(".parquet") {
+                true => content.clone(),
+                false => lines.clone().into_bytes(),
+            };
+            if request.method != "HEAD" && request.header("Range").is_none() {
+                seen.fetch_add(1, Ordering::SeqCst);
+            }
+            let mut reply = Reply::new(200).body(body);
+            reply.unmeasured = !has_length;
+            match has_version {
+                true => reply.with("ETag", "\"1\""),
+                false => reply,
+            }
+        });
+        for (name, number) in [("rows.parquet", 300), ("rows.jsonl", ROWS)] {
+            let sandbox = Sandbox::new();
+            let url = format!("http://{}/{name}", server.host());
+            let run = sandbox.embed(&format!("{url} -o out.jsonl"));
+            let case = format!("{name} {has_length} {has_version}: {}", run.stderr);
+            assert_eq!(run.code, Some(0), "{case}");
+            let expected: Vec<String> = (0..number).map(|row| format!("r{row}")).collect();
+            assert_eq!(ids(&sandbox, "out.jsonl"), expected, "{case}");
+            assert_eq!(count.swap(0, Ordering::SeqCst), 1, "{case}");
+            let reason = match (has_length, has_version) {
+                (false, _) => "does not say how long the file is",
+                (true, true) => "gives no parts of a file",
+                (true, false) => "gives neither an ETag nor a settled Last-Modified",
+            };
+            if name == "rows.parquet" {
+                let told = format!("its server {reason}, so all of it ({size}) was fetched");
+                assert!(run.stderr.contains(&told), "{case}");
+            }
+            assert_eq!(
+                run.stderr.contains("was fetched"),
+                name == "rows.parquet" || !has_length
+            );
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_is_always_cut_is_to_be_tried_later() {
+    let server = Faulty::start(None, |_| Reply {
+        instead: Some(Step::Cut),
+        ..Reply::default()
+    });
+    let (_, run) = from_web(&server);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("was cut"), "{}", run.stderr);
+    assert!(run.stderr.contains("; try again later"), "{}", run.stderr);
+    assert!(!run.stderr.contains("sign"), "{}", run.stderr);
+}
+
+/// A body without a length that is cut is not taken for a shorter file.
+#[test]
+fn a_cut_body_without_a_length_is_no_shorter_file() {
+    let server = Faulty::start(None, |_| {
+        let rows = rows();
+        let chunk = format!("{:x}\r\n{rows}\r\n0\r\n\r\n", rows.len());
+        let mut reply = Reply::new(200).with("Transfer-Encoding", "chunked");
+        reply = reply.body(chunk);
+        reply.unmeasured = true;
+        reply.steps.push((40_000, Step::Cut));
+        reply
+    });
+    let (sandbox, run) = from_web(&server);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert_eq!(sandbox.files(), Vec::<String>::new());
+}

@@ -37,6 +37,8 @@ mod value_text;
 mod vectors;
 mod writing;
 
+pub use value_text::IdTexts;
+
 /// The version of Arrow in this interface.
 pub use arrow;
 

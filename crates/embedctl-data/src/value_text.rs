@@ -38,6 +38,37 @@ pub(crate) fn value_text(array: &dyn Array) -> Option<ValueText<'_>> {
     })
 }
 
+/// The ids of records as text.
+pub struct IdTexts<'a> {
+    ids: &'a dyn Array,
+    text: ValueText<'a>,
+}
+
+impl<'a> IdTexts<'a> {
+    /// Those of a column; `None` if it has a type that ids do not have.
+    #[must_use]
+    pub fn of(ids: &'a dyn Array) -> Option<Self> {
+        let text = match value_text(ids) {
+            Some(text) => text,
+            None if ids.data_type().is_nested() => return None,
+            None => {
+                let formatter = formatter(ids)?;
+                Box::new(move |row| displayed(&formatter, row))
+            }
+        };
+        Some(Self { ids, text })
+    }
+
+    /// The id of a row; `None` if it is null, or a time beyond the calendar.
+    #[must_use]
+    pub fn get(&self, row: usize) -> Option<String> {
+        match self.ids.is_valid(row) {
+            true => (self.text)(row),
+            false => None,
+        }
+    }
+}
+
 fn formatter(array: &dyn Array) -> Option<ArrayFormatter<'_>> {
     const OPTIONS: FormatOptions<'static> = FormatOptions::new();
     ArrayFormatter::try_new(array, &OPTIONS).ok()

@@ -76,6 +76,7 @@ uncallable! {
         fn etag() -> Option<&str>;
         fn modified() -> Option<SystemTime>;
         fn read_from(u64) -> ObjectReader;
+        fn copied() -> Option<&'static str>;
         fn read_whole(u64) -> Result<Vec<u8>>;
         fn random_access() -> ObjectFile;
         fn beside(&str) -> Result<Option<Self>>;

@@ -41,6 +41,11 @@ pub trait Bytes: Send + Sync {
     /// If the system refuses.
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>>;
 
+    /// Why all of them were fetched before any were read, if they were.
+    fn copied(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Closes the file that [`Bytes::read_at`] has opened; the next read opens it again.
     fn close(&self) {}
 
@@ -246,6 +251,10 @@ impl Bytes for ObjectFile {
 
     fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
         Ok(Box::new(self.object().read_from(offset)))
+    }
+
+    fn copied(&self) -> Option<&'static str> {
+        self.object().copied()
     }
 
     fn beside(&self, ending: &str) -> Result<Option<Readable>> {

@@ -15,6 +15,18 @@ pub(super) const LARGEST_REFUSAL: u64 = 64 << 10;
 tokio::task_local! {
     /// How an operation's last request ended.
     static LAST: RefCell<LastRequest>;
+    /// Set while a part of a file is asked for, which nothing else can take the place of.
+    static IN_PARTS: ();
+}
+
+/// Runs an operation that asks for a part of a file: an answer with all of it is a [`Refusal`] with `no_parts`.
+pub(super) async fn in_parts<T>(operation: impl Future<Output = T>) -> T {
+    IN_PARTS.scope((), operation).await
+}
+
+/// Whether the request at hand is one of [`in_parts`].
+pub(super) fn is_in_parts() -> bool {
+    IN_PARTS.try_with(|()| ()).is_ok()
 }
 
 /// How a request ended.
@@ -58,6 +70,8 @@ pub(super) struct Refusal {
     pub region: Option<String>,
     /// Whether credentials were asked for where only machines in a cloud get any.
     pub no_credentials: bool,
+    /// Whether a part of a file was asked for, and all of it was sent.
+    pub no_parts: bool,
     /// The connection failure, if the server was not reached.
     pub error: Option<String>,
     /// Secrets of the request, which no message may show: a server may echo them in its message.
@@ -93,7 +107,12 @@ impl Refusal {
     pub(super) fn unanswered(self, error: HttpError) -> HttpError {
         let own = std::error::Error::source(&error)
             .and_then(|source| source.downcast_ref::<Error>())
-            .map(Error::to_string);
+            .map(|own| match error.kind() {
+                HttpErrorKind::Interrupted | HttpErrorKind::Timeout if own.remedy().is_none() => {
+                    format!("{own}; try again later")
+                }
+                _ => own.to_string(),
+            });
         Self { error: own, ..self }.note();
         error
     }

@@ -1,6 +1,7 @@
 //! Listings: the objects that an address means, with size, etag and time.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,7 +18,7 @@ use super::folder;
 use super::read::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
 use super::store::{Bucket, ObjectLocation, Storage};
-use super::version::{Version, bare};
+use super::version::{Version, WholeAnswer, bare};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_hub::{dataset, dataset_address};
 
@@ -206,8 +207,18 @@ impl Storage {
         };
         if address.scheme().is_web() {
             // An address may be signed for `GET` alone. Its body is not read.
-            return match self.ask_for(&location, GetOptions::default())? {
-                Ok(version) => Ok(Object::new(self, location, address.clone(), version)),
+            return match self.get(&location)? {
+                Ok((version, None)) => Ok(Object::new(self, location, address.clone(), version)),
+                // One that its server gives without a length was fetched whole, once and for all.
+                Ok((version, Some(content))) => {
+                    let version = Version {
+                        is_certain: false,
+                        ..version
+                    };
+                    let found = Object::new(self, location, address.clone(), version);
+                    let copy = Arc::new(LocalCopy::of_unknown_length(content));
+                    Ok(Object { copy, ..found })
+                }
                 Err(failure) if is_missing(&failure) => Err(missing(address, false)),
                 Err(failure) => Err(self.explain(address, Doing::Read, failure)),
             };
@@ -237,18 +248,21 @@ impl Storage {
             head: true,
             ..GetOptions::default()
         };
-        self.ask_for(location, options)
-    }
-
-    fn ask_for(
-        &self,
-        location: &ObjectLocation,
-        options: GetOptions,
-    ) -> Result<Result<Version, Failure>> {
         let ObjectLocation { store, path } = location.clone();
         self.attempt(async move {
             let got = store.get_opts(&path, options).await?;
             Ok(Version::answered(&got))
+        })
+    }
+
+    /// A web server's answer about one name, with the content where the answer has no length.
+    fn get(&self, location: &ObjectLocation) -> Result<Result<(Version, Option<File>), Failure>> {
+        let ObjectLocation { store, path } = location.clone();
+        self.attempt(async move {
+            let got = store.get_opts(&path, GetOptions::default()).await?;
+            let whole = got.extensions.get::<WholeAnswer>();
+            let content = whole.and_then(WholeAnswer::take);
+            Ok((Version::answered(&got), content))
         })
     }
 

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::RETRIES;
-use super::failure::{Failure, Refusal, watched, watched_body};
+use super::failure::{Failure, Refusal, in_parts, watched, watched_body};
 use super::list::Object;
 use super::refusal::Doing;
 use super::version::Version;
@@ -69,6 +69,12 @@ impl Object {
             read: (!self.is_certain()).then(Sha256::new),
             again: None,
         }
+    }
+
+    /// Why all of it was fetched before any of it was read, if it was.
+    #[must_use]
+    pub fn copied(&self) -> Option<&'static str> {
+        self.copy.reason()
     }
 
     /// Parts of it in any order.
@@ -300,44 +306,71 @@ impl Streamed {
     }
 }
 
-/// A copy on this machine of an object whose versions cannot be told apart: a file without a name.
+/// A copy on this machine of an object whose versions cannot be told apart, or that its server gives as a whole only: a
+/// file without a name.
 #[derive(Debug, Default)]
-pub(super) struct LocalCopy(Mutex<Option<File>>);
+pub(super) struct LocalCopy(Mutex<Option<CopiedObject>>);
+
+#[derive(Debug)]
+struct CopiedObject {
+    file: File,
+    /// Why there is one.
+    reason: &'static str,
+}
+
+/// Why an object is copied.
+const NO_VERSIONS: &str = "gives neither an ETag nor a settled Last-Modified";
+const NO_PARTS: &str = "gives no parts of a file";
+const NO_LENGTH: &str = "does not say how long the file is";
 
 impl LocalCopy {
+    /// The content of an answer without a length.
+    pub(super) fn of_unknown_length(file: File) -> Self {
+        let reason = NO_LENGTH;
+        Self(Mutex::new(Some(CopiedObject { file, reason })))
+    }
+
     fn is_there(&self) -> bool {
         locked(&self.0).is_some()
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        locked(&self.0).as_ref().map(|copied| copied.reason)
     }
 
     /// Fills `into`, which must lie inside, from the copy, which is made before its first use.
     fn read_at(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
         let mut copy = locked(&self.0);
-        let file = match &mut *copy {
-            Some(file) => file,
+        let CopiedObject { file, reason } = match &mut *copy {
+            Some(copied) => copied,
             none => none.insert(Self::make(object)?),
         };
         let read = file
             .seek(SeekFrom::Start(offset))
             .and_then(|_| file.read_exact(into));
-        read.map_err(|error| Self::failed(object, error))
+        read.map_err(|error| Self::failed(object, reason, error))
     }
 
-    fn make(object: &Object) -> Result<File> {
-        let mut file = tempfile::tempfile().map_err(|error| Self::failed(object, error))?;
+    fn make(object: &Object) -> Result<CopiedObject> {
+        let reason = match object.is_certain() {
+            true => NO_PARTS,
+            false => NO_VERSIONS,
+        };
+        let failed = |error| Self::failed(object, reason, error);
+        let mut file = tempfile::tempfile().map_err(failed)?;
         let mut content = ObjectReader(ObjectSource::Streamed(Box::new(object.streamed(0))));
         match io::copy(&mut content, &mut file) {
-            Ok(_) => Ok(file),
+            Ok(_) => Ok(CopiedObject { file, reason }),
             Err(error) => Err(match error.downcast::<Error>() {
                 Ok(own) => own,
-                Err(error) => Self::failed(object, error),
+                Err(error) => failed(error),
             }),
         }
     }
 
-    fn failed(object: &Object, error: io::Error) -> Error {
+    fn failed(object: &Object, reason: &str, error: io::Error) -> Error {
         let reason = format!(
-            "its server gives neither an ETag nor a settled Last-Modified, so it is read from a copy in {}, which \
-             failed",
+            "its server {reason}, so it is read from a copy in {}, which failed",
             std::env::temp_dir().display()
         );
         Error::new(ErrorKind::Storage, object.address(), reason)
@@ -388,10 +421,8 @@ impl ObjectFile {
     /// # Errors
     /// If the object has changed or gone, or the store refuses.
     pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
-        if !self.object.is_certain() {
-            let mut part = vec![0; length];
-            self.object.copy.read_at(&self.object, offset, &mut part)?;
-            return Ok(part.into());
+        if !self.object.is_certain() || self.object.copy.is_there() {
+            return self.read_copied(offset, length);
         }
         let mut blocks = locked(&self.blocks);
         let begun = blocks.from(offset);
@@ -408,7 +439,9 @@ impl ObjectFile {
         };
         let least = ahead.clamp(BLOCK, LARGEST_FETCH);
         let fetched = start..end.max(start + least).min(self.size().max(end));
-        let bytes = self.fetch(fetched.clone())?;
+        let Some(bytes) = self.fetch(fetched.clone())? else {
+            return self.read_copied(offset, length);
+        };
         blocks.end = fetched.end;
         blocks.length = fetched.end - fetched.start;
         blocks.keep(start, bytes.clone());
@@ -419,7 +452,14 @@ impl ObjectFile {
         })
     }
 
-    fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
+    fn read_copied(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let mut part = vec![0; length];
+        self.object.copy.read_at(&self.object, offset, &mut part)?;
+        Ok(part.into())
+    }
+
+    /// A part of it; `None` where its server gives no parts.
+    fn fetch(&self, range: Range<u64>) -> Result<Option<Bytes>> {
         let mut failures = 0;
         loop {
             let (object, range) = (self.object.clone(), range.clone());
@@ -436,9 +476,13 @@ impl ObjectFile {
                 let same = object.is_still(&Version::answered(&got));
                 Ok((same, got.bytes().await?))
             };
-            let broken = match self.object.storage.attempt(got)? {
-                Ok((true, bytes)) => return Ok(bytes),
+            let broken = match self.object.storage.attempt(in_parts(got))? {
+                Ok((true, bytes)) => return Ok(Some(bytes)),
                 Ok((false, _)) => Broken::Changed,
+                Err(Failure {
+                    refusal: Some(Refusal { no_parts: true, .. }),
+                    ..
+                }) => return Ok(None),
                 Err(failure) => Broken::Cut(failure),
             };
             self.object.again(broken, &mut failures)?;

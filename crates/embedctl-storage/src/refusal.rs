@@ -215,7 +215,7 @@ pub(super) fn credentials(scheme: Scheme) -> &'static str {
             "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_SAS_TOKEN); for a public \
              container set AZURE_SKIP_SIGNATURE=true"
         }
-        Scheme::Http | Scheme::Https | Scheme::Hub => "sign the address",
+        Scheme::Http | Scheme::Https | Scheme::Hub => "use a public or a signed address",
     }
 }
 

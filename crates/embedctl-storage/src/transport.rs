@@ -8,7 +8,7 @@
 //! ```
 
 use std::future::Future;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,8 +27,8 @@ use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
 use super::body::{Streamed, collected, ranged};
-use super::failure::{LARGEST_REFUSAL, Refusal, note_answer};
-use super::version::keep_besides;
+use super::failure::{LARGEST_REFUSAL, Refusal, is_in_parts, note_answer};
+use super::version::{WholeAnswer, keep_besides};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
 use embedctl_common::secrets::Secrets;
@@ -135,8 +135,9 @@ impl HttpService for Service {
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
             let sent: Arc<Mutex<SentRequests>> = Arc::default();
+            let is_part = is_in_parts() && service.0.manners != Manners::Store;
             let (asker, log) = (service.clone(), Arc::clone(&sent));
-            let work = move || asker.exchange(request, head, &log);
+            let work = move || asker.exchange(request, is_part, head, &log);
             if let Err(error) = spawn("storage request", work) {
                 return Err(HttpError::new(HttpErrorKind::Unknown, error));
             }
@@ -145,6 +146,7 @@ impl HttpService for Service {
                 Refusal {
                     host: sent.host,
                     no_credentials: is_metadata(&asked),
+                    no_parts: sent.no_parts,
                     secrets: sent.secrets,
                     ..Refusal::default()
                 }
@@ -201,6 +203,8 @@ struct SentRequests {
     secrets: Secrets,
     /// The host of the last one, behind redirects.
     host: String,
+    /// Whether its answer was a whole file in place of a part.
+    no_parts: bool,
 }
 
 /// Where the head of an answer is awaited.
@@ -208,10 +212,18 @@ type Head = oneshot::Sender<Result<HttpResponse, HttpError>>;
 
 impl Service {
     /// One request from its first byte to the last of its answer, on a thread of its own.
-    fn exchange(&self, request: HttpRequest, head: Head, sent: &Mutex<SentRequests>) {
+    fn exchange(
+        &self,
+        request: HttpRequest,
+        is_part: bool,
+        head: Head,
+        sent: &Mutex<SentRequests>,
+    ) {
         let is_head = request.method() == Method::HEAD;
         let most = most_bytes(&request);
-        let (response, skip) = match self.request(request, sent) {
+        let is_web = self.0.manners == Manners::Web;
+        let is_whole = is_web && !is_head && !request.headers().contains_key(RANGE);
+        let (response, skip) = match self.request(request, is_part, sent) {
             Ok(answer) => answer,
             Err(error) => {
                 let _ = head.send(Err(error));
@@ -219,6 +231,11 @@ impl Service {
             }
         };
         let (parts, body) = response.into_parts();
+        if is_whole && parts.status == StatusCode::OK && !parts.headers.contains_key(CONTENT_LENGTH)
+        {
+            self.send_whole(parts, body, head);
+            return;
+        }
         let length = (parts.headers.get(CONTENT_LENGTH))
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.parse::<u64>().ok());
@@ -240,6 +257,36 @@ impl Service {
                 true => self.stream(body.take(LARGEST_REFUSAL), (skip, None), None, &chunks),
                 false => self.stream(body, (skip, most), length, &chunks),
             }
+        }
+    }
+
+    /// Fetches the body of an answer that does not say how long it is, and sends it on with its length.
+    fn send_whole(&self, mut parts: http::response::Parts, body: ureq::Body, head: Head) {
+        let body = body.into_with_config().limit(u64::MAX).reader();
+        let mut body = Paced::new(body, self.limits());
+        let fetched = tempfile::tempfile().and_then(|mut file| {
+            let length = io::copy(&mut body, &mut file)?;
+            file.rewind()?;
+            Ok((file, length))
+        });
+        let (file, length) = match fetched {
+            Ok(fetched) => fetched,
+            Err(error) => {
+                let reason = format!(
+                    "its length is not known, and it could not be fetched into a temporary file ({error})"
+                );
+                let _ = head.send(Err(self.broken(&reason)));
+                return;
+            }
+        };
+        parts.headers.insert(CONTENT_LENGTH, length.into());
+        let answer = WholeAnswer::new(file);
+        parts.extensions.insert(answer.clone());
+        let (chunks, received) = mpsc::channel(WAITING);
+        let streamed = HttpResponseBody::new(Streamed::new(received, Some(length)));
+        let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
+        if sent.is_ok() {
+            self.stream(answer, (0, None), Some(length), &chunks);
         }
     }
 
@@ -314,10 +361,12 @@ impl Service {
     }
 
     /// The answer (at the end of redirects, if they are followed) and the bytes of its body before the requested
-    /// ones. `sent` receives the secrets that were sent and their host.
+    /// ones; of a request for a part (`is_part`) only such an answer. `sent` receives the secrets that were sent and
+    /// their host.
     fn request(
         &self,
         request: HttpRequest,
+        is_part: bool,
         sent: &Mutex<SentRequests>,
     ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
         let (mut parts, body) = request.into_parts();
@@ -367,6 +416,10 @@ impl Service {
                 (uri, limit) =
                     (agents.redirected(&uri, response.headers(), limit)).map_err(fatal)?;
                 continue;
+            }
+            if is_part && status == StatusCode::OK {
+                locked(sent).no_parts = true;
+                return Err(fatal("its server gives no parts of a file"));
             }
             return Ok(ranged(&parts.headers, response));
         }

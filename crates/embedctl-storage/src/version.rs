@@ -1,11 +1,16 @@
 //! The version of an object's content: size, ETag and time of change, as every response gives them.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use chrono::DateTime;
 use http::HeaderMap;
 use http::header::{DATE, ETAG, LAST_MODIFIED};
 use object_store::{Extensions, GetResult, ObjectMeta};
+
+use embedctl_common::threads::locked;
 
 /// `Last-Modified` has whole seconds: a change within the second of the answer could leave it as it was.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -28,6 +33,31 @@ pub(super) struct Version {
 struct ToldBesides {
     weak_etag: Option<String>,
     date: Option<SystemTime>,
+}
+
+/// The content of an answer without a length, which was fetched to its end. It travels as the answer's extension, and is
+/// read as the answer's body until it is taken.
+#[derive(Debug, Clone)]
+pub(super) struct WholeAnswer(Arc<Mutex<Option<File>>>);
+
+impl WholeAnswer {
+    pub(super) fn new(file: File) -> Self {
+        Self(Arc::new(Mutex::new(Some(file))))
+    }
+
+    /// The file; its body is at its end then. `None` if it was taken before.
+    pub(super) fn take(&self) -> Option<File> {
+        locked(&self.0).take()
+    }
+}
+
+impl Read for WholeAnswer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut *locked(&self.0) {
+            Some(file) => file.read(buffer),
+            None => Ok(0),
+        }
+    }
 }
 
 /// Removes headers from a web server's response that `object_store` misuses: a weak ETag, by which it would resume a

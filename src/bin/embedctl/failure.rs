@@ -7,6 +7,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
+use embedctl::engine::ort::FullMessage;
 use embedctl::error::Cause;
 use embedctl::{Error, ErrorKind};
 
@@ -30,12 +31,21 @@ impl CommandFailure {
     pub fn messages(&self) -> Vec<String> {
         let mut messages: Vec<String> = Vec::new();
         for cause in self.error.chain() {
+            if cause.is::<FullMessage>() {
+                continue;
+            }
             let text = cause.to_string();
             if !messages.iter().any(|message| message.contains(&text)) {
                 messages.push(text);
             }
         }
         messages
+    }
+
+    /// An engine's message in full, where the error gives its reason alone.
+    pub fn details(&self) -> Option<String> {
+        let mut causes = self.error.chain();
+        causes.find_map(|cause| Some(cause.downcast_ref::<FullMessage>()?.to_string()))
     }
 
     /// A hint; printed after everything else.

@@ -43,7 +43,7 @@ impl InputFormat {
     pub(crate) fn spec(self) -> &'static dyn InputSpec {
         match self {
             Self::Text | Self::File => &text::TextInput,
-            Self::Jsonl | Self::Json => &jsonl::JsonlInput,
+            Self::Jsonl | Self::Json | Self::OpenAiBatch => &jsonl::JsonlInput,
             Self::Csv => &csv::CsvInput { separator: b',' },
             Self::Tsv => &csv::CsvInput { separator: b'\t' },
             Self::Parquet => &parquet::ParquetInput,

@@ -33,14 +33,14 @@ pub(crate) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
     .with(format!("raise it with `{MAX_RECORD_BYTES}`"))
 }
 
-/// Why a record that is no text is rejected.
-/// The cause for a record whose text, the field or column `name`, is null.
-pub(crate) fn no_text(name: &str) -> Cause {
-    Cause::of(format!("the record has no text (`{name}` is null)")).with(format!(
+/// The cause for a record (`which`) whose text, the field or column `name`, is null.
+pub(crate) fn no_text(which: &str, name: &str) -> Cause {
+    Cause::of(format!("{which} has no text (`{name}` is null)")).with(format!(
         "give it a text, or leave such records out with `{ON_ERROR} skip`"
     ))
 }
 
+/// The cause for a record whose bytes are not text.
 pub(crate) fn not_utf8(error: str::Utf8Error) -> Cause {
     Cause::of(format!(
         "the record is not valid UTF-8 at its byte {}",
@@ -147,8 +147,10 @@ impl Parser {
         match (source.format, text) {
             (InputFormat::Text | InputFormat::File, text) => {
                 let mut fields = RecordFields::default();
-                let id = text::id(source, line.number, columns);
-                fields.add(&self.options.id_field, |out| id.write_json(out));
+                if let Some(name) = &self.options.id_field {
+                    let id = text::id(source, line.number, columns);
+                    fields.add(name, |out| id.write_json(out));
+                }
                 if let Some(text) = text {
                     fields.add_text(&self.options.text_field, text);
                 }

@@ -35,7 +35,7 @@ impl RowReader {
         if !source.format.has_fields() {
             let text = std::iter::once(options.text_field.as_str());
             columns
-                .expand(text, &options.id_field, warnings)
+                .expand(text, warnings)
                 .map_err(|cause| source.usage(cause))?;
         }
         let opened = source.open(from, options.max_record_bytes)?;

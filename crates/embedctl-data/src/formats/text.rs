@@ -34,6 +34,9 @@ pub(crate) fn record<'a>(
 
 /// The id of line `number`, or of the whole source.
 pub(crate) fn id(source: &Planned, number: u64, columns: &InputColumns) -> Cell<'static> {
+    if !columns.has_ids() {
+        return Cell::Null;
+    }
     if source.format == InputFormat::File {
         return Cell::String(Cow::Owned(source.name.clone()));
     }

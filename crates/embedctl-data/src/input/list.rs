@@ -55,7 +55,7 @@ pub fn expand(
             let mut others = PassedOverFiles::default();
             let wanted = |path: &Path| !is_provenance(path) && (known(path) || others.add(path));
             let files = walk(input, wanted)?;
-            notes.extend(others.note(input));
+            notes.extend(others.note(input, format));
             if files.is_empty() {
                 let which = format.map_or_else(String::new, |format| format!("{format} "));
                 return Err(Error::usage(format!(
@@ -194,7 +194,11 @@ fn walk(root: &Path, mut wanted: impl FnMut(&Path) -> bool) -> Result<Vec<Source
 
 /// The files of a folder that are no sources, by their endings.
 #[derive(Default)]
-struct PassedOverFiles(BTreeMap<String, usize>);
+struct PassedOverFiles {
+    endings: BTreeMap<String, usize>,
+    /// Whether there is a document among them.
+    documents: bool,
+}
 
 impl PassedOverFiles {
     /// Counts one; false.
@@ -203,24 +207,29 @@ impl PassedOverFiles {
             || "without an ending".to_owned(),
             |ending| format!(".{}", ending.to_string_lossy()),
         );
-        *self.0.entry(ending).or_default() += 1;
+        self.documents |= format::is_document(path);
+        *self.endings.entry(ending).or_default() += 1;
         false
     }
 
     /// The note about them, if there are any.
-    fn note(&self, folder: &Path) -> Option<String> {
-        let count: usize = self.0.values().sum();
-        let mut endings: Vec<_> = self.0.keys().map(String::as_str).collect();
+    fn note(&self, folder: &Path, format: Option<InputFormat>) -> Option<String> {
+        let count: usize = self.endings.values().sum();
+        let mut endings: Vec<_> = self.endings.keys().map(String::as_str).collect();
         let more = endings.len().saturating_sub(LISTED);
         endings.truncate(LISTED);
         let more = match more {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let documents = match self.documents && format.is_none() {
+            false => String::new(),
+            true => format!("; `-i {}` embeds documents", InputFormat::File),
+        };
         let files = if count == 1 { "file was" } else { "files were" };
         (count > 0).then(|| {
             format!(
-                "{count} {files} passed over in {}, whose endings name no format that is read: {}{more}",
+                "{count} {files} passed over in {}, whose endings name no format that is read: {}{more}{documents}",
                 folder.display(),
                 endings.join(", ")
             )
@@ -350,7 +359,10 @@ mod tests {
         expand(&[root.to_owned()], None, &mut notes).unwrap();
         let note = "2 files were passed over in ";
         assert!(notes[0].starts_with(note), "{notes:?}");
-        assert!(notes[0].ends_with(": .md, without an ending"), "{notes:?}");
+        assert!(
+            notes[0].ends_with(": .md, without an ending; `-i file` embeds documents"),
+            "{notes:?}"
+        );
         // A file of that very name is no pattern.
         assert_eq!(names(root, &["c[1].txt"], None), ["c[1].txt"]);
         for (input, format, words) in [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::reading::csv_options::CsvDialect;
 use crate::reading::fields::{IdType, KeepType};
 use crate::reading::format::InputFormat;
-use crate::reading::options::{ALL, InputOptions, MOST_BYTES, Part};
+use crate::reading::options::{ALL, ID, InputOptions, MOST_BYTES, Part};
 use crate::reading::source::{Planned, Source};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
@@ -69,8 +69,7 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
             )),
         );
     }
-    let fields = [&options.id_field];
-    let fields = fields.into_iter().chain(options.texts().1);
+    let fields = options.id_field.iter().chain(options.texts().1);
     let kept = options.keep.iter().map(|keep| &keep.name);
     for name in fields.chain(kept) {
         if name.matches('.').count() > MOST_DOTS {
@@ -85,11 +84,9 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     for (index, keep) in options.keep.iter().enumerate() {
         let name = &keep.name;
         let clash = match name.as_str() {
-            "id" => Some((
-                "the output's column `id`, which is always there".to_owned(),
-                format!(
-                    "ids are read from another field: name `id` with `{ID_FIELD}`, or rename the field in the input"
-                ),
+            ID if options.id_field.as_deref() == Some(ID) => Some((
+                "the output's column `id`, which holds that field".to_owned(),
+                format!("leave it out; `{ID_TYPE}` sets the type of ids"),
             )),
             "embedding" => Some((
                 "the output's column `embedding`".to_owned(),
@@ -134,8 +131,16 @@ pub(super) fn check_sources(sources: &[Planned], options: &InputOptions) -> Resu
 fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
     let defaults = InputOptions::default();
     let named = [
-        (TEXT_FIELD, &options.text_field, &defaults.text_field),
-        (ID_FIELD, &options.id_field, &defaults.id_field),
+        (
+            TEXT_FIELD,
+            Some(&options.text_field),
+            Some(&defaults.text_field),
+        ),
+        (
+            ID_FIELD,
+            options.id_field.as_ref(),
+            defaults.id_field.as_ref(),
+        ),
     ];
     if let Some(template) = &options.text_template
         && let Some(text) = sources.iter().find(|one| !one.format.has_fields())
@@ -148,7 +153,10 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
             .with_remedy("say `-i jsonl` or `-i csv` if it is that"));
     }
     for (option, name, default) in named {
-        if name != default && sources.iter().all(|one| !one.format.has_fields()) {
+        let Some(name) = name.filter(|name| Some(*name) != default) else {
+            continue;
+        };
+        if sources.iter().all(|one| !one.format.has_fields()) {
             return Err(Error::usage(format!(
                 "`{option} {name}` needs fields, but {} is read as text, which has none (its ids are line \
                  numbers, or names of files)",
@@ -278,7 +286,7 @@ pub(super) fn repeated_ids(sources: &[Planned], options: &InputOptions) -> Optio
         .iter()
         .filter(|one| one.format == InputFormat::Text)
         .count();
-    (texts > 1 && !options.source_columns).then(|| {
+    (texts > 1 && !options.source_columns && options.id_field.is_some()).then(|| {
         format!(
             "ids are line numbers, so those of {texts} text inputs repeat; `{SOURCE_COLUMNS}` adds the columns \
              `file` and `line`, which tell records apart"

@@ -18,6 +18,7 @@ use crate::reading::source::{From, Planned, Source, Stdin};
 use crate::reading::window::Filling;
 use crate::record::{SourceNames, Window};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::size;
 
 /// An input, as a listing has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -299,6 +300,15 @@ impl RecordReader {
         };
         let format = source.format.spec();
         self.opened = format.open(source, &self.options, &mut from, filling)?;
+        if let Source::Object(object) = &source.source
+            && let Some(reason) = object.bytes.copied()
+        {
+            filling.warnings.push(format!(
+                "{}: its server {reason}, so all of it ({}) was fetched into a temporary file first",
+                source.name,
+                size::words(object.bytes.len())
+            ));
+        }
         Ok(self.opened.is_some())
     }
 

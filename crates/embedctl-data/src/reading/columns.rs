@@ -10,7 +10,7 @@ use super::builder::{Builder, KeptColumn};
 use super::cells::{self, Basis, Cell};
 use super::fields::{IdType, KeepType};
 use super::fit;
-use super::options::InputOptions;
+use super::options::{ID, InputOptions};
 use super::places::PlaceColumns;
 use super::texts::is_text;
 use crate::record::{JSON_COLUMN, Origin};
@@ -31,6 +31,8 @@ pub(crate) struct InputColumns {
     known: HashSet<String>,
     /// Name of the field that is the text, where one is.
     text: Option<String>,
+    /// Name of the field that is the id, where one is.
+    id_field: Option<String>,
     /// Whether the types are those of a window that was closed, or of a table.
     fixed: bool,
     /// Whether every field is kept.
@@ -58,7 +60,7 @@ impl InputColumns {
             })
             .collect();
         let id = KeptColumn::new(
-            "id",
+            ID,
             Some(match options.id_type {
                 IdType::Kept => (KeepType::String, Basis::Values),
                 IdType::String => (KeepType::String, Basis::Declared),
@@ -70,13 +72,36 @@ impl InputColumns {
             known: kept.iter().map(|column| column.name.clone()).collect(),
             kept,
             text,
+            id_field: options.id_field.clone(),
             fixed: false,
             all: options.keeps_all(),
             places,
             schema: Arc::new(Schema::empty()),
         };
+        if columns.known.contains(ID) {
+            columns.rename_ids();
+        }
         columns.renew();
         columns
+    }
+
+    /// Leaves the name `id` to a kept field: the column of ids is called as the field that they are read from.
+    fn rename_ids(&mut self) {
+        let mut name = self.id_field.clone().unwrap_or_default();
+        while self.known.contains(&name) || self.places.has(&name) || name == ID {
+            name.push('_');
+        }
+        self.id.field = self
+            .id
+            .field
+            .take()
+            .map(|field| Arc::new(field.as_ref().clone().with_name(&name)));
+        self.id.name = name;
+    }
+
+    /// Whether records have ids.
+    pub(crate) fn has_ids(&self) -> bool {
+        self.id_field.is_some()
     }
 
     /// Whether records of lines give integers as ids; otherwise strings.
@@ -102,7 +127,6 @@ impl InputColumns {
     pub(crate) fn expand<'n>(
         &mut self,
         fields: impl Iterator<Item = &'n str>,
-        id_field: &str,
         warnings: &mut Vec<String>,
     ) -> Result<(), Cause> {
         if !self.all {
@@ -110,7 +134,8 @@ impl InputColumns {
         }
         let (mut left_out, mut more) = (Vec::new(), 0_usize);
         let kept = self.kept.len();
-        for name in fields.filter(|name| *name != id_field) {
+        let id_field = self.id_field.clone();
+        for name in fields.filter(|name| Some(*name) != id_field.as_deref()) {
             // A partition's column stands for one of that name in the file.
             if self.known.contains(name) || self.places.is_partition(name) {
                 continue;
@@ -122,8 +147,7 @@ impl InputColumns {
                 }
                 continue;
             }
-            let own = ["id", "embedding"].contains(&name) || self.places.has(name);
-            if own {
+            if name == "embedding" || self.places.has(name) {
                 return Err(Cause::of(format!(
                     "`{KEEP} '*'` finds a field `{name}`, and the output has a column of its own by that name"
                 ))
@@ -133,6 +157,10 @@ impl InputColumns {
             (0..self.id.builder.len()).for_each(|_| column.builder.push(&Cell::Null));
             self.kept.push(column);
             self.known.insert(name.to_owned());
+            // The column of ids gives way to a field of its name.
+            if name == self.id.name {
+                self.rename_ids();
+            }
         }
         if more > 0 {
             left_out.push(format!("and {more} more"));
@@ -233,7 +261,11 @@ impl InputColumns {
             ))
             .with(format!("give all ids one type, such as `{ID_TYPE} string`")));
         }
-        let field = found.as_ref().clone().with_name("id").with_nullable(true);
+        let field = found
+            .as_ref()
+            .clone()
+            .with_name(&self.id.name)
+            .with_nullable(true);
         let field = field.with_data_type(kind);
         // Ids of lines cannot stand beside those of any other type.
         let kind = lines_kind(&field).filter(|_| *field.data_type() != DataType::UInt64);
@@ -254,7 +286,6 @@ impl InputColumns {
         let kept = kept.take(schema.fields().len().saturating_sub(1 + places));
         self.expand(
             kept.clone().map(|field| field.name().as_str()),
-            "",
             &mut Vec::new(),
         )?;
         self.adopt(id.as_ref(), &kept.cloned().map(Some).collect::<Vec<_>>())

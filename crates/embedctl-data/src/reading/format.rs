@@ -17,6 +17,8 @@ named! {
         Jsonl = "jsonl",
         /// An array of JSON objects, or a JSON object on each line.
         Json = "json",
+        /// A line is a request of OpenAI's API, with one text or a list of texts.
+        OpenAiBatch = "openai-batch",
         /// Fields separated by commas, the first line names them.
         Csv = "csv",
         /// The same with tabs.
@@ -88,6 +90,10 @@ impl InputFormat {
                 about: "An array of JSON objects, or a JSON object on each line",
                 ..InputFacts::DEFAULT
             },
+            Self::OpenAiBatch => InputFacts {
+                about: "A batch file of OpenAI's API: custom_id, and the texts in body.input",
+                ..InputFacts::DEFAULT
+            },
             Self::Csv => InputFacts {
                 endings: &["csv"],
                 about: "Comma-separated values with a header",
@@ -130,7 +136,12 @@ impl InputFormat {
 
     /// Whether its records are JSON objects.
     pub(crate) fn is_json(self) -> bool {
-        matches!(self, Self::Jsonl | Self::Json)
+        matches!(self, Self::Jsonl | Self::Json | Self::OpenAiBatch)
+    }
+
+    /// Whether its records are not the lines of its files, which are read from their beginning then.
+    pub(crate) fn is_rewritten(self) -> bool {
+        matches!(self, Self::Json | Self::OpenAiBatch)
     }
 
     /// Whether its first line names the fields.

@@ -7,6 +7,7 @@
 //!             batches of tables ──────┘
 //! ```
 
+mod batch_lines;
 mod builder;
 pub(crate) mod cells;
 pub(crate) mod columns;

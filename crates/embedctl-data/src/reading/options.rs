@@ -20,6 +20,9 @@ pub const DEFAULT_WINDOW_ROWS: usize = 8192;
 /// Bytes of text after which a window is closed, unless the caller says otherwise.
 pub const WINDOW_BYTES: usize = 16 << 20;
 
+/// The field of ids, and the output's column of them, unless a kept field is called so.
+pub(crate) const ID: &str = "id";
+
 /// The name that stands for all fields.
 pub(crate) const ALL: &str = "*";
 
@@ -38,8 +41,8 @@ pub struct InputOptions {
     pub text_field: String,
     /// The template of the text, in place of that field.
     pub text_template: Option<Template>,
-    /// Field or column that holds the id; nested as `a.b`.
-    pub id_field: String,
+    /// Field or column that holds the id; nested as `a.b`. `None`: records have no ids, and the output no column of them.
+    pub id_field: Option<String>,
     /// Type of the `id` column.
     pub id_type: IdType,
     /// Fields carried through to the output; one called `*` is all that there are.
@@ -113,7 +116,7 @@ pub enum Part {
 impl InputOptions {
     /// Whether the user has named the field of the id: the default need not be there, ids are null then.
     pub(crate) fn names_id(&self) -> bool {
-        self.id_field != Self::default().id_field
+        self.id_field.is_some() && self.id_field != Self::default().id_field
     }
 
     /// Whether all fields are kept.
@@ -157,8 +160,8 @@ impl InputOptions {
                 add_value(&mut fields, field.name(), field, column, row);
                 continue;
             }
-            if column.is_valid(row) {
-                add_value(&mut fields, &self.id_field, field, column, row);
+            if let Some(name) = self.id_field.as_ref().filter(|_| column.is_valid(row)) {
+                add_value(&mut fields, name, field, column, row);
             }
             match &self.text_template {
                 Some(template) => template.add_fields(text, &mut fields),
@@ -187,7 +190,7 @@ impl Default for InputOptions {
             csv: CsvOptions::default(),
             text_field: "text".to_owned(),
             text_template: None,
-            id_field: "id".to_owned(),
+            id_field: Some(ID.to_owned()),
             id_type: IdType::Kept,
             keep: Vec::new(),
             max_record_bytes: DEFAULT_MAX_RECORD_BYTES,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::batch_lines::BatchLines;
 use super::compression::{self, Counted, Decoded, SourceCompression};
 use super::elements::ElementLines;
 use super::json;
@@ -78,7 +79,27 @@ pub(crate) struct Planned {
 /// Fields that are listed in a message.
 const LISTED: usize = 40;
 
+/// The error for HTML, which no format reads.
+fn refused_html(name: &str) -> Error {
+    Error::usage(format!(
+        "{name}: it is HTML, whose tags would be embedded with its text"
+    ))
+    .with_remedy("convert it to text first, for example with `pandoc -t plain`")
+}
+
 fn unknown(name: &str) -> Error {
+    let path = Path::new(name);
+    if format::is_html(path) {
+        return refused_html(name);
+    }
+    if format::is_document(path) {
+        return Error::usage(format!("{name} is a document, not a list of records")).with_remedy(
+            format!(
+                "say `-i {}` to embed it as one text, or `-i text` to embed its lines",
+                InputFormat::File
+            ),
+        );
+    }
     Error::usage(format!(
         "cannot tell the format of {name}: known endings are .txt, .jsonl, .ndjson, .json, .csv and .tsv, each \
          also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
@@ -203,9 +224,7 @@ impl Planned {
     /// Refuses a table that is compressed as a whole, and HTML as a document.
     fn checked(self) -> Result<Self> {
         if self.format == InputFormat::File && format::is_html(Path::new(&self.name)) {
-            return Err(self
-                .usage("it is HTML, whose tags would be embedded with its text")
-                .with_remedy("convert it to text first, for example with `pandoc -t plain`"));
+            return Err(refused_html(&self.name));
         }
         if self.format.is_table() && self.encoding.is_some() {
             return Err(self
@@ -264,13 +283,22 @@ impl Planned {
         fields: impl Iterator<Item = &'n str>,
     ) -> Error {
         let (what, whose) = match self.format {
-            InputFormat::Text | InputFormat::File | InputFormat::Jsonl | InputFormat::Json => {
-                ("field", "the first record has")
-            }
-            _ => ("column", "the columns are"),
+            format if format.is_table() || format.has_header() => ("column", "the columns are"),
+            _ => ("field", "the first record has"),
         };
+        let fields: Vec<_> = fields.collect();
+        if self.format == InputFormat::Jsonl
+            && ["custom_id", "body"]
+                .iter()
+                .all(|name| fields.contains(name))
+        {
+            return self
+                .usage("it is a batch file of OpenAI's API, whose texts are in `body.input`")
+                .with_remedy(format!("say `-i {}`", InputFormat::OpenAiBatch));
+        }
         let mut like = None;
         let mut names: Vec<_> = fields
+            .into_iter()
             .inspect(|field| {
                 if like.is_none() && field.to_lowercase() == name.to_lowercase() {
                     like = Some(format!("`{option} {}`", json::excerpt(field)));
@@ -295,8 +323,8 @@ impl Planned {
 
     /// Whether it can only be read from its beginning: it is compressed, has a header, or is one record or array.
     pub(crate) fn is_whole(&self) -> bool {
-        let is_one = matches!(self.format, InputFormat::File | InputFormat::Json);
-        self.encoding.is_some() || self.format.has_header() || is_one
+        let is_rewritten = self.format == InputFormat::File || self.format.is_rewritten();
+        self.encoding.is_some() || self.format.has_header() || is_rewritten
     }
 
     /// Whether it is a pipe, a device, or another source of unknown size.
@@ -318,7 +346,7 @@ impl Planned {
                 compressed: counted.count(),
                 lines: self.lines(LineReader::behind(Box::new(counted), limit, lines, byte)),
                 encoding: SourceCompression::Plain,
-                is_array: false,
+                is_rewritten: false,
             });
         }
         let reader = self.stream(from)?;
@@ -334,6 +362,7 @@ impl Planned {
         } = decoded;
         let reader: Box<dyn Read + Send> = match self.format {
             InputFormat::Json => Box::new(ElementLines::new(reader, &self.name)),
+            InputFormat::OpenAiBatch => Box::new(BatchLines::new(reader, &self.name)),
             _ => reader,
         };
         let lines = self.lines(LineReader::new(reader, limit));
@@ -343,7 +372,7 @@ impl Planned {
                 _ => lines.of_compressed(Arc::clone(&consumed)),
             },
             encoding,
-            is_array: self.format == InputFormat::Json,
+            is_rewritten: self.format.is_rewritten(),
             compressed: consumed,
         };
         match opened.lines.begin() {
@@ -418,8 +447,8 @@ impl Planned {
 pub(crate) struct OpenSource {
     pub lines: LineReader,
     encoding: SourceCompression,
-    /// Whether it may be an array, which is read from its beginning.
-    is_array: bool,
+    /// Whether its lines are made of others, so that it is read from its beginning.
+    is_rewritten: bool,
     compressed: Arc<AtomicU64>,
 }
 
@@ -427,7 +456,7 @@ impl OpenSource {
     /// Where the next line stands.
     pub(crate) fn place(&self) -> (u64, Seek) {
         let seek = match self.encoding {
-            SourceCompression::Plain if !self.is_array => Seek::Byte {
+            SourceCompression::Plain if !self.is_rewritten => Seek::Byte {
                 byte: self.lines.offset(),
             },
             _ => Seek::Reread,

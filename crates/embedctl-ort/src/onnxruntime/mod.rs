@@ -10,6 +10,7 @@ mod binding;
 mod budget;
 mod constants;
 mod inputs;
+mod message;
 mod opener;
 mod pooled;
 mod proof;
@@ -17,6 +18,8 @@ mod session;
 mod settings;
 mod source;
 mod weights;
+
+pub use message::FullMessage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -10,6 +10,7 @@ use ort::session::builder::SessionBuilder;
 use super::agreement;
 use super::binding::OutputMemory;
 use super::inputs::SessionReading;
+use super::message;
 use super::proof::{self, Profiling};
 use super::session::OrtWorker;
 use super::settings::{DeviceKind, settings};
@@ -345,13 +346,18 @@ impl Opener {
         ]
         .iter()
         .any(|sign| lower.contains(sign));
-        let model = self.onnx.display();
-        let error = if self.provider == Provider::Cpu {
-            engine_error(format!("cannot load {model}: {words}"))
+        let model = self.onnx.display().to_string();
+        let (error, full) = if self.provider == Provider::Cpu {
+            (engine_error(format!("cannot load {model}: {words}")), None)
         } else {
-            provider_error(format!("{} cannot load {model}: {words}", self.provider))
+            let (cause, full) = message::reason(self.provider.name(), &model, words);
+            (provider_error(cause), full)
         };
-        if !unknown {
+        let error = match full {
+            Some(full) => error.caused_by(full),
+            None => error,
+        };
+        if !unknown || error.remedy().is_some() {
             return error;
         }
         error.with_remedy(format!(

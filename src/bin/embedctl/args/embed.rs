@@ -17,7 +17,7 @@ use super::engine::EngineArgs;
 use super::model::ModelArgs;
 use super::values::{
     NamedValueParser, chunk_by, id_type, input_format, on_error, output_format, positive,
-    vector_type,
+    vector_type, whole,
 };
 
 /// Embed the records of files or of standard input
@@ -236,9 +236,19 @@ pub struct InputArgs {
     #[arg(long, value_name = "TEMPLATE")]
     pub text_template: Option<Template>,
 
-    /// Field or column that holds the id; nested as a.b
+    /// Field or column that holds the id; nested as a.b; none: no ids, and no column of them
+    ///
+    /// The output's column is called id. If a field called id is kept beside it (--keep id, --keep '*'), the column has
+    /// the name of its own field.
     #[arg(long, value_name = "NAME", default_value = "id")]
     pub id_field: String,
+
+    /// Add the column uuid: a UUID of each row, the same in every run
+    ///
+    /// It is the version 5 of the input's name as given, the id, and the number of the chunk, for stores such as Qdrant
+    /// and Weaviate. Without an id the line's number takes its place. docs/input.md shows the same in Python.
+    #[arg(long)]
+    pub uuid: bool,
 
     /// Type of the id column
     #[arg(long, value_name = "TYPE", default_value = "kept", value_parser = id_type())]
@@ -263,7 +273,7 @@ pub struct InputArgs {
     pub source_columns: bool,
 
     /// Read only the first N records; 0: all [default: all; 1,000 with --dry-run]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     pub limit: Option<u64>,
 
     /// Embed a random sample of N records, in input order
@@ -273,7 +283,7 @@ pub struct InputArgs {
     pub sample: Option<u64>,
 
     /// Seed of --sample
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "sample")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole, requires = "sample")]
     pub seed: u64,
 }
 
@@ -301,6 +311,12 @@ pub struct ChunkArgs {
     /// Add the column chunk_text with the text of each chunk
     #[arg(long, requires = "chunk")]
     pub chunk_text: bool,
+
+    /// Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0
+    ///
+    /// FILE:LINE stands for the id of a record that has none.
+    #[arg(long, requires = "chunk")]
+    pub chunk_id: bool,
 }
 
 /// Batches, windows, threads. The defaults are measured; results don't depend on any of these.

@@ -46,7 +46,7 @@ pub use verify::VerifyModelArgs;
 
 use crate::config::Completed;
 
-/// Embeds texts in bulk: text, JSONL, CSV, Parquet or Arrow in, vectors out in eleven formats, in the same order
+/// Turns texts into vectors and scores: in bulk from files, tables and object stores, or as a server
 ///
 /// Standard output is for data alone; messages go to standard error.
 #[derive(Debug, Parser)]

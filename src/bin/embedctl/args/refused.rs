@@ -40,6 +40,15 @@ const OTHER_TYPES: &[(&str, &str, &str)] = &[
     ("half", "fp16", "f16"),
 ];
 
+/// Other names of input formats, and what they are here.
+const OTHER_FORMATS: &[(&str, &str)] = &[
+    ("markdown", "file"),
+    ("md", "file"),
+    ("ndjson", "jsonl"),
+    ("openai", "openai-batch"),
+    ("txt", "text"),
+];
+
 /// Improves clap's error about `arguments`.
 pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
     match error.kind() {
@@ -90,6 +99,13 @@ fn other_value(error: &Error) -> Option<String> {
     let given = text(error, ContextKind::InvalidValue)?.to_ascii_lowercase();
     if given.is_empty() && option.ends_with("<BOOL>") {
         return Some(format!("'{name} true'"));
+    }
+    if name == "--chunk" && given.parse::<u64>().is_ok() {
+        return Some(format!("'--chunk tokens --chunk-tokens {given}'"));
+    }
+    if name == "--input-format" {
+        let (_, own) = OTHER_FORMATS.iter().find(|(other, _)| *other == given)?;
+        return Some(format!("here it is '{own}'"));
     }
     let (_, precision, dtype) = OTHER_TYPES.iter().find(|(other, ..)| *other == given)?;
     let own = match name {

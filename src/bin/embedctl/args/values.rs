@@ -191,6 +191,12 @@ pub fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A whole number.
+pub fn whole(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "must be a whole number of at least 0".to_owned())
+}
+
 /// A cosine, 0 to 1.
 pub fn cosine(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -254,6 +260,14 @@ mod tests {
         assert_eq!(positive("12"), Ok(12));
         for wrong in ["0", "-3", "", "many", "1.0"] {
             assert!(positive(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_start_at_zero() {
+        assert_eq!(whole("0"), Ok(0));
+        for wrong in ["-1", "", "1.5", "all"] {
+            assert!(whole(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -225,7 +225,9 @@ pub(super) fn options(
             tokens: args.chunks.chunk_tokens,
             overlap: args.chunks.chunk_overlap.unwrap_or(0),
             text: args.chunks.chunk_text,
+            id: args.chunks.chunk_id,
         }),
+        uuid: args.input.uuid,
         output: OutputOptions {
             format: args.output.output_format,
             force: args.output.force || args.output.output.is_none(), // a dry run replaces nothing
@@ -385,12 +387,27 @@ fn answers_batches(args: &EmbedArgs) -> Result<bool, CommandFailure> {
              all streams; leave it out",
         ));
     }
-    Ok(answers && args.input.keep.is_empty())
+    // Keys are made of ids, which are no columns of their own in an answer.
+    let has_keys = args.input.uuid || args.chunks.chunk_id;
+    if args.input.streams && has_keys {
+        return Err(CommandFailure::usage(
+            "--streams answers each batch with its own columns; leave --uuid and --chunk-id out",
+        ));
+    }
+    Ok(answers && args.input.keep.is_empty() && !has_keys)
+}
+
+/// The field of the ids; `none` stands for no ids.
+fn id_field(input: &InputArgs) -> Option<&str> {
+    Some(input.id_field.as_str()).filter(|name| *name != "none")
 }
 
 /// The kept fields. The field of the ids is the output's `id` already, if it is called so.
 fn kept(input: &InputArgs) -> Vec<Keep> {
-    let is_id = |keep: &Keep| keep.name == "id" && keep.kind.is_none() && input.id_field == "id";
+    let is_id = |keep: &Keep| {
+        let has_ids = id_field(input).is_some_and(|name| name == "id");
+        keep.name == "id" && keep.kind.is_none() && has_ids
+    };
     let kept = input.keep.iter().filter(|keep| !is_id(keep));
     kept.cloned().collect()
 }
@@ -401,7 +418,7 @@ fn input(args: &EmbedArgs) -> Result<InputOptions, CommandFailure> {
     Ok(InputOptions {
         window_per_batch: answers_batches(args)?,
         streams: args.input.streams,
-        id_field: args.input.id_field.clone(),
+        id_field: id_field(&args.input).map(str::to_owned),
         id_type: args.input.id_type,
         keep: kept(&args.input),
         max_record_bytes: args

@@ -152,9 +152,17 @@ impl Printer {
                 "causes": causes,
                 "hint": failure.hint(),
             }));
+        } else {
+            self.message(MessageLevel::Error, failure);
+        }
+        match failure.details() {
+            Some(details) if self.verbosity >= Verbosity::Verbose => self.detail(details),
+            Some(_) if !self.json => self.hint("-v shows the engine's whole message"),
+            _ => {}
+        }
+        if self.json {
             return;
         }
-        self.message(MessageLevel::Error, failure);
         if let Some(hint) = failure.hint() {
             self.hint(hint);
         }

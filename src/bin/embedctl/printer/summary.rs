@@ -171,6 +171,7 @@ impl RunReport<'_> {
             "run_seconds": summary.run.as_secs_f64(),
             "stages": stage_fields(stages),
             "repeated": stages.duplicates,
+            "empty_texts": summary.empty,
             "reused": summary.reused,
             "rows_per_second": self.rows_per_second(),
             "tokens_per_second": self.rate(stages.real_tokens),

@@ -53,7 +53,7 @@ pub(super) fn check_id(
     names: &ColumnNames<'_>,
     id: &TableColumn,
 ) -> Result<()> {
-    let name = &options.id_field;
+    let name = options.id_field.as_deref().unwrap_or_default();
     check_once(source, names, name)?;
     let kind = match id.field.data_type() {
         DataType::Dictionary(_, values) => values,

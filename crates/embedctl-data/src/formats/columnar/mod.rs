@@ -180,7 +180,11 @@ fn piece<'a>(
     };
     Ok(Piece {
         texts: (first..first + count)
-            .map(|row| batch.text(row).map_err(|cause| (cause, batch.fields(row))))
+            .zip(before + 1..)
+            .map(|(row, number)| {
+                let text = batch.text(row, number);
+                text.map_err(|cause| (cause, batch.fields(row)))
+            })
             .collect(),
         columns: batch.columns(columns, first, count, origin)?,
         bytes: batch.kept_bytes * count,

@@ -94,18 +94,19 @@ impl AskedColumns {
         self.texts = texts.collect::<Result<_>>()?;
         // A batch that stays as it is needs no ids.
         let wants_id = !options.window_per_batch || options.names_id();
-        self.id = find(&names, &options.id_field).filter(|_| wants_id);
-        match &self.id {
-            None if options.names_id() => {
-                return Err(missing(source, schema, ID_FIELD, &options.id_field));
+        let id_field = options.id_field.as_deref().filter(|_| wants_id);
+        self.id = id_field.and_then(|name| find(&names, name));
+        match (&self.id, id_field) {
+            (None, Some(name)) if options.names_id() => {
+                return Err(missing(source, schema, ID_FIELD, name));
             }
-            None => {}
-            Some(id) => check_id(source, options, &names, id)?,
+            (None, _) => {}
+            (Some(id), _) => check_id(source, options, &names, id)?,
         }
         self.kept = Vec::new();
         let fields = schema.fields().iter().map(|field| field.name().as_str());
         columns
-            .expand(fields, &options.id_field, warnings)
+            .expand(fields, warnings)
             .map_err(|cause| source.usage(cause))?;
         for name in columns.names() {
             let found = find(&names, name);
@@ -214,7 +215,8 @@ impl AskedColumns {
         }
         let bytes: usize = arrays.iter().map(size).sum();
         let (_, texts) = self.options.texts();
-        let id = self.id.iter().map(|_| self.options.id_field.as_str());
+        let id = self.id.iter().zip(&self.options.id_field);
+        let id = id.map(|(_, name)| name.as_str());
         let kept = columns.names().zip(&self.kept);
         let kept = kept.filter_map(|(name, column)| column.as_ref().map(|_| name));
         let named = id.chain(kept).zip(self.carried()).zip(&carried);
@@ -302,7 +304,7 @@ impl AskedColumns {
         let text = texts.as_ref().and_then(|texts| string(texts, 0));
         let value = text.map_or_else(String::new, |text| format!(" ({})", json::excerpt(text)));
         if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {
-            let name = &self.options.id_field;
+            let name = self.options.id_field.as_deref().unwrap_or_default();
             return Cause::of(format!("the id `{name}` is beyond 64 bits{value}"))
                 .with(format!("use `{ID_TYPE} string`"));
         }
@@ -350,8 +352,8 @@ impl Prepared {
         fields
     }
 
-    /// The text of a row, or why there is none to embed.
-    pub(crate) fn text(&self, row: usize) -> Result<Cow<'_, str>, Cause> {
+    /// The text of a row, or why there is none to embed; `number` is that of the row in its table, from 1.
+    pub(crate) fn text(&self, row: usize, number: u64) -> Result<Cow<'_, str>, Cause> {
         if let Some(cause) = self.causes.get(&row) {
             return Err(cause.clone());
         }
@@ -365,7 +367,8 @@ impl Prepared {
                 Cow::Owned(template.text(values)?)
             }
             None => Cow::Borrowed(
-                string(&self.texts[0], row).ok_or_else(|| no_text(&self.options.text_field))?,
+                string(&self.texts[0], row)
+                    .ok_or_else(|| no_text(&format!("row {number}"), &self.options.text_field))?,
             ),
         };
         if text.len() > limit {

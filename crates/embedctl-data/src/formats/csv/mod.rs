@@ -207,12 +207,17 @@ impl AskedFields {
             self.text
                 .push(found.ok_or_else(|| source.missing(option, name, names()))?);
         }
-        self.id = find(ID_FIELD, &options.id_field)?;
-        if self.id.is_none() && options.names_id() {
-            return Err(source.missing(ID_FIELD, &options.id_field, names()));
-        }
+        self.id = match &options.id_field {
+            None => None,
+            Some(name) => match find(ID_FIELD, name)? {
+                None if options.names_id() => {
+                    return Err(source.missing(ID_FIELD, name, names()));
+                }
+                found => found,
+            },
+        };
         columns
-            .expand(names(), &options.id_field, warnings)
+            .expand(names(), warnings)
             .map_err(|cause| source.usage(cause))?;
         for name in columns.names() {
             let found = find(KEEP, name)?;
@@ -253,7 +258,7 @@ impl AskedFields {
         let text = match &self.options.text_template {
             None => match fields[self.text[0]] {
                 Some(text) => Cow::Borrowed(text),
-                None => return Err(no_text(&self.options.text_field)),
+                None => return Err(no_text("the record", &self.options.text_field)),
             },
             Some(template) => Cow::Owned(template.text(self.text.iter().map(|&index| {
                 let is_pair = template.is_pair();
@@ -292,12 +297,8 @@ impl AskedFields {
             Ok(cell) => own.add(name, |out| cell.write_json(out)),
             Err(_) => own.add_text(name, written.unwrap_or_default()),
         };
-        if let Some(index) = self.id {
-            add(
-                &self.options.id_field,
-                self.id(fields, columns),
-                fields[index],
-            );
+        if let (Some(index), Some(name)) = (self.id, &self.options.id_field) {
+            add(name, self.id(fields, columns), fields[index]);
         }
         let (_, texts) = self.options.texts();
         for (name, &index) in texts.iter().zip(&self.text) {
@@ -325,7 +326,7 @@ impl AskedFields {
                 true => id.parse().map(Cell::Int).map_err(|_| {
                     Cause::of(format!(
                         "the id `{}` is not a 64-bit integer ({})",
-                        self.options.id_field,
+                        self.options.id_field.as_deref().unwrap_or_default(),
                         json::excerpt(id)
                     ))
                     .with(format!("use `{ID_TYPE} string`"))

@@ -51,7 +51,7 @@ impl Jsonl {
     pub(crate) fn new(options: &Arc<InputOptions>) -> Self {
         let (option, texts) = options.texts();
         let texts_count = texts.len();
-        let mut names = vec![options.id_field.as_str()];
+        let mut names = vec![options.id_field.as_deref().unwrap_or_default()];
         names.extend(texts.iter().map(String::as_str));
         names.extend(options.kept().map(|keep| keep.name.as_str()));
         let named = names.iter().enumerate().filter_map(|(index, name)| {
@@ -93,11 +93,7 @@ impl Jsonl {
         let mut new = names(line);
         new.retain(|name| !self.met.contains(name));
         if !new.is_empty() {
-            columns.expand(
-                new.iter().map(String::as_str),
-                &self.options.id_field,
-                warnings,
-            )?;
+            columns.expand(new.iter().map(String::as_str), warnings)?;
             self.met.extend(new);
         }
         // Those of other formats, too.
@@ -161,10 +157,11 @@ impl Jsonl {
             return fields;
         };
         let (_, texts) = self.options.texts();
-        let id = std::iter::once(self.options.id_field.as_str());
-        let names = id.chain(texts.iter().map(String::as_str));
-        for (index, name) in names.chain(columns.names()).enumerate() {
-            if let Some(raw) = values.get(index) {
+        let id = std::iter::once(self.options.id_field.as_deref());
+        let names = id.chain(texts.iter().map(|name| Some(name.as_str())));
+        let names = names.chain(columns.names().map(Some));
+        for (index, name) in names.enumerate() {
+            if let (Some(name), Some(raw)) = (name, values.get(index)) {
                 fields.add(name, |out| out.extend_from_slice(raw.as_bytes()));
             }
         }
@@ -204,7 +201,7 @@ impl Jsonl {
             Some((raw, JsonType::String)) => {
                 return plain(name, raw).map(Option::unwrap_or_default);
             }
-            Some((_, JsonType::Null)) => return Err(no_text(name)),
+            Some((_, JsonType::Null)) => return Err(no_text("the record", name)),
             Some((_, kind)) => format!("the field `{name}` is {kind}, not a string"),
             None => format!("the record has no field `{name}`{}", fields(line)),
         };
@@ -214,10 +211,9 @@ impl Jsonl {
     }
 
     fn id<'a>(&self, values: &PathValues<'a>, columns: &InputColumns) -> Result<Cell<'a>, Cause> {
-        let Some(raw) = values.get(ID) else {
+        let (Some(name), Some(raw)) = (&self.options.id_field, values.get(ID)) else {
             return Ok(Cell::Null);
         };
-        let name = &self.options.id_field;
         let kind = json::kind(raw);
         let (takes, remedy) = match (columns.has_int_ids(), kind) {
             (_, JsonType::Null) => return Ok(Cell::Null),

@@ -125,12 +125,17 @@ fn all_fields_can_be_kept() {
             .map(|field| field.name().as_str())
             .collect();
         assert_eq!(names, ["id", "title", "text"]);
-        let error = files.open(InputOptions {
-            id_field: "title".into(),
-            ..keeping(&["*"])
-        });
-        let error = failure(windows(error.unwrap()));
-        assert!(error.contains("`keep '*'` finds a field `id`"), "{error}");
+        // The column of ids gives way to a field of its name.
+        for (id_field, first) in [(Some("title".to_owned()), "title"), (None, "")] {
+            let window = files.window(InputOptions {
+                id_field,
+                ..keeping(&["*"])
+            });
+            let schema = window.columns.schema();
+            let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
+            assert_eq!(names[0], first);
+            assert!(names.iter().any(|name| *name == "id"), "{names:?}");
+        }
     }
     // A field that comes late has its column from the first row on; after the first window it is told.
     let lines =

@@ -53,7 +53,7 @@ fn ids_can_be_integers() {
         )
         .with("b.txt", "\nx");
     let options = InputOptions {
-        id_field: "doc.key".to_owned(),
+        id_field: Some("doc.key".to_owned()),
         id_type: IdType::Int,
         ..options()
     };
@@ -386,7 +386,7 @@ fn nulls_without_a_type_are_found_in_structs() {
             ["null", "null"]
         );
         let id = InputOptions {
-            id_field: "k.x".to_owned(),
+            id_field: Some("k.x".to_owned()),
             ..options()
         };
         assert_eq!(read(&files, "id", id).0, ["null", "null"]);

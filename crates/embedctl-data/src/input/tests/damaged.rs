@@ -159,6 +159,47 @@ fn check_fields(path: &Path, delimiter: u8) {
     }
 }
 
+/// Each text of a request is a record, and each line that is no request a rejected one.
+#[test]
+fn damaged_batch_files_are_read_right_or_rejected() {
+    let request = |row| {
+        format!(
+            "{{\"custom_id\":\"r{row}\",\"body\":{{\"input\":[\"text {row}\",\"more \\u00e9\"]}}}}\n\
+             {{\"custom_id\":{row},\"body\":{{\"input\":\"text {row}\"}}}}\n"
+        )
+    };
+    let requests: String = (0..6).map(request).collect();
+    let options = InputOptions {
+        format: Some(InputFormat::OpenAiBatch),
+        window_rows: 5,
+        ..keeping(&["index"])
+    };
+    each("a.jsonl", requests.as_bytes(), 600, |path| {
+        let Some((windows, data)) = read(path, options.clone()) else {
+            return;
+        };
+        let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&data);
+        let blank = |line: &[u8]| line.iter().all(|byte| b" \t\r".contains(byte));
+        let lines = data
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !blank(line));
+        let (mut least, mut most) = (0, 0);
+        for line in lines {
+            // A damaged request is a bad record, or as many as its list still has elements.
+            let is_list = line.ends_with(b"]}}")
+                && requests.as_bytes().windows(line.len()).any(|it| it == line);
+            least += if is_list && line.starts_with(b"{\"custom_id\"") {
+                2
+            } else {
+                1
+            };
+            most += 1 + line.iter().filter(|byte| **byte == b',').count();
+        }
+        let found = starts(&windows).len();
+        assert!((least..=most).contains(&found), "{least} {found} {most}");
+    });
+}
+
 #[test]
 fn damaged_csv_is_read_right_or_rejected() {
     let row =

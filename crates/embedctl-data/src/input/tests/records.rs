@@ -73,7 +73,7 @@ fn a_field_that_no_record_of_the_first_window_has_is_an_error() {
         (keeping(&["title", "titel"]), "keep", "titel"),
         (
             InputOptions {
-                id_field: "key".into(),
+                id_field: Some("key".into()),
                 ..options()
             },
             "id_field",
@@ -110,7 +110,7 @@ fn a_field_that_no_record_of_the_first_window_has_is_an_error() {
 fn text_has_no_fields() {
     for wrong in [
         InputOptions {
-            id_field: "key".into(),
+            id_field: Some("key".into()),
             ..options()
         },
         InputOptions {

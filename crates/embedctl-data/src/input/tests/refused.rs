@@ -14,7 +14,7 @@ use embedctl_common::error::ErrorKind;
 fn a_table_without_what_was_asked_for_is_refused() {
     let files = Files::new().with("a.parquet", parquet(&[batch(0, 2)], 9, Compression::SNAPPY));
     let id_type = |name: &str, id_type| InputOptions {
-        id_field: name.to_owned(),
+        id_field: Some(name.to_owned()),
         id_type,
         ..options()
     };

@@ -166,7 +166,7 @@ fn options_that_contradict_each_other_are_refused() {
     let text = Files::new().with("a.txt", "");
     let jsonl = Files::new().with("a.jsonl", "");
     for (files, options, expected) in [
-        (&jsonl, keeping(&["id"]), "id_field"),
+        (&jsonl, keeping(&["id"]), "id_type"),
         (&jsonl, keeping(&["a", "embedding:json"]), "`embedding`"),
         (&jsonl, keeping(&["a", "a:int"]), "twice"),
         (&text, keeping(&["text", "lang"]), "a.txt is read as text"),

@@ -57,6 +57,8 @@ pub struct Chunking {
     pub overlap: usize,
     /// Whether each chunk's text is a column of the output.
     pub text: bool,
+    /// Whether each chunk has a key of its own in a column of the output.
+    pub id: bool,
 }
 
 /// The same, for one model.

@@ -257,6 +257,7 @@ fn settings_that_cannot_be_met_are_refused() {
             tokens,
             overlap,
             text: false,
+            id: false,
         })
     };
     let most = asked(None, 0).unwrap().tokens;
@@ -276,6 +277,7 @@ fn settings_that_cannot_be_met_are_refused() {
         tokens: None,
         overlap: 0,
         text: false,
+        id: false,
     });
     assert!(limit.is_err() || unlimited.text_tokens < usize::MAX / 2);
 }
