@@ -301,6 +301,7 @@ impl Run {
             model: made.model.id.clone(),
             dimensions: made.model.config.vectors(),
             sparse: made.model.config.kind.sparse().is_some(),
+            multi: made.model.config.kind.multi().is_some(),
             threads,
             max_length: made.model.config.limit(),
             load,

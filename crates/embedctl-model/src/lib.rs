@@ -38,6 +38,7 @@ mod layers;
 mod locate;
 mod metadata;
 pub mod modules;
+pub mod multi;
 mod options;
 pub mod pool;
 mod positions;
@@ -61,6 +62,7 @@ use serde::Serialize;
 pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
     Dimensions, Frame, ModelConfig, OutputChoice, OutputKind, PairFrame, PoolingMode, PositionIds,
+    QueryExpansion,
     Prompts, Side, Step,
 };
 pub use embedctl_hub::{

@@ -86,6 +86,7 @@ impl Executor<'_> {
             scale: attention.scale,
             softcap: attention.softcap,
             sight: Sight {
+                keys: usize::MAX,
                 before: layer.reach.unwrap_or(usize::MAX),
                 after: if layer.causal {
                     0
@@ -110,7 +111,14 @@ impl Executor<'_> {
         }
         let bias = (!bias.is_empty())
             .then(|| ScoreBias::by_distance(bias, relative_bias::reach(bias, attention.heads)));
-        for span in rows.spans() {
+        for (row, span) in rows.spans().enumerate() {
+            let shape = Attention {
+                sight: Sight {
+                    keys: rows.seen.get(row).copied().unwrap_or(usize::MAX),
+                    ..shape.sight
+                },
+                ..shape
+            };
             let own = &mut heads[span.start * stride..span.end * stride];
             let turns = layer.rotary.map(|index| {
                 let beyond = self.architecture.rotary[index].beyond;

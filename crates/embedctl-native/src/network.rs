@@ -212,6 +212,7 @@ impl TextRows {
             ids: &self.ids,
             types: &[],
             ends: &self.ends,
+            seen: &[],
         }
     }
 }

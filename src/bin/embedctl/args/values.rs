@@ -191,6 +191,14 @@ pub fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A factor by which vectors become fewer.
+pub fn pool_factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor >= 1.0 && factor.is_finite() => Ok(factor),
+        _ => Err("must be a number of at least 1".to_owned()),
+    }
+}
+
 /// A cosine, 0 to 1.
 pub fn cosine(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
