@@ -104,7 +104,9 @@ fn difference(ours: &[Option<Vectors>], expected: &[Vectors]) -> Option<String> 
         };
         if ours.len() != expected.len() {
             let (ours, expected) = (ours.len(), expected.len());
-            return Some(format!("row {row} has {ours} vectors instead of {expected}"));
+            return Some(format!(
+                "row {row} has {ours} vectors instead of {expected}"
+            ));
         }
         for (token, (ours, expected)) in ours.iter().zip(expected).enumerate() {
             let apart = ours.iter().zip(expected).map(|(a, b)| (a - b).abs());
@@ -135,7 +137,11 @@ fn batches_of_any_size_and_jobs_in_parts_give_the_same_bits() {
     for name in ["bert-query", "pylate-document", "pooling"] {
         let case = case(name);
         let plain = embedded(&case, &[]).unwrap();
-        for more in [&["--batch-size", "1"][..], &["--window", "2"], &["--batch-tokens", "64"]] {
+        for more in [
+            &["--batch-size", "1"][..],
+            &["--window", "2"],
+            &["--batch-tokens", "64"],
+        ] {
             assert_eq!(embedded(&case, more).unwrap(), plain, "{name} {more:?}");
         }
         let folder = tempfile::tempdir().unwrap();
@@ -174,7 +180,9 @@ fn types_of_components_are_those_of_dense_vectors() {
     }
     let bits = embedded(&case, &["--dtype", "ubinary"]).unwrap();
     for (ours, exact) in bits.iter().flatten().flatten().zip(exact.iter().flatten()) {
-        let byte = exact.iter().fold(0_u16, |byte, it| byte << 1 | u16::from(*it > 0.0));
+        let byte = exact
+            .iter()
+            .fold(0_u16, |byte, it| byte << 1 | u16::from(*it > 0.0));
         assert_eq!(ours[..], [f32::from(byte)]);
     }
 }
@@ -213,11 +221,23 @@ fn rejected_rows_are_null_and_others_keep_their_vectors() {
 #[test]
 fn other_kinds_of_options_are_refused_with_the_reason() {
     for (name, more, words) in [
-        ("bert-document", &["--pooling", "mean"][..], "one vector for a text"),
-        ("bert-document", &["--dimensions", "4"], "one vector for a text"),
+        (
+            "bert-document",
+            &["--pooling", "mean"][..],
+            "one vector for a text",
+        ),
+        (
+            "bert-document",
+            &["--dimensions", "4"],
+            "one vector for a text",
+        ),
         ("bert-document", &["--kind", "dense"], "each token a vector"),
         ("bert-query", &["--pool-factor", "2"], "about documents"),
-        ("bert-query", &["--max-length", "9"], "always have 32 tokens"),
+        (
+            "bert-query",
+            &["--max-length", "9"],
+            "always have 32 tokens",
+        ),
         ("bert-document", &["-f", "pgcopy"], "one for each token"),
         ("bert-document", &["-p", "rten"], "native engine"),
     ] {

@@ -190,7 +190,10 @@ fn vectors_of(column: &ArrayRef, field: &Field) -> Option<(RowVectors, usize)> {
         let values = values.values();
         let mut rows = MultiRows::new(width);
         for ends in lists.value_offsets().windows(2) {
-            let (start, end) = (usize::try_from(ends[0]).ok()?, usize::try_from(ends[1]).ok()?);
+            let (start, end) = (
+                usize::try_from(ends[0]).ok()?,
+                usize::try_from(ends[1]).ok()?,
+            );
             rows.push(values.get(start * width..end * width)?);
         }
         return Some((RowVectors::Multi(rows), width));

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::layers::{Dense, DenseActivation, LayerNorm};
-use super::score::ScoreKind;
 use super::multi::MultiKind;
+use super::score::ScoreKind;
 use super::sparse::{AutoEncoder, SparseKind};
 use embedctl_common::named::named;
 

@@ -92,10 +92,13 @@ impl Model {
             });
         }
         let multi = MultiFiles::find(&folder, options)?;
-        // A batch job embeds documents, and such a model marks them.
+        // Such a model marks queries and documents. A prompt's name says it, too; a batch job embeds documents.
+        let role = (options.role)
+            .or_else(|| TextRole::of_name(options.prompt_name.as_deref()?))
+            .unwrap_or(TextRole::Document);
         let options = &match &multi {
             Some(_) => ModelOptions {
-                role: Some(options.role.unwrap_or(TextRole::Document)),
+                role: Some(role),
                 ..options.clone()
             },
             None => options.clone(),
@@ -403,7 +406,7 @@ impl Model {
             "config_sentence_transformers.json",
             "artifact.metadata",
         ]
-            .map(|name| self.folder.join(name));
+        .map(|name| self.folder.join(name));
         let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
             .map_err(|error| Error::io("read", &self.folder, error))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))

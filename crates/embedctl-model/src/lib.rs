@@ -62,8 +62,7 @@ use serde::Serialize;
 pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
     Dimensions, Frame, ModelConfig, OutputChoice, OutputKind, PairFrame, PoolingMode, PositionIds,
-    QueryExpansion,
-    Prompts, Side, Step,
+    Prompts, QueryExpansion, Side, Step,
 };
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,

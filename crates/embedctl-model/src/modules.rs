@@ -9,8 +9,8 @@ use super::metadata::{
     self, AutoEncoderConfig, DenseConfig, PoolingConfig, SentenceModuleConfig,
     SentenceTransformersConfig, SpladeConfig,
 };
-use super::options::{ModelOptions, ModelTask, TextRole};
 use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask, TokenPooling};
+use super::options::{ModelOptions, ModelTask, TextRole};
 use super::score::LogitScore;
 use super::sparse::{self, AutoEncoder, SparseModule};
 use embedctl_common::error::{Error, Result};
@@ -106,7 +106,8 @@ pub(super) fn read(
             )));
         }
         let own_kind = entry.kind.strip_prefix("sentence_transformers.");
-        let pylate = (multi.is_some() && entry.kind == "pylate.models.Dense.Dense").then_some("Dense");
+        let pylate =
+            (multi.is_some() && entry.kind == "pylate.models.Dense.Dense").then_some("Dense");
         let kind = own_kind
             .or(pylate)
             .and_then(|rest| rest.rsplit('.').next())
@@ -149,7 +150,11 @@ pub(super) fn read(
                     // There is no such vector here.
                     Some(FollowingModule::Dropout)
                 } else {
-                    works_on.check(&file, input.or(Some(sentences.into())), config.module_output_name)?;
+                    works_on.check(
+                        &file,
+                        input.or(Some(sentences.into())),
+                        config.module_output_name,
+                    )?;
                     Some(FollowingModule::Step(Step::Normalize))
                 }
             }
@@ -199,7 +204,8 @@ pub(super) fn read(
             }
             Some(FollowingModule::Step(_)) if !modules.poolings.is_empty() => {
                 return Err(refuse(
-                    "has a module behind HierarchicalTokenPooling, which embedctl does not run".into(),
+                    "has a module behind HierarchicalTokenPooling, which embedctl does not run"
+                        .into(),
                 ));
             }
             Some(FollowingModule::Pooling(pooling)) => {

@@ -71,14 +71,10 @@ pub(super) fn resolve(
         Some(_) => metadata::read(&whole_file)?.unwrap_or_default(),
         None => SentenceTransformersConfig::default(),
     };
-    if let Some(kind) = whole
-        .model_type
-        .as_deref()
-        .filter(|kind| {
-            let vectors = ["SentenceTransformer", "SparseEncoder"];
-            scores.is_none() && multi.is_none() && !vectors.contains(kind)
-        })
-    {
+    if let Some(kind) = whole.model_type.as_deref().filter(|kind| {
+        let vectors = ["SentenceTransformer", "SparseEncoder"];
+        scores.is_none() && multi.is_none() && !vectors.contains(kind)
+    }) {
         let error = Error::model(
             whole_file.display(),
             format!(

@@ -83,7 +83,8 @@ pub fn open(
         },
         cache.as_ref(),
     )?;
-    let unseen = (model.config.frame.expansion).filter(|it| !it.attends && !encoder.takes_unseen(it.length));
+    let unseen =
+        (model.config.frame.expansion).filter(|it| !it.attends && !encoder.takes_unseen(it.length));
     if let Some(expansion) = unseen {
         return Err(Error::model(
             model.network().display(),

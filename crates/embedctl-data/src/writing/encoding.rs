@@ -148,7 +148,8 @@ impl VectorEncoding {
     /// # Errors
     /// As [`VectorEncoding::encode`], or if rows have one vector each.
     pub fn encode_tokens(&self, rows: &mut Rows) -> Result<(Elements, Vec<usize>)> {
-        let (RowVectors::Multi(all), [column]) = (std::mem::take(&mut rows.vectors), &self.columns[..])
+        let (RowVectors::Multi(all), [column]) =
+            (std::mem::take(&mut rows.vectors), &self.columns[..])
         else {
             return Err(Error::internal("one vector for each row of tokens"));
         };
@@ -181,8 +182,8 @@ impl VectorEncoding {
             let offsets = OffsetBuffer::from_lengths(lengths);
             ListArray::try_new(self.vector_item(), offsets, Arc::new(vectors), nulls)
         });
-        let list =
-            list.map_err(|error| Error::internal(format!("vectors of tokens as a column: {error}")))?;
+        let list = list
+            .map_err(|error| Error::internal(format!("vectors of tokens as a column: {error}")))?;
         Ok(Arc::new(list))
     }
 

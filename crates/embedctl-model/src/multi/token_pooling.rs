@@ -141,7 +141,13 @@ mod tests {
             ..alone
         };
         assert_eq!(all.apply(vectors, 2).len(), 2);
-        assert_eq!(TokenPooling::by(1.5).apply(Vec::new(), 2), Vec::<f32>::new());
-        assert_eq!((clusters(7, 1.5), clusters(1, 3.0), clusters(0, 2.0)), (4, 1, 1));
+        assert_eq!(
+            TokenPooling::by(1.5).apply(Vec::new(), 2),
+            Vec::<f32>::new()
+        );
+        assert_eq!(
+            (clusters(7, 1.5), clusters(1, 3.0), clusters(0, 2.0)),
+            (4, 1, 1)
+        );
     }
 }

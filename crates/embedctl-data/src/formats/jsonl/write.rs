@@ -137,7 +137,12 @@ impl VectorWriter for JsonlWriter {
                 next = own.end;
                 match rows.is_missing(row) {
                     true => self.buffer.extend_from_slice(b"null"),
-                    false => push_vectors(elements, own, self.encoding.columns()[0].width, &mut self.buffer),
+                    false => push_vectors(
+                        elements,
+                        own,
+                        self.encoding.columns()[0].width,
+                        &mut self.buffer,
+                    ),
                 }
             }
             if let (Some(key), Some((form, entries))) = (&first_key, &sparse) {
