@@ -118,8 +118,9 @@ impl Embedder {
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
         if self.model().config.kind.sparse().is_some() {
             return Err(Error::usage(
-                "the model's vectors are sparse: they are asked for as such (embed_sparse)",
-            ));
+                "the model's vectors are sparse, and vectors in full are asked for",
+            )
+            .with_remedy("call `Embedder::embed_sparse`"));
         }
         if self.model().config.kind.multi().is_some() {
             return Err(Error::usage(
@@ -139,7 +140,8 @@ impl Embedder {
         if self.model().config.kind.sparse().is_none() {
             return Err(Error::usage(
                 "the model's vectors are given in full, and sparse ones are asked for",
-            ));
+            )
+            .with_remedy("call `Embedder::embed` for vectors in full"));
         }
         match self.embed_rows(texts)? {
             RowVectors::Sparse(rows) => Ok(rows),

@@ -134,11 +134,7 @@ impl Workload {
                     }
                     TextSource::Pairs(pairs) => {
                         let own = index * pairs.len() / rows;
-                        // Pairs are made where records are read.
-                        let pair = TextPair::of(pairs.get(own)).unwrap_or(TextPair {
-                            first: "",
-                            second: pairs.get(own),
-                        });
+                        let pair = TextPair::of_record(pairs.get(own));
                         (own, pair.first.to_owned(), pair.second.to_owned())
                     }
                 };

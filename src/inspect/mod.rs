@@ -267,10 +267,10 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
         .map(|column| column.vectors)
         .max()
         .unwrap_or(0);
-    // Maps of tokens are not read back, and rows of a vector for each token have any number.
-    let is_counted = (provenance.as_ref())
-        .is_none_or(|made| made["sparse_form"] != "tokens" && made["vector_form"] != "tokens");
-    if let Some(written) = written.filter(|&written| written != vectors && is_counted) {
+    // Rows of a vector for each token have any number of them.
+    let is_uncounted = provenance
+        .is_some_and(|made| output::has_token_maps(made) || output::has_vectors_of_tokens(made));
+    if let Some(written) = written.filter(|&written| written != vectors && !is_uncounted) {
         problems.push(format!(
             "{written} rows were embedded, but the file holds {vectors} vectors"
         ));

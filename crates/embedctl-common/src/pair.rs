@@ -27,6 +27,16 @@ impl<'a> TextPair<'a> {
         let (first, second) = texts.split_at_checked(length.parse().ok()?)?;
         Some(Self { first, second })
     }
+
+    /// The pair of a record's text, which [`TextPair::joined`] has made as a rule; any other text is the second one of a
+    /// pair whose first text is empty.
+    #[must_use]
+    pub fn of_record(text: &'a str) -> Self {
+        Self::of(text).unwrap_or(Self {
+            first: "",
+            second: text,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
 use super::weights::{FileChoice, WeightsKind, WeightsPreference};
+use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
+use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING, Setting};
 
 /// What a model is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,5 +101,30 @@ impl ModelOptions {
                 precision: self.precision,
             },
         }
+    }
+
+    /// Refuses the options that say how a dense vector is made, where rows are something else. `about` names such vectors
+    /// and `instead` the rows, for the message.
+    ///
+    /// # Errors
+    /// If one of them is given.
+    pub(crate) fn refuse_dense(&self, about: &str, instead: &str) -> Result<()> {
+        let dense = [
+            (POOLING, self.pooling.is_some()),
+            (NORMALIZE, self.normalize.is_some()),
+            (DIMENSIONS, !self.dimensions.is_empty()),
+        ];
+        refuse_given(&dense, about, instead)
+    }
+}
+
+/// Refuses the first of these options that is given: it is about other rows than these.
+pub(crate) fn refuse_given(options: &[(Setting, bool)], about: &str, instead: &str) -> Result<()> {
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(
+            Error::usage(format!("{option} is about {about}, and {instead}"))
+                .with_remedy("leave it out"),
+        ),
+        None => Ok(()),
     }
 }

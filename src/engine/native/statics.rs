@@ -9,7 +9,7 @@ use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
 use crate::error::Result;
 
 /// A batch costs next to nothing, so the overhead of handing it over dominates.
-const LIMITS: BatchLimits = BatchLimits {
+pub(super) const LIMITS: BatchLimits = BatchLimits {
     tokens: 32_768,
     rows: 2048,
     equal_lengths: false,

@@ -6,16 +6,11 @@ use std::sync::Arc;
 use embedctl_common::vectors::SparseRows;
 use embedctl_native::safetensors::{Checkpoint, missing};
 
+use super::statics::LIMITS;
+
 use crate::batch::Batch;
 use crate::engine::{BatchLimits, Engine, EngineInfo, Output, Worker};
 use crate::error::{Error, Result};
-
-/// As of static embeddings: a batch costs next to nothing.
-const LIMITS: BatchLimits = BatchLimits {
-    tokens: 32_768,
-    rows: 2048,
-    equal_lengths: false,
-};
 
 /// An opened table of weights.
 pub(super) struct TokenWeightsEngine {

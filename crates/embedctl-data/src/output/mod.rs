@@ -14,6 +14,7 @@ pub(crate) mod tests;
 
 pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::calibration::Calibration;
+pub use crate::writing::encoding::has_vectors_of_tokens;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, VectorShape,
 };
@@ -23,6 +24,7 @@ pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
 pub use crate::writing::run_files::RunFiles;
 pub use crate::writing::sidecar::{PROVENANCE, ROWS};
+pub use crate::writing::sparse::has_token_maps;
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{Aside, ChosenVectors};

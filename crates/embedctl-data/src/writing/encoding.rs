@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::options::{OutputOptions, RowNumbers, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
-use super::sparse::{BY_INDEX, SPARSE_FORM, SparseColumn};
+use super::sparse::{BY_INDEX, BY_TOKEN, SPARSE_FORM, SparseColumn};
 use crate::record::{RowVectors, Rows};
 use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
@@ -20,11 +20,17 @@ use embedctl_common::vectors::SparseRows;
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
 
-/// Key of a provenance that says that a row has more than one vector of a column: [`BY_TOKEN`].
+/// Key of a provenance that says how many vectors a row has.
 pub(crate) const VECTOR_FORM: &str = "vector_form";
 
-/// A vector for each token.
-pub(crate) const BY_TOKEN: &str = "tokens";
+/// Its value where each token of a row has a vector.
+pub(crate) const OF_TOKENS: &str = "tokens";
+
+/// Whether a row of an output with this provenance has any number of vectors, one for each token.
+#[must_use]
+pub fn has_vectors_of_tokens(provenance: &Value) -> bool {
+    provenance[VECTOR_FORM] == OF_TOKENS
+}
 
 /// Vectors of a usual row, where each token has one.
 const USUAL_VECTORS: usize = 100;
@@ -323,13 +329,13 @@ impl VectorEncoding {
         provenance.insert("dtype".to_owned(), self.dtype.name().into());
         if let Some(sparse) = &self.sparse {
             let form = match sparse.terms {
-                Some(_) => "tokens",
+                Some(_) => BY_TOKEN,
                 None => BY_INDEX,
             };
             provenance.insert(SPARSE_FORM.to_owned(), form.into());
         }
         if self.multi {
-            provenance.insert(VECTOR_FORM.to_owned(), BY_TOKEN.into());
+            provenance.insert(VECTOR_FORM.to_owned(), OF_TOKENS.into());
         }
         let names = self.columns.iter().map(|column| column.name.as_str());
         provenance.insert(VECTOR_COLUMNS.to_owned(), names.collect());

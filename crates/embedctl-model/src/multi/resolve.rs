@@ -13,7 +13,7 @@ use crate::config::{Prompts, QueryExpansion, Step};
 use crate::layers::{Dense, DenseActivation, Residual};
 use crate::metadata;
 use crate::modules::{ModuleWeights, Modules};
-use crate::options::{ModelOptions, TextRole};
+use crate::options::{ModelOptions, TextRole, refuse_given};
 use crate::resolve::{Pooled, RoleLength};
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
@@ -257,14 +257,14 @@ fn check_options(options: &ModelOptions, role: TextRole) -> Result<()> {
     let single = [
         (POOLING, options.pooling.is_some()),
         (DIMENSIONS, !options.dimensions.is_empty()),
+        // Scaling each vector is possible, and undoing it is not.
         (NORMALIZE, options.normalize == Some(false)),
     ];
-    if let Some((option, _)) = single.into_iter().find(|(_, given)| *given) {
-        return Err(Error::usage(format!(
-            "{option} is about one vector for a text, and this model gives one for each token"
-        ))
-        .with_remedy("leave it out"));
-    }
+    refuse_given(
+        &single,
+        "one vector for a text",
+        "this model gives one for each token",
+    )?;
     match options.pool_factor {
         Some(_) if role == TextRole::Query => Err(Error::usage(format!(
             "{POOL_FACTOR} is about documents: queries keep all of their vectors"

@@ -11,13 +11,13 @@ use super::{LogitScore, ScoreKind, activation, labels, logits};
 use crate::DenseActivation::Softmax;
 use crate::config::Step;
 use crate::modules::Modules;
-use crate::options::{ModelOptions, ScoreTask};
+use crate::options::{ModelOptions, ScoreTask, refuse_given};
 use crate::resolve::Pooled;
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use crate::{CheckpointFiles, metadata};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{DIMENSIONS, KIND, MAX_ACTIVE_DIMS, NORMALIZE, POOLING, TASK};
+use embedctl_common::setting::{KIND, MAX_ACTIVE_DIMS, TASK};
 
 /// The files that decide a model's scores, read.
 pub(crate) struct ScoreFiles<'a> {
@@ -91,16 +91,10 @@ fn check(options: &ModelOptions) -> Result<()> {
         (KIND, options.vectors.is_some()),
         (TASK, options.role.is_some()),
         (MAX_ACTIVE_DIMS, options.max_active_dims.is_some()),
-        (POOLING, options.pooling.is_some()),
-        (NORMALIZE, options.normalize.is_some()),
-        (DIMENSIONS, !options.dimensions.is_empty()),
     ];
-    match vectors.into_iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Error::usage(format!(
-            "{option} is about vectors, and scores are asked for"
-        ))),
-        None => Ok(()),
-    }
+    let instead = "scores are asked for";
+    refuse_given(&vectors, "vectors", instead)?;
+    options.refuse_dense("vectors", instead)
 }
 
 impl ScoreFiles<'_> {

@@ -9,7 +9,7 @@ use embedctl_common::vectors::{SparseRow, SparseRows};
 use embedctl_native::kernels::TermPooling;
 
 pub use auto_encoder::AutoEncoder;
-pub(crate) use resolve::{SparseFiles, check_options, resolve};
+pub(crate) use resolve::{SparseFiles, refuse_dense, resolve};
 pub(crate) use routes::entries;
 pub(crate) use tokens::static_tokens;
 

@@ -12,7 +12,7 @@ use crate::options::{ModelOptions, VectorKind};
 use crate::resolve::Pooled;
 use crate::sentence_config::SentenceConfig;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{DIMENSIONS, KIND, NORMALIZE, POOLING};
+use embedctl_common::setting::KIND;
 use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::graph::Graph;
 
@@ -30,19 +30,8 @@ pub(crate) struct SparseFiles<'a> {
 }
 
 /// Refuses options about vectors in full.
-pub(crate) fn check_options(options: &ModelOptions) -> Result<()> {
-    let dense = [
-        (POOLING, options.pooling.is_some()),
-        (NORMALIZE, options.normalize.is_some()),
-        (DIMENSIONS, !options.dimensions.is_empty()),
-    ];
-    match dense.into_iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Error::usage(format!(
-            "{option} is about vectors in full, and this model's are sparse"
-        ))
-        .with_remedy("leave it out")),
-        None => Ok(()),
-    }
+pub(crate) fn refuse_dense(options: &ModelOptions) -> Result<()> {
+    options.refuse_dense("vectors in full", "this model's are sparse")
 }
 
 /// The kind of a model's sparse vectors; `None` where its vectors are given in full.
@@ -67,7 +56,7 @@ pub(crate) fn resolve(
         }
         return Ok(None);
     }
-    check_options(options)?;
+    refuse_dense(options)?;
     let of_module = match module {
         Some(SparseModule::AutoEncoder(kept)) => Some(kept),
         _ => None,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{SparseKind, check_options};
+use super::{SparseKind, refuse_dense};
 use crate::config::{ModelConfig, OutputChoice, OutputKind, Step};
 use crate::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use crate::modules;
@@ -20,7 +20,7 @@ use embedctl_native::safetensors;
 /// # Errors
 /// If a file is missing or contradicts another.
 pub(crate) fn static_tokens(root: &Path, options: &ModelOptions) -> Result<StaticModel> {
-    check_options(options)?;
+    refuse_dense(options)?;
     let modules = modules::read(root, options, None)?.unwrap_or_default();
     if modules
         .steps

@@ -217,13 +217,7 @@ impl TextTokenizer {
         clock: &Clock,
     ) -> TokenRows {
         if let Some(pairs) = &self.pairs {
-            let pair = |index: usize| {
-                // Pairs are made where records are read.
-                TextPair::of(text(index)).unwrap_or(TextPair {
-                    first: "",
-                    second: text(index),
-                })
-            };
+            let pair = |index: usize| TextPair::of_record(text(index));
             return self.rows_of_pairs(pairs, count, pair, clock);
         }
         self.in_chunks(count, clock, |index, scratch, rows| match &self.chat {

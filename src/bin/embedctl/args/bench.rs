@@ -17,10 +17,10 @@ use super::values::{NamedValueParser, cosine, percent, positive, precision, prov
 
 /// Measure the speed of a model on this machine, its bottleneck, and the best settings
 ///
-/// Embeds the same records repeatedly (with a reranker or a classifier: scores them), from file to file without the start-up, and shows rows per second, the latency
-/// of single texts, memory, and the time spent in each stage. Lists of providers, models, precisions, token budgets
-/// and threads are measured in every combination. Each combination has its own process, which stays loaded until the
-/// end; samples alternate between them.
+/// Embeds the same records repeatedly (with a reranker or a classifier: scores them), from file to file without the
+/// start-up, and shows rows per second, the latency of single texts, memory, and the time spent in each stage. Lists of
+/// providers, models, precisions, token budgets and threads are measured in every combination. Each combination has its
+/// own process, which stays loaded until the end; samples alternate between them.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP, override_usage = "embedctl bench [OPTIONS]")]
 pub struct BenchArgs {
