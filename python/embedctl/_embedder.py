@@ -132,7 +132,8 @@ class Embedder:
 
         ``inputs`` is a text, a sequence of texts, or an Arrow or polars array of them (``sentences`` and ``texts`` are
         other names of it). A model of sparse vectors gives a ``scipy.sparse.csr_matrix`` (scipy must be installed),
-        and one of a vector for each token a list of arrays ``[tokens, dimensions]``. The other arguments are those of sentence-transformers:
+        and one of a vector for each token a list of arrays ``[tokens, dimensions]``. The other arguments are
+        those of sentence-transformers:
 
         - ``prompt_name`` names one of the model's prompts; ``prompt`` is the text of a prompt, and comes first. Without
           either, the embedder's options decide, and then the model's files.
