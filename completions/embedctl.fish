@@ -134,11 +134,13 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
-sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -231,11 +233,13 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
-sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -463,11 +467,13 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
-sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
 native\t''
 cpu\t''
@@ -763,11 +769,13 @@ lasttoken\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, or sparse [default: dense]' -r -f -a "dense\t''
-sparse\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s m -l model -d 'Hub id (org/name or org/name@revision) or a folder' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l embedding-field -l embedding-column -d 'Name of the column of scores [default: score, or scores]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l vector-type -d 'List type of several scores in Parquet and Arrow [default: fixed; list in Parquet with --on-error null]' -r -f -a "fixed\t'Fixed-size lists'

@@ -21,7 +21,7 @@ use crate::record::{RowVector, RowVectors, Texts};
 use crate::stage::Clock;
 use crate::threads::{panic_message, spawn_scoped};
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::{MultiRows, SparseRows};
 
 /// Texts that [`Embedder::stream`] takes at a time.
 const STREAM_WINDOW: usize = 4096;
@@ -122,6 +122,11 @@ impl Embedder {
             )
             .with_remedy("call `Embedder::embed_sparse`"));
         }
+        if self.model().config.kind.multi().is_some() {
+            return Err(Error::usage(
+                "the model gives each token a vector: they are asked for as such (embed_tokens)",
+            ));
+        }
         let rows = self.embed_rows(texts)?;
         Ok(rows.iter().map(|row| row.values().to_vec()).collect())
     }
@@ -140,7 +145,28 @@ impl Embedder {
         }
         match self.embed_rows(texts)? {
             RowVectors::Sparse(rows) => Ok(rows),
-            RowVectors::Dense { .. } => Err(Error::internal("vectors in full of a sparse model")),
+            RowVectors::Dense { .. } | RowVectors::Multi(_) => {
+                Err(Error::internal("vectors in full of a sparse model"))
+            }
+        }
+    }
+
+    /// Embeds `texts` with a model of a vector for each token ([`OutputKind::multi`](crate::model::OutputKind::multi)); rows
+    /// come in their order.
+    ///
+    /// # Errors
+    /// As [`Embedder::embed`]; or if the model gives one vector for a text.
+    pub fn embed_tokens<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<MultiRows> {
+        if self.model().config.kind.multi().is_none() {
+            return Err(Error::usage(
+                "the model gives one vector for a text, and those of its tokens are asked for",
+            ));
+        }
+        match self.embed_rows(texts)? {
+            RowVectors::Multi(rows) => Ok(rows),
+            RowVectors::Dense { .. } | RowVectors::Sparse(_) => {
+                Err(Error::internal("one vector for a text of such a model"))
+            }
         }
     }
 

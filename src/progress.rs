@@ -22,9 +22,9 @@ pub struct Counts {
     pub truncated: u64,
     /// Rows, of those with vectors, whose vector was taken from an earlier output.
     pub reused: u64,
-    /// Entries of all sparse vectors.
+    /// Entries of all sparse vectors, or vectors of all rows' tokens.
     pub entries: u64,
-    /// Entries of the sparse vector that has the most.
+    /// The same of the row that has the most.
     pub most_entries: u64,
     /// Bytes of the sources consumed (compressed, where they are).
     pub consumed: u64,

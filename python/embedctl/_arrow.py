@@ -146,6 +146,15 @@ def width_of(schema: pa.Schema) -> int:
     return width if isinstance(width, int) else 0
 
 
+def token_vectors(rows: pa.ListArray) -> list[Any]:
+    """The vectors of each row's tokens, of shape ``[tokens, width]``."""
+    width = rows.type.value_type.list_size
+    values = rows.flatten().flatten().to_numpy().reshape(-1, width)
+    ends = rows.value_lengths().to_numpy(zero_copy_only=False).cumsum()
+    starts = [0, *ends[:-1]]
+    return [values[start:end].copy() for start, end in zip(starts, ends, strict=True)]
+
+
 class SparseRows:
     """Sparse vectors of answers, as they come."""
 

@@ -131,8 +131,9 @@ class Embedder:
         """Return the vectors of texts as float32 of shape ``[texts, dimensions]``; of a single ``str`` as ``[dimensions]``.
 
         ``inputs`` is a text, a sequence of texts, or an Arrow or polars array of them (``sentences`` and ``texts`` are
-        other names of it). A model of sparse vectors gives a ``scipy.sparse.csr_matrix`` (scipy must be installed). The other
-        arguments are those of sentence-transformers:
+        other names of it). A model of sparse vectors gives a ``scipy.sparse.csr_matrix`` (scipy must be installed),
+        and one of a vector for each token a list of arrays ``[tokens, dimensions]``. The other arguments are
+        those of sentence-transformers:
 
         - ``prompt_name`` names one of the model's prompts; ``prompt`` is the text of a prompt, and comes first. Without
           either, the embedder's options decide, and then the model's files.
@@ -163,6 +164,11 @@ class Embedder:
         single = isinstance(given[0], str)
         batches, rows = _arrow.texts_of([given[0]] if single else given[0], _ROWS)
         matrix = self._matrix(batches, rows, self._key(prompt_name, prompt, device), bool(show_progress_bar))
+        if isinstance(matrix, list):
+            return self._of_tokens(
+                [unit(row) for row in matrix] if normalize_embeddings else matrix,
+                single, width, precision, bool(convert_to_tensor or not convert_to_numpy),
+            )
         if not isinstance(matrix, np.ndarray):
             asked: dict[str, Any] = {"truncate_dim": width, "normalize_embeddings": normalize_embeddings or None}
             asked |= {"precision": None if precision == "float32" else precision}
@@ -184,14 +190,19 @@ class Embedder:
     def _matrix(
         self, batches: Iterable[tuple[pa.RecordBatch, pa.Array]], rows: int, key: _Key, progress: bool
     ) -> Any:
-        """The vectors of ``rows`` texts, of shape ``[rows, dimensions]``; sparse ones as scipy's ``csr_matrix``."""
+        """The vectors of ``rows`` texts, of shape ``[rows, dimensions]``; sparse ones as scipy's ``csr_matrix``, those of tokens as a list."""
         matrix: Matrix | None = None
         sparse = _arrow.SparseRows()
+        of_tokens: list[Any] = []
         row = 0
         with closing(self._embed(batches, key)) as answers:
             for _, vectors, _ in answers:
                 if pa.types.is_struct(vectors.type):
                     sparse.add(vectors, self._widths.get(key))
+                    row += len(vectors)
+                    continue
+                if pa.types.is_list(vectors.type):
+                    of_tokens += _arrow.token_vectors(vectors)
                     row += len(vectors)
                     continue
                 if matrix is None:
@@ -202,9 +213,20 @@ class Embedder:
                     print(f"\r{row:,} of {rows:,} texts", end="\n" if row == rows else "", file=sys.stderr, flush=True)
         if sparse.rows:
             return sparse.matrix()
+        if of_tokens:
+            return of_tokens
         if matrix is None:
             matrix = np.empty((0, self._vector_type(key).list_size), dtype=np.float32)
         return matrix
+
+    @staticmethod
+    def _of_tokens(rows: list[Any], single: bool, width: int | None, precision: str | None, tensors: bool) -> Any:
+        """The vectors of texts' tokens, as ``MultiVectorEncoder.encode`` gives them with ``convert_to_numpy``."""
+        if width is not None or precision not in (None, "float32"):
+            raise ValueError("truncate_dim and precision are for one vector a text, and this model gives one for each token")
+        if tensors:
+            rows = [_tensor(row) for row in rows]
+        return rows[0] if single else rows
 
     def encode_query(self, inputs: Any = None, prompt_name: str | None = None, prompt: str | None = None, *more: Any, **named: Any) -> Any:
         """As ``encode``, with the model's prompt for queries unless another one is given."""

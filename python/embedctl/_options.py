@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
     kind: str
     task: str
     max_active_dims: int
+    pool_factor: float
     batch_tokens: int
     batch_size: int
     window: int

@@ -140,7 +140,7 @@ impl RowWorker {
                 }
                 self.pooler.finish_rows(pooled, rows, values);
             }
-            RowVectors::Sparse(_) => {
+            RowVectors::Sparse(_) | RowVectors::Multi(_) => {
                 for row in 0..rows {
                     finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
                 }
@@ -211,6 +211,10 @@ pub(crate) fn finish_row(
     match output {
         Output::Pooled { .. } => pooler.add_pooled(own, out),
         Output::Entries { rows, .. } => pooler.add_entries(rows.get(row), out),
+        Output::Tokens { .. } | Output::Padded { .. } if pooler.is_multi() => {
+            let ids = (batch.row(row), batch.seen(row));
+            pooler.add_tokens(own, output.width(), ids, out);
+        }
         Output::Tokens { .. } | Output::Padded { .. } => {
             let tokens = 0..pooler.end(batch.row(row));
             pooler.add_states(own, output.width(), &tokens, out);

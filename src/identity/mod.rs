@@ -83,6 +83,9 @@ pub struct VectorSettings {
     /// Of sparse vectors, how they are made; absent for those in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<SparseSettings>,
+    /// Of vectors of tokens, how they are made; absent for one vector a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multi: Option<MultiSettings>,
     /// Of scores, how they are made; absent for vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scores: Option<ScoreSettings>,
@@ -101,6 +104,17 @@ pub struct SparseSettings {
     /// What the texts were said to be: of a model with routes, the route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+}
+
+/// How the vectors of a row's tokens are made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MultiSettings {
+    /// What the texts were said to be.
+    pub role: String,
+    /// By how much the vectors became fewer, beyond what the model's files say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_factor: Option<f64>,
 }
 
 /// How scores are made.
@@ -301,6 +315,7 @@ impl VectorSettings {
             vectors: _, // these are part of the configuration's kind, or choose prompts and files
             role,
             max_active_dims: _,
+            pool_factor,
             normalize,
         } = &model.options;
         let config = &model.config;
@@ -350,6 +365,10 @@ impl VectorSettings {
                 }),
                 max_active_dims: sparse.most,
                 role: role.map(|role| role.name().to_owned()),
+            }),
+            multi: kind.multi().map(|_| MultiSettings {
+                role: role.map_or("", |role| role.name()).to_owned(),
+                pool_factor: *pool_factor,
             }),
             scores: match task {
                 ModelTask::Embed => None,

@@ -114,6 +114,7 @@ fn options() -> Vec<Row> {
         vectors: |all| all.model.vectors = Some(VectorKind::Dense) => DoesNot("this model gives no others"),
         role: |all| all.model.role = Some(TextRole::Query) => Decides,
         max_active_dims: |all| all.model.max_active_dims = Some(3) => DoesNot("this model's vectors are not sparse"),
+        pool_factor: |all| all.model.pool_factor = Some(2.0) => DoesNot("this model gives one vector for a text"),
     });
     let engine = rows!(EngineOptions {
         providers: |all| all.engine.providers = "rten".parse().unwrap() => Decides,

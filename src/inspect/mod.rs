@@ -267,8 +267,10 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
         .map(|column| column.vectors)
         .max()
         .unwrap_or(0);
-    let has_maps = provenance.is_some_and(output::has_token_maps);
-    if let Some(written) = written.filter(|&written| written != vectors && !has_maps) {
+    // Rows of a vector for each token have any number of them.
+    let is_uncounted = provenance
+        .is_some_and(|made| output::has_token_maps(made) || output::has_vectors_of_tokens(made));
+    if let Some(written) = written.filter(|&written| written != vectors && !is_uncounted) {
         problems.push(format!(
             "{written} rows were embedded, but the file holds {vectors} vectors"
         ));

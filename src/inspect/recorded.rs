@@ -40,6 +40,7 @@ impl RecordedModel {
             normalized: _,     // the caller decides
             normalized_before_cut: _,
             sparse,
+            multi,
             scores,
             dimensions: _,
         } = identity.settings.clone();
@@ -57,9 +58,15 @@ impl RecordedModel {
                         softmax: scores.softmax,
                     })
                 }),
-                vectors: sparse.as_ref().map(|_| VectorKind::Sparse),
+                vectors: match (&sparse, &multi) {
+                    (Some(_), _) => Some(VectorKind::Sparse),
+                    (None, Some(_)) => Some(VectorKind::Multi),
+                    (None, None) => None,
+                },
                 role: (sparse.as_ref().and_then(|sparse| sparse.role.as_deref()))
+                    .or(multi.as_ref().map(|multi| multi.role.as_str()))
                     .and_then(TextRole::of_name),
+                pool_factor: multi.as_ref().and_then(|multi| multi.pool_factor),
                 max_active_dims: sparse.as_ref().and_then(|sparse| sparse.max_active_dims),
                 prompt,
                 max_length,
@@ -68,9 +75,9 @@ impl RecordedModel {
                 ..options.clone()
             },
             // Scores and sparse vectors have no pooling but the model's own.
-            pooling: match (scores, sparse) {
-                (Some(_), _) | (_, Some(_)) => Vec::new(),
-                (None, None) => pooling.collect::<Result<_>>()?,
+            pooling: match (scores, sparse, multi) {
+                (Some(_), ..) | (_, Some(_), _) | (.., Some(_)) => Vec::new(),
+                (None, None, None) => pooling.collect::<Result<_>>()?,
             },
         })
     }

@@ -10,6 +10,7 @@ use crate::output::read_vectors;
 use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, TEXTS};
 use crate::storage::Readable;
+use embedctl_common::vectors::RowVector;
 
 /// How two programs' vectors compare.
 #[derive(Debug, Clone, Serialize)]
@@ -91,31 +92,36 @@ pub fn against(
         let texts: Vec<&str> = window.texts.iter().collect();
         let rows = embedder.embed_rows(&texts)?;
         for (text, ours) in texts.iter().zip(rows.iter()) {
-            // Of sparse vectors the union of the entries counts.
-            let ours = ours.in_full(width);
-            let theirs = theirs
-                .next()
-                .ok_or_else(|| counts(&strange, vectors.len() / width, "more"))?;
-            let differences = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
-            // A NaN stays, which `max` would drop.
-            apart = differences.fold(apart, |most, by| {
-                if most.is_nan() || most >= by {
-                    most
-                } else {
-                    by
-                }
-            });
-            cosines.push(Cosine::between(&ours, theirs));
-            let cosine = Cosine::of(cosines.last().copied()).expect("there is one");
-            found = Some(match found {
-                Some((all, row, worst)) if all.least <= cosine.least => {
-                    (all.join(cosine), row, worst)
-                }
-                before => {
-                    let all = before.map_or(cosine, |(all, ..)| all.join(cosine));
-                    (all, all.texts, (*text).to_owned())
-                }
-            });
+            // Of sparse vectors the union of the entries counts; of vectors of tokens each.
+            let vectors_of_row: Vec<Vec<f32>> = match ours {
+                RowVector::Multi(row) => row.vectors().map(<[f32]>::to_vec).collect(),
+                RowVector::Dense(_) | RowVector::Sparse(_) => vec![ours.in_full(width)],
+            };
+            for ours in vectors_of_row {
+                let theirs = theirs
+                    .next()
+                    .ok_or_else(|| counts(&strange, vectors.len() / width, "more"))?;
+                let differences = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
+                // A NaN stays, which `max` would drop.
+                apart = differences.fold(apart, |most, by| {
+                    if most.is_nan() || most >= by {
+                        most
+                    } else {
+                        by
+                    }
+                });
+                cosines.push(Cosine::between(&ours, theirs));
+                let cosine = Cosine::of(cosines.last().copied()).expect("there is one");
+                found = Some(match found {
+                    Some((all, row, worst)) if all.least <= cosine.least => {
+                        (all.join(cosine), row, worst)
+                    }
+                    before => {
+                        let all = before.map_or(cosine, |(all, ..)| all.join(cosine));
+                        (all, all.texts, (*text).to_owned())
+                    }
+                });
+            }
         }
     }
     if theirs.next().is_some() {

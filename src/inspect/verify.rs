@@ -75,6 +75,11 @@ pub fn verify(
         return Err(refuse("holds chunks of texts, which are not verified"));
     }
     let identity = VectorIdentity::of_provenance(made);
+    if identity.settings.multi.is_some() {
+        return Err(refuse(
+            "holds a vector for each token; verify-model compares such vectors, with this file after --against",
+        ));
+    }
     let column = (file.columns.first()).ok_or_else(|| refuse("holds no vector"))?;
     let dtype = identity.dtype.as_deref().unwrap_or(column.dtype);
     if ![Dtype::F32.name(), Dtype::F16.name()].contains(&dtype) {

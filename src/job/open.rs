@@ -172,7 +172,7 @@ fn refused(path: &Path, error: io::Error) -> Error {
 /// How much rows add to a part, about.
 fn bytes(rows: &Rows) -> u64 {
     let entry = match rows.vectors {
-        RowVectors::Dense { .. } => size_of::<f32>(),
+        RowVectors::Dense { .. } | RowVectors::Multi(_) => size_of::<f32>(),
         RowVectors::Sparse(_) => size_of::<(u32, f32)>(),
     };
     (rows.vectors.values().len() * entry + rows.columns.get_array_memory_size()) as u64

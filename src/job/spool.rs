@@ -26,7 +26,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
-use embedctl_common::vectors::{SparseRow, SparseRows};
+use embedctl_common::vectors::{MultiRows, SparseRow, SparseRows};
 
 /// Key of the file's metadata that holds its provenance.
 const PROVENANCE: &str = "embedctl";
@@ -100,6 +100,10 @@ fn vector_field(dimensions: usize, form: &RowVectors) -> Result<Field> {
     let width = i32::try_from(dimensions)
         .map_err(|_| Error::internal(format!("vectors of {dimensions} dimensions")))?;
     let kind = DataType::FixedSizeList(item(), width);
+    if let RowVectors::Multi(_) = form {
+        let kind = DataType::List(list_item(kind));
+        return Ok(Field::new("vector", kind, false));
+    }
     Ok(Field::new("vector", kind, false))
 }
 
@@ -155,6 +159,18 @@ fn vector_column(vectors: RowVectors, kind: &DataType) -> Result<ArrayRef, Arrow
             let array = StructArray::try_new(parts.clone(), vec![indices, values], None)?;
             Ok(Arc::new(array))
         }
+        (RowVectors::Multi(rows), DataType::List(vector)) => {
+            let lengths: Vec<usize> = rows.lengths().collect();
+            let offsets = OffsetBuffer::from_lengths(lengths);
+            let (values, _) = rows.into_parts();
+            let DataType::FixedSizeList(_, width) = vector.data_type() else {
+                return Err(ArrowError::SchemaError("vectors of another form".into()));
+            };
+            let values = Arc::new(Float32Array::new(ScalarBuffer::from(values), None));
+            let vectors = FixedSizeListArray::try_new(item(), *width, values, None)?;
+            let list = ListArray::try_new(Arc::clone(vector), offsets, Arc::new(vectors), None)?;
+            Ok(Arc::new(list))
+        }
         _ => Err(ArrowError::SchemaError("vectors of another form".into())),
     }
 }
@@ -166,6 +182,21 @@ fn vectors_of(column: &ArrayRef, field: &Field) -> Option<(RowVectors, usize)> {
         let width = usize::try_from(lists.value_length()).ok()?;
         let values = values.values().to_vec();
         return Some((RowVectors::Dense { width, values }, width));
+    }
+    if let Some(lists) = column.as_list_opt::<i32>() {
+        let vectors = lists.values().as_fixed_size_list_opt()?;
+        let width = usize::try_from(vectors.value_length()).ok()?;
+        let values = vectors.values().as_any().downcast_ref::<Float32Array>()?;
+        let values = values.values();
+        let mut rows = MultiRows::new(width);
+        for ends in lists.value_offsets().windows(2) {
+            let (start, end) = (
+                usize::try_from(ends[0]).ok()?,
+                usize::try_from(ends[1]).ok()?,
+            );
+            rows.push(values.get(start * width..end * width)?);
+        }
+        return Some((RowVectors::Multi(rows), width));
     }
     let parts = column.as_any().downcast_ref::<StructArray>()?;
     let width = field.metadata().get(WIDTH)?.parse().ok()?;

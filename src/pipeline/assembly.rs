@@ -18,7 +18,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use embedctl_common::vectors::SparseRow;
+use embedctl_common::vectors::{MultiRow, SparseRow};
 
 /// Bytes of rows that are put together at a time, about: the columns of a record are repeated for each of its
 /// chunks.
@@ -147,6 +147,10 @@ impl Assembly<'_> {
                 RowVector::Dense(&zeros)
             }
             RowVectors::Sparse(_) => RowVector::Sparse(SparseRow::default()),
+            RowVectors::Multi(rows) => RowVector::Multi(MultiRow {
+                width: rows.width(),
+                values: &[],
+            }),
         };
         for row in planned {
             let vector = row.text.and_then(|text| self.vectors[text as usize]);

@@ -15,7 +15,7 @@ use crate::job::{
     About, Begun, Create, Done, Fingerprint, Job, JobReader, Parts, Point, SourceState, Spool,
     SpoolReader, Stretch, clear_unbegun, point_inside, remove_parts,
 };
-use crate::model::Model;
+use crate::model::{Model, OutputKind};
 use crate::output::{self, Destination, Finish, OutputOptions, RowNumbers, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
@@ -24,7 +24,10 @@ use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
-use embedctl_common::vectors::SparseRows;
+use embedctl_common::vectors::{MultiRows, SparseRows};
+
+/// Vectors of a usual row, where each token has one, by which rows are divided into parts.
+const USUAL_TOKENS: usize = 100;
 
 /// Bytes of a usual sparse vector, by which rows are divided into parts.
 const SPARSE_BYTES: usize = 2048;
@@ -242,6 +245,7 @@ impl JobSink {
         let Some(format) = self.job.format() else {
             let form = match self.plan.options().output.numbers {
                 RowNumbers::Sparse => RowVectors::Sparse(SparseRows::default()),
+                RowNumbers::Multi => RowVectors::Multi(MultiRows::new(width)),
                 RowNumbers::Vectors | RowNumbers::Scores => RowVectors::dense(width),
             };
             return Box::new(move |path| Ok(Box::new(Spool::new(path, width, form.clone()))));
@@ -342,9 +346,10 @@ impl RowSink for JobSink {
             sources: self.sources.clone(),
         };
         let width = model.config.width;
-        let bytes = match model.config.kind.sparse() {
-            Some(_) => SPARSE_BYTES,
-            None => width * size_of::<f32>(),
+        let bytes = match &model.config.kind {
+            OutputKind::Sparse(_) => SPARSE_BYTES,
+            OutputKind::Multi(_) => USUAL_TOKENS * width * size_of::<f32>(),
+            OutputKind::Vectors | OutputKind::Scores(_) => width * size_of::<f32>(),
         };
         let limits = self.job.limits(bytes, begun.window);
         self.parts = Some(begun.parts(about, self.creates(width, schema), limits)?);

@@ -236,8 +236,12 @@ impl Ledger<'_> {
             if !missing || (self.extra.errors && cause.is_some()) {
                 for vector in outcome.vectors[texts.clone()].iter().flatten() {
                     self.counts.rows += 1;
-                    if let RowVector::Sparse(row) = vector {
-                        let entries = row.indices.len() as u64;
+                    let entries = match vector {
+                        RowVector::Sparse(row) => row.indices.len() as u64,
+                        RowVector::Multi(row) => row.len() as u64,
+                        RowVector::Dense(_) => 0,
+                    };
+                    if entries > 0 {
                         self.counts.entries += entries;
                         self.counts.most_entries = self.counts.most_entries.max(entries);
                     }

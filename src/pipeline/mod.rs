@@ -58,7 +58,7 @@ use crate::engine::{Engine, EngineInfo, EngineOptions};
 use crate::error::Result;
 use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask};
+use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask, OutputKind};
 use crate::named::named;
 use crate::output::{OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
@@ -142,9 +142,13 @@ impl EmbedOptions {
     /// If its format cannot hold them as they are asked for.
     fn output_of(&self, model: &Model) -> Result<OutputOptions> {
         let output = self.output();
-        let output = match model.config.kind.sparse() {
-            None => output,
-            Some(_) => OutputOptions {
+        let output = match &model.config.kind {
+            OutputKind::Vectors | OutputKind::Scores(_) => output,
+            OutputKind::Multi(_) => OutputOptions {
+                numbers: RowNumbers::Multi,
+                ..output
+            },
+            OutputKind::Sparse(_) => OutputOptions {
                 numbers: RowNumbers::Sparse,
                 terms: output.sparse_tokens.then(|| model.terms()),
                 ..output
@@ -192,6 +196,8 @@ pub struct Summary {
     pub dimensions: Dimensions,
     /// Whether vectors are sparse.
     pub sparse: bool,
+    /// Whether each token has a vector.
+    pub multi: bool,
     /// Worker threads.
     pub threads: usize,
     /// Tokens of a row at most, where the model has a limit.

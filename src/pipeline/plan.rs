@@ -19,7 +19,7 @@ use crate::output::{self, Destination, VectorWriter};
 use crate::progress::Progress;
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
-use crate::setting::{LIMIT, MAX_ACTIVE_DIMS, REJECTS, REUSE, SAMPLE, SHARD, SetBy};
+use crate::setting::{LIMIT, MAX_ACTIVE_DIMS, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD, SetBy};
 use crate::storage::Location;
 use crate::threads;
 use arrow::datatypes::Schema;
@@ -75,6 +75,19 @@ impl RunPlan {
             return Err(Error::usage(format!(
                 "{REUSE}: vectors of an earlier output are read back as they are given in full, and this model's are \
                  sparse"
+            ))
+            .with_remedy("leave it out"));
+        }
+        let multi = model.config.kind.multi();
+        if multi.is_some() && self.options.reuse.is_some() {
+            return Err(Error::usage(format!(
+                "{REUSE}: one vector for each text is copied from an earlier output, and this model gives one for each token"
+            ))
+            .with_remedy("leave it out"));
+        }
+        if multi.is_none() && self.options.model.pool_factor.is_some() {
+            return Err(Error::usage(format!(
+                "{POOL_FACTOR} is about models that give each token a vector, and this model gives one for a text"
             ))
             .with_remedy("leave it out"));
         }

@@ -213,6 +213,8 @@ impl Run {
         let columns = |records: &Schema| columns(&self.options, &made.model, &names, records);
         let mut named = false;
         let mut tally = RecordTally::default();
+        // Their rows are the only large ones.
+        let is_multi = made.model.config.kind.multi().is_some();
         let mut settle = |event: SourceEvent<Box<InFlight>>| {
             match event {
                 SourceEvent::Window(in_flight) => {
@@ -231,6 +233,9 @@ impl Run {
                         collect(&in_flight, number, batches, &workers, progress, cancel)?;
                         let finished = &collected.finished;
                         (clocks.write).time(|| ledger.settle(&in_flight, portion, finished))?;
+                        if is_multi {
+                            collected.release(&in_flight, in_flight.texts(portion).end);
+                        }
                     }
                     if let Some(written) = &written {
                         written.window();
@@ -307,6 +312,7 @@ impl Run {
             model: made.model.id.clone(),
             dimensions: made.model.config.vectors(),
             sparse: made.model.config.kind.sparse().is_some(),
+            multi: made.model.config.kind.multi().is_some(),
             threads,
             max_length: made.model.config.limit(),
             load,

@@ -167,6 +167,21 @@ impl Collected {
     }
 }
 
+impl Collected {
+    /// Drops the batches that no text from number `from` on needs, so that a window of large rows is never held whole.
+    pub(super) fn release(&mut self, in_flight: &InFlight, from: usize) {
+        let mut needed = vec![false; in_flight.distinct.len()];
+        for number in in_flight.distinct.of_rows().skip(from) {
+            needed[number] = true;
+        }
+        let is_needed = |row: &u32| needed[*row as usize];
+        self.finished.retain(|batch| {
+            let failed = batch.failed.iter().any(|(row, _)| is_needed(row));
+            failed || batch.rows.iter().any(is_needed)
+        });
+    }
+}
+
 /// Waits for all batches of the window's portion of that number.
 pub(super) fn collect(
     in_flight: &InFlight,

@@ -41,6 +41,12 @@ impl OpenedModel {
         like: Option<&LikeFile>,
         verified: Option<&Verified>,
     ) -> Result<Self> {
+        if loaded.model.config.kind.multi().is_some() {
+            return Err(Error::usage(
+                "the model gives each token a vector, and the protocols of a server have one for a text",
+            )
+            .with_remedy("embed with it in a batch job"));
+        }
         let scoring = Scoring::of(&mut loaded)?;
         let (model, config) = (&loaded.model, &loaded.model.config);
         // Where prompt tokens are left out of pooling, a worker's pooling belongs to one prompt.
@@ -250,6 +256,8 @@ impl ServedWorker for OpenedWorker {
 fn served(vector: RowVector<'_>) -> ServedRow {
     match vector {
         RowVector::Dense(values) => values.to_vec().into(),
+        // Such models are refused.
+        RowVector::Multi(row) => row.values.to_vec().into(),
         RowVector::Sparse(row) => ServedRow {
             indices: row.indices.to_vec(),
             values: row.values.to_vec(),

@@ -10,6 +10,7 @@
 
 mod arrays_and_lines;
 mod dtypes;
+mod multi;
 mod parquet;
 mod pgvector;
 mod rows;

@@ -49,6 +49,7 @@ fn write(path: &Path, dtype: Dtype, rows: Rows) {
         dtype: Some(dtype),
         numbers: match rows.vectors {
             RowVectors::Sparse(_) => RowNumbers::Sparse,
+            RowVectors::Multi(_) => RowNumbers::Multi,
             RowVectors::Dense { .. } => RowNumbers::Vectors,
         },
         ..OutputOptions::new(Destination::Path(path.to_path_buf()))

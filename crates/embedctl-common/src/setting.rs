@@ -157,6 +157,8 @@ pub const ON_ERROR: Setting = Setting("on-error");
 pub const ORT_LIB: Setting = Setting("ort-lib");
 /// `part-rows`.
 pub const PART_ROWS: Setting = Setting("part-rows");
+/// `pool-factor`.
+pub const POOL_FACTOR: Setting = Setting("pool-factor");
 /// `pooling`.
 pub const POOLING: Setting = Setting("pooling");
 /// `precision`.

@@ -1,4 +1,4 @@
-//! Vectors of rows, dense or sparse, on their way from an engine to an output.
+//! Vectors of rows, dense, sparse or one for each token, on their way from an engine to an output.
 
 /// The entries of a sparse vector that are not zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -135,6 +135,121 @@ impl SparseRows {
     }
 }
 
+/// The vectors of a row's tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MultiRow<'a> {
+    /// Components of a vector.
+    pub width: usize,
+    /// The vectors `[tokens, width]`.
+    pub values: &'a [f32],
+}
+
+impl<'a> MultiRow<'a> {
+    /// The vectors, one after another.
+    pub fn vectors(&self) -> impl Iterator<Item = &'a [f32]> + use<'a> {
+        self.values.chunks_exact(self.width.max(1))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len() / self.width.max(1)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+/// Vectors of the tokens of rows, one row after another.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MultiRows {
+    width: usize,
+    values: Vec<f32>,
+    /// Where each row's vectors end, in vectors.
+    ends: Vec<usize>,
+}
+
+impl MultiRows {
+    /// No rows, of vectors of `width` components.
+    #[must_use]
+    pub fn new(width: usize) -> Self {
+        Self {
+            width,
+            ..Self::default()
+        }
+    }
+
+    /// Components of a vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Appends a row of these values, as many as whole vectors.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub fn push(&mut self, values: &[f32]) {
+        assert!(
+            values.len().is_multiple_of(self.width.max(1)),
+            "vectors of another width"
+        );
+        self.values.extend_from_slice(values);
+        self.ends.push(self.values.len() / self.width.max(1));
+    }
+
+    /// Row `row`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn get(&self, row: usize) -> MultiRow<'_> {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        MultiRow {
+            width: self.width,
+            values: &self.values[start * self.width..self.ends[row] * self.width],
+        }
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl Iterator<Item = MultiRow<'_>> {
+        (0..self.len()).map(|row| self.get(row))
+    }
+
+    /// How many vectors each row has.
+    pub fn lengths(&self) -> impl Iterator<Item = usize> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| end - start)
+    }
+
+    /// The components of all vectors.
+    #[must_use]
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The components of all vectors, and where each row's vectors end.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<f32>, Vec<usize>) {
+        (self.values, self.ends)
+    }
+}
+
 /// The vectors of some rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowVectors {
@@ -147,6 +262,8 @@ pub enum RowVectors {
     },
     /// Sparse vectors.
     Sparse(SparseRows),
+    /// A vector for each token.
+    Multi(MultiRows),
 }
 
 /// The vector of a row.
@@ -156,6 +273,8 @@ pub enum RowVector<'a> {
     Dense(&'a [f32]),
     /// The entries that are not zero.
     Sparse(SparseRow<'a>),
+    /// The vectors of its tokens.
+    Multi(MultiRow<'a>),
 }
 
 impl Default for RowVectors {
@@ -186,6 +305,7 @@ impl RowVectors {
         match self {
             Self::Dense { width, .. } => Self::dense(*width),
             Self::Sparse(_) => Self::Sparse(SparseRows::default()),
+            Self::Multi(rows) => Self::Multi(MultiRows::new(rows.width)),
         }
     }
 
@@ -195,6 +315,7 @@ impl RowVectors {
         match self {
             Self::Dense { width, values } => values.len().checked_div(*width).unwrap_or(0),
             Self::Sparse(rows) => rows.len(),
+            Self::Multi(rows) => rows.len(),
         }
     }
 
@@ -215,6 +336,7 @@ impl RowVectors {
                 RowVector::Dense(&values[row * width..(row + 1) * width])
             }
             Self::Sparse(rows) => RowVector::Sparse(rows.get(row)),
+            Self::Multi(rows) => RowVector::Multi(rows.get(row)),
         }
     }
 
@@ -229,6 +351,7 @@ impl RowVectors {
         match self {
             Self::Dense { values, .. } => values,
             Self::Sparse(rows) => rows.values(),
+            Self::Multi(rows) => rows.values(),
         }
     }
 
@@ -243,6 +366,10 @@ impl RowVectors {
                 values.extend_from_slice(row);
             }
             (Self::Sparse(rows), RowVector::Sparse(row)) => rows.push(row),
+            (Self::Multi(rows), RowVector::Multi(row)) => {
+                assert!(row.width == rows.width, "vectors of another width");
+                rows.push(row.values);
+            }
             _ => panic!("a vector of another form"),
         }
     }
@@ -270,17 +397,24 @@ impl RowVectors {
             (Self::Sparse(rows), Self::Sparse(more)) => {
                 more.iter().for_each(|row| rows.push(row));
             }
+            (Self::Multi(rows), Self::Multi(mut more)) => {
+                assert!(more.width == rows.width, "vectors of another width");
+                let vectors = rows.ends.last().copied().unwrap_or(0);
+                rows.values.append(&mut more.values);
+                rows.ends.extend(more.ends.iter().map(|end| vectors + end));
+            }
             (_, more) => assert!(more.is_empty(), "vectors of another form"),
         }
     }
 }
 
 impl<'a> RowVector<'a> {
-    /// All components, where a vector in full has `width`.
+    /// All components, where a vector in full has `width`; of a vector for each token, those of all, side by side.
     #[must_use]
     pub fn in_full(&self, width: usize) -> Vec<f32> {
         match self {
             Self::Dense(values) => values.to_vec(),
+            Self::Multi(row) => row.values.to_vec(),
             Self::Sparse(row) => {
                 let mut full = vec![0.0; width];
                 for (index, value) in row.entries() {
@@ -299,6 +433,7 @@ impl<'a> RowVector<'a> {
         match self {
             Self::Dense(values) => values,
             Self::Sparse(row) => row.values,
+            Self::Multi(row) => row.values,
         }
     }
 }
@@ -322,5 +457,23 @@ mod tests {
         all.append(RowVectors::Sparse(rows.clone()));
         assert_eq!(all.len(), 6);
         assert_eq!(all.get(5), RowVector::Sparse(rows.get(2)));
+    }
+
+    #[test]
+    fn vectors_of_tokens_stay_with_their_rows() {
+        let mut rows = MultiRows::new(2);
+        rows.push(&[1.0, 2.0, 3.0, 4.0]);
+        rows.push(&[]);
+        rows.push(&[5.0, 6.0]);
+        let mut all = RowVectors::Multi(rows.clone());
+        all.append(RowVectors::Multi(rows.clone()));
+        all.push(RowVector::Multi(rows.get(0)));
+        let RowVectors::Multi(all) = &all else {
+            panic!("another form");
+        };
+        assert_eq!(all.lengths().collect::<Vec<_>>(), [2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(all.get(5).values, [5.0, 6.0]);
+        let vectors: Vec<_> = all.get(6).vectors().collect();
+        assert_eq!(vectors, [[1.0, 2.0], [3.0, 4.0]]);
     }
 }

@@ -304,6 +304,8 @@ pub struct Batch {
     pub types: Vec<u32>,
     /// Where each row ends in `ids`.
     pub ends: Vec<usize>,
+    /// How many tokens of each row, from its first on, all tokens attend to; empty where they attend to all.
+    pub seen: Vec<usize>,
 }
 
 impl Batch {
@@ -328,10 +330,31 @@ impl Batch {
     pub fn push(&mut self, ids: impl IntoIterator<Item = u32>, frame: &Frame) {
         let start = self.ids.len();
         self.ids.extend(ids);
+        let own = self.ids.len() - start;
         if frame.types.is_some() {
-            self.types.extend(frame.types(self.ids.len() - start));
+            self.types.extend(frame.types(own));
+        }
+        if let Some(expansion) = &frame.expansion {
+            let length = expansion.length.max(own);
+            self.ids.resize(start + length, expansion.id);
+            if frame.types.is_some() {
+                self.types.resize(start + length, 0);
+            }
+            if !expansion.attends {
+                self.seen.push(own);
+            }
         }
         self.ends.push(self.ids.len());
+    }
+
+    /// How many tokens of row `index` all tokens attend to.
+    ///
+    /// # Panics
+    /// As [`Batch::span`].
+    #[must_use]
+    pub fn seen(&self, index: usize) -> usize {
+        let all = self.span(index).len();
+        self.seen.get(index).copied().unwrap_or(all)
     }
 
     /// Takes all rows away and keeps the memory.
@@ -339,6 +362,7 @@ impl Batch {
         self.ids.clear();
         self.types.clear();
         self.ends.clear();
+        self.seen.clear();
     }
 
     /// How many rows there are.

@@ -37,6 +37,9 @@ pub struct Card {
     /// Whether its vectors are sparse; absent where it is not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sparse: bool,
+    /// Whether each token has a vector, `dimensions` wide; absent where it has not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub multi: bool,
     /// Entries of a sparse vector that are kept at most, where the files say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_active_dims: Option<usize>,
@@ -114,6 +117,7 @@ impl Model {
             parameters,
             labels: decided.kind.scores().map(|scores| scores.labels.clone()),
             sparse: decided.kind.sparse().is_some(),
+            multi: decided.kind.multi().is_some(),
             max_active_dims: decided.kind.sparse().and_then(|sparse| sparse.most),
             dimensions: decided.width,
             hidden_width: decided.hidden_width,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::layers::{Dense, DenseActivation, LayerNorm};
+use super::multi::MultiKind;
 use super::score::ScoreKind;
 use super::sparse::{AutoEncoder, SparseKind};
 use embedctl_common::named::named;
@@ -58,6 +59,19 @@ pub struct Frame {
     pub gives_types: bool,
     /// What is put around two texts, for a model that takes pairs.
     pub pair: Option<PairFrame>,
+    /// Tokens behind a short text, where the model expands queries.
+    pub expansion: Option<QueryExpansion>,
+}
+
+/// Tokens that are put behind a row until it has so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryExpansion {
+    /// The token.
+    pub id: u32,
+    /// Tokens of an expanded row.
+    pub length: usize,
+    /// Whether other tokens attend to them.
+    pub attends: bool,
 }
 
 /// The tokens that are put around the texts of a pair, each with its `token_type_id`.
@@ -214,6 +228,8 @@ pub enum OutputKind {
     Scores(ScoreKind),
     /// A text's sparse vector.
     Sparse(SparseKind),
+    /// A vector for each token of a text.
+    Multi(MultiKind),
 }
 
 impl OutputKind {
@@ -222,7 +238,7 @@ impl OutputKind {
     pub fn scores(&self) -> Option<&ScoreKind> {
         match self {
             Self::Scores(scores) => Some(scores),
-            Self::Vectors | Self::Sparse(_) => None,
+            Self::Vectors | Self::Sparse(_) | Self::Multi(_) => None,
         }
     }
 
@@ -231,7 +247,16 @@ impl OutputKind {
     pub fn sparse(&self) -> Option<&SparseKind> {
         match self {
             Self::Sparse(sparse) => Some(sparse),
-            Self::Vectors | Self::Scores(_) => None,
+            Self::Vectors | Self::Scores(_) | Self::Multi(_) => None,
+        }
+    }
+
+    /// What is known of the vectors of tokens, if the model gives such.
+    #[must_use]
+    pub fn multi(&self) -> Option<&MultiKind> {
+        match self {
+            Self::Multi(multi) => Some(multi),
+            Self::Vectors | Self::Scores(_) | Self::Sparse(_) => None,
         }
     }
 

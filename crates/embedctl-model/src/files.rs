@@ -12,7 +12,8 @@ use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate::{self, GraphOutput};
 use super::modules::Modules;
-use super::options::VectorKind;
+use super::multi::MultiFiles;
+use super::options::{TextRole, VectorKind};
 use super::{CheckpointFiles, Onnx};
 use super::{
     Model, ModelOptions, ModelProvenance, ModelTask, ScoreTask, WeightsKind, metadata, modules,
@@ -90,7 +91,19 @@ impl Model {
                 files: Vec::new(),
             });
         }
-        let modules = modules::read(&folder, options)?;
+        let multi = MultiFiles::find(&folder, options)?;
+        // Such a model marks queries and documents. A prompt's name says it, too; a batch job embeds documents.
+        let role = (options.role)
+            .or_else(|| TextRole::of_name(options.prompt_name.as_deref()?))
+            .unwrap_or(TextRole::Document);
+        let options = &match &multi {
+            Some(_) => ModelOptions {
+                role: Some(role),
+                ..options.clone()
+            },
+            None => options.clone(),
+        };
+        let modules = modules::read(&folder, options, multi.as_ref())?;
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
@@ -103,6 +116,13 @@ impl Model {
             gives_logits,
         };
         let (onnx, checkpoint) = locate::weights(&located, &transformer, about, options)?;
+        let onnx = match multi {
+            Some(_) => Err(Cause::of(
+                "has no ONNX file that is run: the native engine makes the vectors of tokens",
+            )
+            .with(format!("name {PROVIDER} native, or leave it out"))),
+            None => onnx,
+        };
         let graph = onnx.as_ref().ok().map(|onnx| &onnx.graph);
         let transformer = folder.join(transformer);
         let network = match &checkpoint {
@@ -113,6 +133,7 @@ impl Model {
             &folder,
             network,
             modules,
+            multi.as_ref(),
             (graph, checkpoint.as_ref().ok()),
             options,
         )?;
@@ -145,7 +166,7 @@ impl Model {
             task: SCORE_PAIRS,
             ..options.clone()
         };
-        let scores = match modules::read(&located.folder, &pairs) {
+        let scores = match modules::read(&located.folder, &pairs, None) {
             Ok(None) if !located.folder.join("modules.json").exists() => {
                 let config: Option<serde_json::Value> =
                     metadata::read(&located.folder.join("config.json"))?;
@@ -172,7 +193,8 @@ impl Model {
     pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
         let located = locate::folder(options)?;
         let folder = &located.folder;
-        let modules = modules::read(folder, options)?;
+        let multi = MultiFiles::find(folder, options)?;
+        let modules = modules::read(folder, options, multi.as_ref())?;
         let transformer = modules
             .as_ref()
             .map_or("", |modules| modules.transformer.as_str());
@@ -189,7 +211,14 @@ impl Model {
             outputs: vec![states],
             ..Graph::default()
         };
-        let resolved = resolve::resolve(folder, &network, modules, (Some(&graph), None), options)?;
+        let resolved = resolve::resolve(
+            folder,
+            &network,
+            modules,
+            multi.as_ref(),
+            (Some(&graph), None),
+            options,
+        )?;
         Ok((resolved.tokenizer, resolved.config))
     }
 
@@ -203,8 +232,9 @@ impl Model {
         if let Some(model) = statics::open(&located.folder, options)? {
             return Ok(model.weights);
         }
-        let transformer =
-            modules::read(&located.folder, options)?.map(|modules| modules.transformer);
+        let multi = MultiFiles::find(&located.folder, options)?;
+        let modules = modules::read(&located.folder, options, multi.as_ref())?;
+        let transformer = modules.map(|modules| modules.transformer);
         let transformer = transformer.unwrap_or_default();
         locate::main_file(&located, &transformer, options)
     }
@@ -219,7 +249,10 @@ impl Model {
     /// Whether there is a checkpoint of a network, from whose description a graph can be built.
     #[must_use]
     pub fn has_network(&self) -> bool {
-        // A graph of a checkpoint has no masked-LM head.
+        // A graph of a checkpoint has no masked-LM head, and pools.
+        if self.config.kind.multi().is_some() {
+            return false;
+        }
         if (self.config.kind.sparse()).is_some_and(|sparse| sparse.terms.is_some()) {
             return false;
         }
@@ -368,8 +401,12 @@ impl Model {
         .into_iter()
         .chain([self.network().join("config.json")])
         .chain(words(super::sentence_config::FILES).map(|name| self.transformer.join(name)));
-        let of_all = ["modules.json", "config_sentence_transformers.json"]
-            .map(|name| self.folder.join(name));
+        let of_all = [
+            "modules.json",
+            "config_sentence_transformers.json",
+            "artifact.metadata",
+        ]
+        .map(|name| self.folder.join(name));
         let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
             .map_err(|error| Error::io("read", &self.folder, error))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))

@@ -38,6 +38,7 @@ mod layers;
 mod locate;
 mod metadata;
 pub mod modules;
+pub mod multi;
 mod options;
 pub mod pool;
 mod positions;
@@ -61,7 +62,7 @@ use serde::Serialize;
 pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
     Dimensions, Frame, ModelConfig, OutputChoice, OutputKind, PairFrame, PoolingMode, PositionIds,
-    Prompts, Side, Step,
+    Prompts, QueryExpansion, Side, Step,
 };
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,

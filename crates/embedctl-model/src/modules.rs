@@ -9,7 +9,8 @@ use super::metadata::{
     self, AutoEncoderConfig, DenseConfig, PoolingConfig, SentenceModuleConfig,
     SentenceTransformersConfig, SpladeConfig,
 };
-use super::options::{ModelOptions, ModelTask};
+use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask, TokenPooling};
+use super::options::{ModelOptions, ModelTask, TextRole};
 use super::score::LogitScore;
 use super::sparse::{self, AutoEncoder, SparseModule};
 use embedctl_common::error::{Error, Result};
@@ -31,6 +32,10 @@ pub(super) struct Modules {
     pub sparse: Option<SparseModule>,
     /// The module that makes a score of logits.
     pub logit_score: Option<LogitScore>,
+    /// The module that says which tokens have vectors.
+    pub mask: Option<ScoringMask>,
+    /// Modules that make a text's vectors fewer.
+    pub poolings: Vec<TokenPooling>,
 }
 
 impl Modules {
@@ -54,13 +59,19 @@ enum FollowingModule {
     Step(Step),
     LogitScore(LogitScore),
     Splade(TermPooling),
+    Multi(MultiModule),
     /// Does nothing outside training.
     Dropout,
 }
 
 /// Reads `modules.json` and the modules' own files, of a Router those of the route that `options` ask for; `None` where
 /// the repository has none, or has those of a model for another task, which the reference does not read for scores.
-pub(super) fn read(folder: &Path, options: &ModelOptions) -> Result<Option<Modules>> {
+/// `multi`: of a model of a vector for each token.
+pub(super) fn read(
+    folder: &Path,
+    options: &ModelOptions,
+    multi: Option<&MultiFiles>,
+) -> Result<Option<Modules>> {
     let list = folder.join("modules.json");
     let Some(entries) = sparse::entries(folder, options)? else {
         return Ok(None);
@@ -74,6 +85,12 @@ pub(super) fn read(folder: &Path, options: &ModelOptions) -> Result<Option<Modul
         }
     }
     let refuse = |reason: String| Error::model(list.display(), reason);
+    let works_on = match multi.map(|multi| multi.layout) {
+        None => WorksOn::Sentences,
+        Some(MultiLayout::Converted) => WorksOn::Both,
+        Some(_) => WorksOn::Tokens,
+    };
+    let role = options.role.unwrap_or(TextRole::Document);
     let mut transformer = None;
     let (mut is_masked, mut by_token) = (false, false);
     let mut named: Vec<(&str, Option<FollowingModule>)> = Vec::new();
@@ -88,9 +105,11 @@ pub(super) fn read(folder: &Path, options: &ModelOptions) -> Result<Option<Modul
                 entry.path
             )));
         }
-        let kind = entry
-            .kind
-            .strip_prefix("sentence_transformers.")
+        let own_kind = entry.kind.strip_prefix("sentence_transformers.");
+        let pylate =
+            (multi.is_some() && entry.kind == "pylate.models.Dense.Dense").then_some("Dense");
+        let kind = own_kind
+            .or(pylate)
             .and_then(|rest| rest.rsplit('.').next())
             .ok_or_else(|| {
                 refuse(format!(
@@ -114,25 +133,43 @@ pub(super) fn read(folder: &Path, options: &ModelOptions) -> Result<Option<Modul
                 let module = auto_encoder(&own, options.max_active_dims)?;
                 Some(FollowingModule::Step(Step::AutoEncoder(module)))
             }
+            "Pooling" if index > 0 && works_on == WorksOn::Both => Some(FollowingModule::Dropout),
             "Pooling" if index > 0 => Some(FollowingModule::Pooling(pooling(&own)?)),
-            "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(&own, scores)?))),
+            "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(
+                &own, scores, works_on,
+            )?))),
             "LayerNorm" if index > 0 => {
                 Some(FollowingModule::Step(Step::LayerNorm(layer_norm(&own)?)))
             }
             "Normalize" if index > 0 => {
                 let file = own.join("config.json");
                 let config = metadata::read::<SentenceModuleConfig>(&file)?.unwrap_or_default();
-                only_sentences(&file, config.module_input_name, config.module_output_name)?;
-                Some(FollowingModule::Step(Step::Normalize))
+                let sentences = "sentence_embedding";
+                let input = config.module_input_name;
+                if works_on == WorksOn::Both && input.as_deref().is_none_or(|it| it == sentences) {
+                    // There is no such vector here.
+                    Some(FollowingModule::Dropout)
+                } else {
+                    works_on.check(
+                        &file,
+                        input.or(Some(sentences.into())),
+                        config.module_output_name,
+                    )?;
+                    Some(FollowingModule::Step(Step::Normalize))
+                }
             }
             "Dropout" if index > 0 => Some(FollowingModule::Dropout),
+            "MultiVectorMask" | "HierarchicalTokenPooling" if index > 0 && multi.is_some() => {
+                multi::read(kind, &own, role)?.map(FollowingModule::Multi)
+            }
             "LogitScore" if index > 0 && scores => {
                 Some(FollowingModule::LogitScore(logit_score(&own)?))
             }
             other => {
                 return Err(refuse(format!(
                     "has the module {other} in place {index}, which embedctl does not run; it runs a Transformer \
-                     followed by Pooling, SpladePooling, Dense, LayerNorm, Normalize and SparseAutoEncoder"
+                     followed by Pooling, SpladePooling, Dense, LayerNorm, Normalize, SparseAutoEncoder, MultiVectorMask \
+                     and HierarchicalTokenPooling"
                 )));
             }
         };
@@ -156,6 +193,21 @@ pub(super) fn read(folder: &Path, options: &ModelOptions) -> Result<Option<Modul
     for (_, module) in named {
         match module {
             // Pools the tokens again, without regard to the modules before it.
+            Some(FollowingModule::Pooling(_)) if multi.is_some() => {
+                return Err(refuse(
+                    "has a Pooling module, and is of a model that gives each token a vector".into(),
+                ));
+            }
+            Some(FollowingModule::Multi(MultiModule::Mask(mask))) => modules.mask = Some(mask),
+            Some(FollowingModule::Multi(MultiModule::Pooling(pooling))) => {
+                modules.poolings.extend(pooling);
+            }
+            Some(FollowingModule::Step(_)) if !modules.poolings.is_empty() => {
+                return Err(refuse(
+                    "has a module behind HierarchicalTokenPooling, which embedctl does not run"
+                        .into(),
+                ));
+            }
             Some(FollowingModule::Pooling(pooling)) => {
                 let early = |step: &Step| !matches!(step, Step::Normalize);
                 if modules.pooling.is_none() && modules.steps.iter().any(early) {
@@ -184,18 +236,36 @@ pub(super) fn read(folder: &Path, options: &ModelOptions) -> Result<Option<Modul
     Ok(Some(modules))
 }
 
-fn only_sentences(file: &Path, input: Option<String>, output: Option<String>) -> Result<()> {
-    for name in [input, output].into_iter().flatten() {
-        if name != "sentence_embedding" {
-            return Err(Error::model(
-                file.display(),
-                format!(
-                    "works on '{name}'; embedctl runs modules that work on 'sentence_embedding' only"
-                ),
-            ));
+/// What modules behind the Transformer work on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WorksOn {
+    Sentences,
+    Tokens,
+    /// Tokens, whatever the files name.
+    Both,
+}
+
+impl WorksOn {
+    /// Checks the names of a module's input and output.
+    fn check(self, file: &Path, input: Option<String>, output: Option<String>) -> Result<()> {
+        let known = match self {
+            Self::Sentences => &["sentence_embedding"][..],
+            Self::Tokens => &["token_embeddings"],
+            Self::Both => &["sentence_embedding", "token_embeddings"],
+        };
+        for name in [input, output].into_iter().flatten() {
+            if !known.contains(&name.as_str()) {
+                return Err(Error::model(
+                    file.display(),
+                    format!(
+                        "works on '{name}'; embedctl runs modules of such a model that work on '{}' only",
+                        known[0]
+                    ),
+                ));
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Keys of a Pooling module's config.json.
@@ -270,14 +340,14 @@ fn pooling(folder: &Path) -> Result<Pooling> {
 }
 
 /// `scores`: whether its output may be scores.
-fn dense(folder: &Path, scores: bool) -> Result<Dense> {
+fn dense(folder: &Path, scores: bool, works_on: WorksOn) -> Result<Dense> {
     let file = folder.join("config.json");
     let config = metadata::read_known::<DenseConfig>(&file, DENSE_KEYS)?.ok_or_else(|| {
         Error::model(file.display(), "is missing: modules.json lists this module")
     })?;
     let output = config.module_output_name;
     let output = output.filter(|name| !(scores && name == "scores"));
-    only_sentences(&file, config.module_input_name, output)?;
+    works_on.check(&file, config.module_input_name, output)?;
     let activation = match &config.activation_function {
         None => DenseActivation::Tanh,
         Some(named) => named.as_str().and_then(DenseActivation::parse).ok_or_else(|| {
@@ -393,10 +463,10 @@ fn layer_norm(folder: &Path) -> Result<LayerNorm> {
 }
 
 /// The `model.safetensors` of a module.
-struct ModuleWeights(Checkpoint);
+pub(super) struct ModuleWeights(Checkpoint);
 
 impl ModuleWeights {
-    fn open(folder: &Path) -> Result<Self> {
+    pub(super) fn open(folder: &Path) -> Result<Self> {
         let file = folder.join("model.safetensors");
         // Any other obstacle is reported when it is opened.
         if file.try_exists().unwrap_or(true) {
@@ -424,8 +494,14 @@ impl ModuleWeights {
         self.get(found.unwrap_or(&names[0]), length)
     }
 
+    /// The shape of a tensor.
+    pub(super) fn shape(&self, name: &str) -> Result<Vec<usize>> {
+        let tensor = self.0.get(name).ok_or_else(|| missing(&self.0, name))?;
+        Ok(tensor.shape().to_vec())
+    }
+
     /// A tensor as f32; `length` is its expected number of elements.
-    fn get(&self, name: &str, length: impl Into<Option<usize>>) -> Result<Vec<f32>> {
+    pub(super) fn get(&self, name: &str, length: impl Into<Option<usize>>) -> Result<Vec<f32>> {
         let tensor = self.0.get(name).ok_or_else(|| missing(&self.0, name))?;
         let mut sides = tensor.shape().iter();
         let elements = sides.try_fold(1, |all: usize, &side| all.checked_mul(side));

@@ -46,6 +46,8 @@ named! {
         Dense = "dense",
         /// Entries that are not zero are given, by their indices.
         Sparse = "sparse",
+        /// Each token has a vector.
+        Multi = "multi",
     }
 }
 
@@ -84,6 +86,8 @@ pub struct ModelOptions {
     pub role: Option<TextRole>,
     /// Entries of a sparse vector that are kept at most; `None`: as the model's files say.
     pub max_active_dims: Option<usize>,
+    /// By how much a document's vectors become fewer, where each token has one: at least 1.
+    pub pool_factor: Option<f64>,
 }
 
 impl ModelOptions {

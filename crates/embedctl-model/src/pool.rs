@@ -13,9 +13,10 @@ use crate::ModelConfig;
 use crate::OutputChoice;
 use crate::PoolingMode;
 use crate::Step;
+use crate::multi::MultiKind;
 use crate::sparse::SparseKind;
 use embedctl_common::hash::Hash;
-use embedctl_common::vectors::{RowVectors, SparseRow, SparseRows};
+use embedctl_common::vectors::{MultiRows, RowVectors, SparseRow, SparseRows};
 use embedctl_native::kernels::{Isa, TermPooling};
 use modules::{PackedSteps, normalize};
 
@@ -33,6 +34,8 @@ pub struct Pooler {
     scores: bool,
     /// How its vectors are sparse, if they are.
     sparse: Option<SparseKind>,
+    /// Which of its tokens have vectors, if they have.
+    multi: Option<MultiKind>,
     steps: PackedSteps,
     /// Widths of the vectors that are cut out of one.
     kept: Vec<usize>,
@@ -56,6 +59,7 @@ impl Pooler {
             not_last: config.not_last,
             scores: config.kind.scores().is_some(),
             sparse: config.kind.sparse().cloned(),
+            multi: config.kind.multi().cloned(),
             steps: config.steps.clone().into(),
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
@@ -82,6 +86,7 @@ impl Pooler {
             not_last,
             scores,
             sparse,
+            multi,
             steps,
             kept,
             normalize_last,
@@ -93,6 +98,9 @@ impl Pooler {
         ));
         if let Some(sparse) = sparse {
             hash.add(format!("{sparse:?}\n"));
+        }
+        if let Some(multi) = multi {
+            hash.add(format!("{multi:?}\n"));
         }
         let steps = token_steps.steps().iter().chain(steps.steps());
         steps.for_each(|step| step.add_to(&mut hash));
@@ -110,6 +118,9 @@ impl Pooler {
     pub fn accepts(&self, width: usize) -> bool {
         if self.terms().is_some() {
             return self.pools && self.kept == [width];
+        }
+        if self.multi.is_some() {
+            return self.pools && self.accepts_pooled(width);
         }
         self.pools && self.accepts_pooled(width * self.modes.len())
     }
@@ -176,6 +187,9 @@ impl Pooler {
     /// What tells how near a row's states are to others: its finished vector, or the vector that scores are made of.
     pub fn compared(&self, states: &[f32], width: usize, out: &mut Vec<f32>) {
         let tokens = 0..states.len() / width;
+        if self.multi.is_some() {
+            return self.finish_rows(states.to_vec(), tokens.end, out);
+        }
         if !self.scores {
             let mut pooled = Vec::with_capacity(width * self.modes.len());
             self.pool(states, width, &tokens, &mut pooled);
@@ -208,10 +222,42 @@ impl Pooler {
     /// No vectors yet, of the form of this pooler's.
     #[must_use]
     pub fn no_rows(&self) -> RowVectors {
-        match self.sparse {
-            Some(_) => RowVectors::Sparse(SparseRows::default()),
-            None => RowVectors::dense(self.width()),
+        match (&self.sparse, &self.multi) {
+            (Some(_), _) => RowVectors::Sparse(SparseRows::default()),
+            (None, Some(_)) => RowVectors::Multi(MultiRows::new(self.width())),
+            (None, None) => RowVectors::dense(self.width()),
         }
+    }
+
+    /// Finishes the states of the row `ids`, of whose tokens the first `seen` are the text's own, and appends the vectors of
+    /// its tokens to `out`, which is of this pooler's form.
+    pub fn add_tokens(
+        &self,
+        states: &[f32],
+        width: usize,
+        (ids, seen): (&[u32], usize),
+        out: &mut RowVectors,
+    ) {
+        let (Some(multi), RowVectors::Multi(rows)) = (&self.multi, out) else {
+            return;
+        };
+        let (mut own, mut count) = (Vec::with_capacity(states.len()), 0);
+        for place in multi.places(ids, seen) {
+            own.extend_from_slice(&states[place * width..(place + 1) * width]);
+            count += 1;
+        }
+        let mut vectors = Vec::with_capacity(count * self.width());
+        self.finish_rows(own, count, &mut vectors);
+        for pooling in &multi.poolings {
+            vectors = pooling.apply(vectors, self.width());
+        }
+        rows.push(&vectors);
+    }
+
+    /// Whether each token of a row has a vector.
+    #[must_use]
+    pub fn is_multi(&self) -> bool {
+        self.multi.is_some()
     }
 
     /// Pools a row's states as [`Pooler::pool`] does and finishes it; appends it to vectors of this pooler's form
@@ -250,6 +296,9 @@ impl Pooler {
 
     /// As [`Pooler::finish_empty`], to vectors of this pooler's form.
     pub fn add_empty(&self, hidden_width: usize, out: &mut RowVectors) {
+        if let RowVectors::Multi(rows) = out {
+            return rows.push(&[]);
+        }
         match &self.sparse {
             Some(sparse) if sparse.terms.is_some() || sparse.by_token => {
                 self.add_entries(SparseRow::default(), out);
@@ -270,6 +319,8 @@ impl Pooler {
     fn add(&self, out: &mut RowVectors, make: impl FnOnce(&mut Vec<f32>)) {
         match out {
             RowVectors::Dense { values, .. } => make(values),
+            // Its rows come by `add_tokens`.
+            RowVectors::Multi(_) => {}
             RowVectors::Sparse(_) => {
                 let mut values = Vec::with_capacity(self.width());
                 make(&mut values);
@@ -544,6 +595,7 @@ mod tests {
             not_last: None,
             scores: false,
             sparse: None,
+            multi: None,
             steps: steps.into(),
             kept: vec![2],
             normalize_last: false,
@@ -571,6 +623,7 @@ mod tests {
                     not_last: None,
                     scores: false,
                     sparse: None,
+                    multi: None,
                     steps: steps.clone().into(),
                     kept,
                     normalize_last,

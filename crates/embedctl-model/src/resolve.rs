@@ -7,11 +7,12 @@ mod pooling;
 use std::path::Path;
 
 use super::CheckpointFiles;
-use super::config::{ModelConfig, OutputChoice, OutputKind, PositionIds, Prompts, Step};
+use super::config::{Frame, ModelConfig, OutputChoice, OutputKind, PositionIds, Prompts, Step};
 use super::graph::Graph;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::Modules;
-use super::options::{ModelOptions, ModelTask};
+use super::multi::{self, MultiContext, MultiFiles, RoleTexts};
+use super::options::{ModelOptions, ModelTask, TextRole};
 use super::positions;
 use super::score::{self, ScoreFiles};
 use super::sentence_config::{self, SentenceConfig};
@@ -24,6 +25,7 @@ use limits::{LengthLimits, limits};
 use output::{TOKEN_OUTPUTS, choose_logits, choose_output, choose_term_logits};
 use pooling::{check_widths, hidden_width, pooling};
 
+pub(crate) use limits::RoleLength;
 pub(crate) use output::gives_finished_vectors;
 pub(crate) use pooling::{Pooled, dimensions, width_after};
 
@@ -42,6 +44,7 @@ pub(super) fn resolve(
     root: &Path,
     network: &Path,
     modules: Option<Modules>,
+    multi: Option<&MultiFiles>,
     (graph, checkpoint): (Option<&Graph>, Option<&CheckpointFiles>),
     options: &ModelOptions,
 ) -> Result<Resolved> {
@@ -68,15 +71,15 @@ pub(super) fn resolve(
         Some(_) => metadata::read(&whole_file)?.unwrap_or_default(),
         None => SentenceTransformersConfig::default(),
     };
-    if let Some(kind) = whole
-        .model_type
-        .as_deref()
-        .filter(|kind| scores.is_none() && !["SentenceTransformer", "SparseEncoder"].contains(kind))
-    {
+    if let Some(kind) = whole.model_type.as_deref().filter(|kind| {
+        let vectors = ["SentenceTransformer", "SparseEncoder"];
+        scores.is_none() && multi.is_none() && !vectors.contains(kind)
+    }) {
         let error = Error::model(
             whole_file.display(),
             format!(
-                "describes a {kind}; embedctl embeds with models of type SentenceTransformer and SparseEncoder"
+                "describes a {kind}; embedctl embeds with models of type SentenceTransformer, SparseEncoder and \
+                 MultiVectorEncoder"
             ),
         );
         return Err(match kind {
@@ -85,6 +88,7 @@ pub(super) fn resolve(
         });
     }
     let sparse = match scores {
+        _ if multi.is_some() => None,
         None => sparse::resolve(
             &SparseFiles {
                 root,
@@ -104,7 +108,7 @@ pub(super) fn resolve(
         sentence.check_gives_states()?;
     }
     no_processor(&folder, &transformer)?;
-    let tokenizer = tokenizer::read(
+    let mut tokenizer = tokenizer::read(
         &folder,
         &transformer,
         &TokenizerRequests {
@@ -116,6 +120,20 @@ pub(super) fn resolve(
             pairs: scores.is_some_and(|task| task.pairs),
         },
     )?;
+    let multi = multi.map(|files| MultiContext {
+        files,
+        root,
+        folder: &folder,
+        sentence: &sentence,
+        role: options.role.unwrap_or(TextRole::Document),
+    });
+    let texts = match &multi {
+        Some(multi) => {
+            multi.keep_markers_whole(&mut tokenizer)?;
+            multi.texts(&tokenizer)?
+        }
+        None => texts_of_role(&sentence, options)?,
+    };
     if let (None, None, Some(file)) = (scores, &modules, &tokenizer.chat_template) {
         return Err(Error::model(
             file,
@@ -140,10 +158,22 @@ pub(super) fn resolve(
     let LengthLimits {
         max_length,
         positions_limit,
-    } = limits(range, &sentence, &tokenizer, options, &mut notes)?;
-    let truncate_dim = whole.truncate_dim.filter(|_| scores.is_none());
+    } = limits(
+        range,
+        &sentence,
+        &tokenizer,
+        texts.length,
+        options,
+        &mut notes,
+    )?;
+    let truncate_dim = whole
+        .truncate_dim
+        .filter(|_| scores.is_none() && multi.is_none());
     let activation = whole.activation_fn.clone();
-    let prompts = prompts(whole);
+    let mut prompts = prompts(whole);
+    if let Some(multi) = &multi {
+        multi.mark(&mut prompts);
+    }
     let prompt = choose_prompt(&prompts, options, &whole_file)?;
     if let Some(name) = options.prompt_name.as_deref().filter(|_| prompt.is_empty()) {
         notes.push(format!(
@@ -165,6 +195,13 @@ pub(super) fn resolve(
             let (pooled, count) = kind.pooled(modules, graph, &transformer_file)?;
             all_terms = Some(count);
             (pooled, OutputKind::Sparse(kind))
+        }
+        None if multi.is_some() => {
+            let multi = multi
+                .as_ref()
+                .ok_or_else(|| Error::internal("no files of such a model"))?;
+            let resolved = multi::resolve(multi, modules, &tokenizer, texts.expansion, options)?;
+            (resolved.0, OutputKind::Multi(resolved.1))
         }
         None => {
             let pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
@@ -194,6 +231,7 @@ pub(super) fn resolve(
         hidden_width(graph, &output, &transformer, pooled.width).ok_or_else(unknown_width)?;
     let full = match all_terms {
         Some(terms) => terms,
+        None if multi.is_some() => width_after(hidden, &pooled.steps, root)?,
         None => check_widths(hidden, &output, &pooled, root)?,
     };
     if options.normalize == Some(false) {
@@ -212,7 +250,10 @@ pub(super) fn resolve(
         config: ModelConfig {
             max_length,
             positions_limit,
-            frame: tokenizer.frame,
+            frame: Frame {
+                expansion: texts.expansion,
+                ..tokenizer.frame
+            },
             truncation_side: tokenizer.truncation_side,
             padding_id: tokenizer.padding,
             special_ids: tokenizer.special_ids,
@@ -235,6 +276,28 @@ pub(super) fn resolve(
         },
         tokenizer: tokenizer.tokenizer,
         notes,
+    })
+}
+
+/// How the texts of the role that `options` name become rows, of a model of one vector for a text.
+fn texts_of_role(sentence: &SentenceConfig, options: &ModelOptions) -> Result<RoleTexts> {
+    let of_roles = &sentence.of_roles;
+    let expands = of_roles.query_expansion.0.as_ref();
+    if options.role == Some(TextRole::Query) && expands.is_some_and(|it| !it.is_null()) {
+        let file = sentence.file.as_deref().unwrap_or(Path::new("the model"));
+        return Err(Error::model(
+            file.display(),
+            "expands queries (query_expansion), which embedctl does for models that give each token a vector",
+        ));
+    }
+    let length = match options.role {
+        Some(TextRole::Query) => of_roles.query_length.number(),
+        Some(TextRole::Document) => of_roles.document_length.number(),
+        None => None,
+    };
+    Ok(RoleTexts {
+        length: length.map(RoleLength::Usual),
+        expansion: None,
     })
 }
 

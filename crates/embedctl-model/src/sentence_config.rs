@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::metadata;
+use super::multi::Stated;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::word_list::{lists, words};
 
@@ -36,7 +37,17 @@ pub(super) struct SentenceConfig {
     pub chat: Option<(bool, Option<String>)>,
     /// The number type in which the reference computes, if the file names one.
     pub dtype: Option<String>,
+    /// How texts of a role are cut and expanded.
+    pub of_roles: RoleSettings,
     pub notes: Vec<String>,
+}
+
+/// Settings that act on texts of one role.
+#[derive(Debug, Default)]
+pub(super) struct RoleSettings {
+    pub query_length: Stated,
+    pub document_length: Stated,
+    pub query_expansion: Stated,
 }
 
 /// `processing_kwargs`: how the tokenizer is called.
@@ -174,9 +185,10 @@ impl SentenceConfigReader<'_> {
                         "put its files beside this one and remove tokenizer_name_or_path",
                     ));
                 }
-                // These have an effect only for named tasks and FlashAttention.
-                "query_length" | "document_length" | "query_expansion" | "unpad_inputs"
-                | "cache_dir" => {}
+                "query_length" => config.of_roles.query_length = Stated(Some(value)),
+                "document_length" => config.of_roles.document_length = Stated(Some(value)),
+                "query_expansion" => config.of_roles.query_expansion = Stated(Some(value)),
+                "unpad_inputs" | "cache_dir" => {}
                 other => return self.unknown(other),
             }
         }

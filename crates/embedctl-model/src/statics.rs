@@ -79,7 +79,7 @@ pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticM
 }
 
 fn sentence_transformers(root: &Path, options: &ModelOptions) -> Result<StaticModel> {
-    let modules = modules::read(root, options)?.unwrap_or_default();
+    let modules = modules::read(root, options, None)?.unwrap_or_default();
     if modules.pooling.is_some() {
         return Err(Error::model(
             root.join("modules.json").display(),

@@ -270,6 +270,7 @@ fn mutate(times: usize, seed: u64) {
                     ids: &[3, 4, 5, 6],
                     types: &[],
                     ends: &[1, 4],
+                    seen: &[],
                 };
                 // Positions and vocabulary may have shrunk: an error is as good as states.
                 let _ = network.run(rows, &mut Scratch::default());

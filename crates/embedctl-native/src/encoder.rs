@@ -159,6 +159,16 @@ impl Encoder {
         &self.network.architecture.ignored
     }
 
+    /// Whether rows of `tokens` tokens may have tokens that no token attends to ([`Rows::seen`]): not where scores depend
+    /// on padding, or where a token's window may hold none that is seen.
+    #[must_use]
+    pub fn takes_unseen(&self, tokens: usize) -> bool {
+        let architecture = &self.network.architecture;
+        let far = |reach: usize| reach.saturating_add(1) >= tokens;
+        architecture.attention.disentangled.is_none()
+            && (architecture.layers.iter()).all(|layer| layer.reach.is_none_or(far))
+    }
+
     /// Width of a token's state.
     #[must_use]
     pub fn width(&self) -> usize {
@@ -259,6 +269,7 @@ impl Encoder {
                     ids: &ids,
                     types: &[],
                     ends: &[ids.len()],
+                    seen: &[],
                 };
                 let mut scratch = HeadScratch::default();
                 head.run(states, rows, *pooling, &mut scratch).clone()

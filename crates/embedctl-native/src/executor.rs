@@ -90,6 +90,7 @@ impl Executor<'_> {
             scale: attention.scale,
             softcap: attention.softcap,
             sight: Sight {
+                keys: usize::MAX,
                 before: layer.reach.unwrap_or(usize::MAX),
                 after: if layer.causal {
                     0
@@ -114,7 +115,14 @@ impl Executor<'_> {
         }
         let bias = (!bias.is_empty())
             .then(|| ScoreBias::by_distance(bias, relative_bias::reach(bias, attention.heads)));
-        for span in rows.spans() {
+        for (row, span) in rows.spans().enumerate() {
+            let shape = Attention {
+                sight: Sight {
+                    keys: rows.seen.get(row).copied().unwrap_or(usize::MAX),
+                    ..shape.sight
+                },
+                ..shape
+            };
             let own = &mut heads[span.start * stride..span.end * stride];
             if let Some(convolution) = convolution {
                 let out = &mut context[span.start * width..span.end * width];

@@ -19,7 +19,7 @@
 //! # fn main() -> embedctl_common::Result<()> {
 //! let encoder = Encoder::open("../../fixtures/architectures/bert".as_ref(), None, ProductPrecision::F32, 1, None)?;
 //! let mut worker = encoder.worker(); // one for each thread
-//! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7] };
+//! let rows = Rows { ids: &[2, 7, 9, 3, 2, 5, 3], types: &[], ends: &[4, 7], seen: &[] };
 //! let states = worker.run(rows)?; // [7, width]
 //! assert_eq!(states.len(), 7 * encoder.width());
 //! # Ok(())

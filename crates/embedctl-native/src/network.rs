@@ -215,6 +215,7 @@ impl TextRows {
             ids: &self.ids,
             types: &[],
             ends: &self.ends,
+            seen: &[],
         }
     }
 }

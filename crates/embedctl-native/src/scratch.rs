@@ -46,6 +46,8 @@ pub struct Rows<'a> {
     pub types: &'a [u32],
     /// Where each row ends.
     pub ends: &'a [usize],
+    /// How many tokens of each row, from its first on, all tokens attend to; empty where they attend to all. At least one.
+    pub seen: &'a [usize],
 }
 
 impl Rows<'_> {

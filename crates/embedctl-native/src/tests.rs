@@ -100,6 +100,7 @@ fn together<T>(rows: &[&(Vec<u32>, Vec<u32>)], work: impl FnOnce(Rows<'_>) -> T)
         ids: &ids,
         types: &types,
         ends: &ends,
+        seen: &[],
     })
 }
 
@@ -217,6 +218,7 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
             ids,
             types,
             ends: &[ids.len()],
+            seen: &[],
         };
         network
             .run(rows, &mut Scratch::default())

@@ -34,7 +34,7 @@ impl PaddedBatch {
         for row in 0..self.rows {
             let (start, span) = (row * self.length, batch.span(row));
             let own = start..start + span.len();
-            self.attention_mask[own.clone()].fill(1);
+            self.attention_mask[start..start + batch.seen(row)].fill(1);
             widen(&batch.ids[span.clone()], &mut self.input_ids[own.clone()]);
             if !batch.types.is_empty() {
                 widen(&batch.types[span], &mut self.token_types[own]);

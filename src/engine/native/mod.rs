@@ -83,6 +83,17 @@ pub fn open(
         },
         cache.as_ref(),
     )?;
+    let unseen =
+        (model.config.frame.expansion).filter(|it| !it.attends && !encoder.takes_unseen(it.length));
+    if let Some(expansion) = unseen {
+        return Err(Error::model(
+            model.network().display(),
+            format!(
+                "expands queries to {} tokens that attention does not see, which this architecture's attention does not allow",
+                expansion.length
+            ),
+        ));
+    }
     let terms = model.config.kind.sparse().and_then(|sparse| sparse.terms);
     let encoder = match terms {
         None => encoder,
@@ -236,6 +247,7 @@ impl Worker for NativeWorker {
             ids: &batch.ids,
             types: &batch.types,
             ends: &batch.ends,
+            seen: &batch.seen,
         };
         let width = self.width;
         if let Some(width) = self.terms {

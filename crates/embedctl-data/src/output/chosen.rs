@@ -94,6 +94,7 @@ fn laid_out(
         columns: columns.iter().map(|(name, _)| name.clone()).collect(),
         dtype: None,
         sparse_width: None,
+        by_token: false,
     };
     format.spec().read_vectors(source, &said, &mut |vector| {
         let has_names = format.facts().names_vectors;

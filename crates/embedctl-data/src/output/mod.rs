@@ -14,6 +14,7 @@ pub(crate) mod tests;
 
 pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::calibration::Calibration;
+pub use crate::writing::encoding::has_vectors_of_tokens;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, VectorShape,
 };

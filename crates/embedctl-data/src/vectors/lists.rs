@@ -17,6 +17,7 @@ pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
     let lists = || {
         (schema.fields().iter().enumerate()).filter(|(_, it)| {
             (said.sparse_width.is_some() && is_sparse(it.data_type()))
+                || (said.by_token && of_tokens(it.data_type()).is_some())
                 || element(it.data_type()).is_some()
                     && (is_list(it.data_type()) || said.columns.contains(it.name()))
         })
@@ -58,6 +59,16 @@ fn sparse_in_full(column: &ArrayRef, said: &Said, row: usize) -> Option<Result<V
     Some(full.ok_or_else(beyond))
 }
 
+/// The type of the vectors in a column of lists of vectors.
+fn of_tokens(kind: &DataType) -> Option<&DataType> {
+    match kind {
+        DataType::List(item) => Some(item.data_type())
+            .filter(|vector| matches!(vector, DataType::FixedSizeList(..)))
+            .filter(|vector| element(vector).is_some()),
+        _ => None,
+    }
+}
+
 /// Whether a column holds lists.
 fn is_list(kind: &DataType) -> bool {
     use DataType::{FixedSizeList, LargeList, List};
@@ -92,6 +103,22 @@ pub(crate) fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'
                         column: field.name(),
                         dtype: Dtype::F32,
                         values: &values?,
+                    })?;
+                }
+            }
+            continue;
+        }
+        if let Some(vector) = of_tokens(column.data_type()) {
+            let lists = column.as_list::<i32>();
+            let vectors = Vectors::of(lists.values());
+            for row in (0..lists.len()).filter(|row| lists.is_valid(*row)) {
+                let start = usize::try_from(lists.value_offsets()[row]).unwrap_or(0);
+                let own = start..start + usize::try_from(lists.value_length(row)).unwrap_or(0);
+                for values in own.filter_map(|place| vectors.get(place)) {
+                    take(StoredVector {
+                        column: field.name(),
+                        dtype: element(vector).unwrap_or_default(),
+                        values,
                     })?;
                 }
             }

@@ -12,7 +12,7 @@ pub(crate) use rows::{ChosenRows, no_such_vectors, runs};
 
 use serde_json::Value;
 
-use crate::writing::encoding::VECTOR_COLUMNS;
+use crate::writing::encoding::{VECTOR_COLUMNS, has_vectors_of_tokens};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::{BY_INDEX, SPARSE_FORM};
 use embedctl_common::error::{Error, Place, Result};
@@ -45,6 +45,8 @@ pub(crate) struct Said {
     pub dtype: Option<Dtype>,
     /// Of sparse vectors, their width in full.
     pub sparse_width: Option<usize>,
+    /// Whether a row has a list of vectors, which are read one after another.
+    pub by_token: bool,
 }
 
 impl Said {
@@ -57,6 +59,7 @@ impl Said {
         let width = width.filter(|_| made[SPARSE_FORM].as_str() == Some(BY_INDEX));
         Self {
             sparse_width: width.and_then(|width| usize::try_from(width).ok()),
+            by_token: has_vectors_of_tokens(made),
             columns: names.collect(),
             dtype: dtype.map(|dtype| match dtype {
                 Dtype::Binary => Dtype::Int8,

@@ -20,6 +20,21 @@ use embedctl_common::vectors::SparseRows;
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
 pub(crate) const VECTOR_COLUMNS: &str = "vector_columns";
 
+/// Key of a provenance that says how many vectors a row has.
+pub(crate) const VECTOR_FORM: &str = "vector_form";
+
+/// Its value where each token of a row has a vector.
+pub(crate) const OF_TOKENS: &str = "tokens";
+
+/// Whether a row of an output with this provenance has any number of vectors, one for each token.
+#[must_use]
+pub fn has_vectors_of_tokens(provenance: &Value) -> bool {
+    provenance[VECTOR_FORM] == OF_TOKENS
+}
+
+/// Vectors of a usual row, where each token has one.
+const USUAL_VECTORS: usize = 100;
+
 /// Bytes of a usual sparse vector: some hundred entries.
 const SPARSE_BYTES: usize = 2048;
 
@@ -33,6 +48,8 @@ pub(crate) struct VectorEncoding {
     single: bool,
     /// The form of sparse vectors, if they are sparse.
     sparse: Option<SparseColumn>,
+    /// Whether each token of a row has a vector.
+    multi: bool,
     nullable: bool,
 }
 
@@ -79,6 +96,7 @@ impl VectorEncoding {
             sparse: (options.numbers == RowNumbers::Sparse).then(|| SparseColumn {
                 terms: options.terms.clone(),
             }),
+            multi: options.numbers == RowNumbers::Multi,
             nullable: options.nullable,
         })
     }
@@ -95,7 +113,9 @@ impl VectorEncoding {
     pub fn entries(&self, rows: &mut Rows) -> Result<SparseRows> {
         match std::mem::take(&mut rows.vectors) {
             RowVectors::Sparse(entries) => Ok(entries),
-            RowVectors::Dense { .. } => Err(Error::internal("vectors in full for sparse ones")),
+            RowVectors::Dense { .. } | RowVectors::Multi(_) => {
+                Err(Error::internal("vectors in full for sparse ones"))
+            }
         }
     }
 
@@ -120,7 +140,63 @@ impl VectorEncoding {
             return SPARSE_BYTES;
         }
         let widths = self.columns.iter().map(|column| column.width);
-        widths.sum::<usize>() * self.dtype.bytes()
+        let vectors = if self.multi { USUAL_VECTORS } else { 1 };
+        vectors * widths.sum::<usize>() * self.dtype.bytes()
+    }
+
+    /// Whether each token of a row has a vector.
+    pub fn is_multi(&self) -> bool {
+        self.multi
+    }
+
+    /// The vectors of some rows' tokens, and how many each row has; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// As [`VectorEncoding::encode`], or if rows have one vector each.
+    pub fn encode_tokens(&self, rows: &mut Rows) -> Result<(Elements, Vec<usize>)> {
+        let (RowVectors::Multi(all), [column]) =
+            (std::mem::take(&mut rows.vectors), &self.columns[..])
+        else {
+            return Err(Error::internal("one vector for each row of tokens"));
+        };
+        let lengths: Vec<usize> = all.lengths().collect();
+        if self.dtype == Dtype::F16 {
+            for (row, vectors) in all.iter().enumerate() {
+                let beyond = |value: &&f32| f16::from_f32(**value).is_infinite();
+                if let Some(value) = vectors.values.iter().find(beyond) {
+                    return Err(beyond_f16(rows, row, *value));
+                }
+            }
+        }
+        Ok((column.elements(all.into_parts().0, self.dtype), lengths))
+    }
+
+    /// As a column of lists of vectors.
+    fn token_array(&self, rows: &mut Rows) -> Result<ArrayRef> {
+        let nulls = rows.missing.clone();
+        let (elements, lengths) = self.encode_tokens(rows)?;
+        let values = elements.into_array();
+        if i32::try_from(lengths.iter().sum::<usize>()).is_err() {
+            return Err(Error::usage(
+                "the rows of a window hold more vectors than Arrow counts in a list",
+            )
+            .with_remedy(format!("choose a smaller {WINDOW}")));
+        }
+        let width = fixed(self.columns[0].width);
+        let list = FixedSizeListArray::try_new(self.item(), width, values, None);
+        let list = list.and_then(|vectors| {
+            let offsets = OffsetBuffer::from_lengths(lengths);
+            ListArray::try_new(self.vector_item(), offsets, Arc::new(vectors), nulls)
+        });
+        let list = list
+            .map_err(|error| Error::internal(format!("vectors of tokens as a column: {error}")))?;
+        Ok(Arc::new(list))
+    }
+
+    /// A vector of a row's list.
+    fn vector_item(&self) -> FieldRef {
+        let kind = DataType::FixedSizeList(self.item(), fixed(self.columns[0].width));
+        Arc::new(Field::new_list_field(kind, false))
     }
 
     /// Arrow's fields.
@@ -131,6 +207,7 @@ impl VectorEncoding {
                 return Arc::new(Field::new(&column.name, kind, self.nullable));
             }
             let list = match self.list {
+                _ if self.multi => DataType::List(self.vector_item()),
                 _ if self.single => self.dtype.element(),
                 VectorType::Fixed => DataType::FixedSizeList(self.item(), fixed(column.width)),
                 VectorType::List => DataType::List(self.item()),
@@ -150,9 +227,12 @@ impl VectorEncoding {
         let missing = rows.missing.as_ref().map(NullBuffer::len);
         let is_whole = match &rows.vectors {
             RowVectors::Dense { values, .. } => {
-                self.sparse.is_none() && values.len() == rows.len() * dimensions
+                self.sparse.is_none() && !self.multi && values.len() == rows.len() * dimensions
             }
             RowVectors::Sparse(entries) => self.sparse.is_some() && entries.len() == rows.len(),
+            RowVectors::Multi(vectors) => {
+                self.multi && vectors.len() == rows.len() && vectors.width() == dimensions
+            }
         };
         if rows.dimensions == dimensions
             && is_whole
@@ -184,7 +264,7 @@ impl VectorEncoding {
         if self.dtype == Dtype::F16 {
             let beyond = |value: &f32| f16::from_f32(*value).is_infinite();
             if let Some(index) = all.iter().position(beyond) {
-                return Err(beyond_f16(rows, index, all[index]));
+                return Err(beyond_f16(rows, index / rows.dimensions, all[index]));
             }
         }
         if let [column] = &self.columns[..] {
@@ -209,6 +289,9 @@ impl VectorEncoding {
         if let Some(sparse) = &self.sparse {
             let entries = self.entries(rows)?;
             return Ok(vec![sparse.array(entries, rows.missing.clone())?]);
+        }
+        if self.multi {
+            return Ok(vec![self.token_array(rows)?]);
         }
         let encoded = self.encode(rows)?;
         let columns = self.columns.iter().zip(encoded);
@@ -251,6 +334,9 @@ impl VectorEncoding {
             };
             provenance.insert(SPARSE_FORM.to_owned(), form.into());
         }
+        if self.multi {
+            provenance.insert(VECTOR_FORM.to_owned(), OF_TOKENS.into());
+        }
         let names = self.columns.iter().map(|column| column.name.as_str());
         provenance.insert(VECTOR_COLUMNS.to_owned(), names.collect());
         let columns = self.columns.iter();
@@ -279,8 +365,8 @@ fn fixed(width: usize) -> i32 {
     i32::try_from(width).expect("no model has vectors of so many components")
 }
 
-fn beyond_f16(rows: &Rows, index: usize, value: f32) -> Error {
-    let record = rows.refs[index / rows.dimensions].record + 1;
+fn beyond_f16(rows: &Rows, row: usize, value: f32) -> Error {
+    let record = rows.refs[row].record + 1;
     let most = f16::MAX.to_f32();
     Error::input(
         Place::file(format!("record {record}")),

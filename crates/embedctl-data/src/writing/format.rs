@@ -94,6 +94,8 @@ pub struct OutputFacts {
     pub shape: VectorShape,
     /// How it holds sparse vectors.
     pub sparse: SparseForm,
+    /// Whether it holds a vector for each token of a row.
+    pub multi: bool,
     /// Whether people can read it on a screen.
     pub is_text: bool,
     /// Types of components that it holds; the first where none is asked for.
@@ -115,6 +117,7 @@ impl OutputFacts {
         about: "",
         shape: VectorShape::Fields,
         sparse: SparseForm::None,
+        multi: false,
         is_text: false,
         dtypes: &Dtype::ALL,
         sidecars: &[PROVENANCE],
@@ -160,6 +163,7 @@ impl OutputFormat {
                 about: "Columns id, kept fields and embedding, compressed with zstd",
                 shape: VectorShape::Lists,
                 sparse: SparseForm::Structs,
+                multi: true,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Parquet),
@@ -170,6 +174,7 @@ impl OutputFormat {
                 about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
                 shape: VectorShape::Lists,
                 sparse: SparseForm::Structs,
+                multi: true,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Arrow),
@@ -180,6 +185,7 @@ impl OutputFormat {
                 about: "The same columns as an Arrow IPC stream",
                 shape: VectorShape::Lists,
                 sparse: SparseForm::Structs,
+                multi: true,
                 hashes: &["stream", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Arrow),
                 ..OutputFacts::DEFAULT
@@ -210,6 +216,7 @@ impl OutputFormat {
                 },
                 is_text: compression == Compression::None,
                 sparse: SparseForm::Structs,
+                multi: true,
                 hashes: &["lines", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Jsonl),
                 ..OutputFacts::DEFAULT

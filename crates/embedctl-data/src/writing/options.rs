@@ -24,6 +24,8 @@ pub enum RowNumbers {
     Scores,
     /// The entries of a sparse vector.
     Sparse,
+    /// A vector for each token of a text.
+    Multi,
 }
 
 /// Where vectors go.
@@ -148,6 +150,20 @@ impl OutputOptions {
                 ))
                 .with_remedy("leave it out"));
             }
+            if self.numbers == RowNumbers::Multi {
+                if !facts.multi {
+                    return Err(Error::usage(format!(
+                        "{format} output holds one vector for a row, and this model gives one for each token"
+                    ))
+                    .with_remedy(holding(&|it| it.facts().multi)));
+                }
+                if self.vector_type == Some(VectorType::List) {
+                    return Err(Error::usage(format!(
+                        "{VECTOR_TYPE} list: the vectors of a row's tokens are lists of fixed size in a list"
+                    ))
+                    .with_remedy("leave it out"));
+                }
+            }
             return Ok(());
         }
         if facts.sparse == SparseForm::None {
@@ -208,7 +224,7 @@ impl OutputOptions {
     #[must_use]
     pub fn columns(&self, dimensions: &[usize]) -> Vec<String> {
         let default = match (self.numbers, dimensions) {
-            (RowNumbers::Vectors | RowNumbers::Sparse, _) => EMBEDDING,
+            (RowNumbers::Vectors | RowNumbers::Sparse | RowNumbers::Multi, _) => EMBEDDING,
             (RowNumbers::Scores, [] | [1]) => "score",
             (RowNumbers::Scores, _) => "scores",
         };

@@ -57,6 +57,7 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         not_last: None,
         scores: false,
         sparse: None,
+        multi: None,
         steps: Vec::into(steps),
         kept: vec![2],
         normalize_last: false,

@@ -15,10 +15,20 @@ pub(super) struct LengthLimits {
     pub positions_limit: Option<usize>,
 }
 
+/// Tokens of a role's rows at most, by the model's files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RoleLength {
+    /// Unless the user or the tokenizer's call says another.
+    Usual(usize),
+    /// Whatever else is said.
+    Always(usize),
+}
+
 pub(super) fn limits(
     range: PositionRange,
     sentence: &SentenceConfig,
     tokenizer: &TokenizerFiles,
+    of_role: Option<RoleLength>,
     options: &ModelOptions,
     notes: &mut Vec<String>,
 ) -> Result<LengthLimits> {
@@ -27,6 +37,15 @@ pub(super) fn limits(
         max_length,
         positions_limit: range.usable.filter(|&usable| usable < max_length),
     };
+    if let Some(RoleLength::Always(length)) = of_role {
+        return match options.max_length.filter(|asked| *asked != length) {
+            Some(asked) => Err(Error::usage(format!(
+                "{MAX_LENGTH} {asked}: this model's queries always have {length} tokens"
+            ))
+            .with_remedy("leave it out")),
+            None => Ok(within(length.max(special + 1))),
+        };
+    }
     if let Some(asked) = options.max_length {
         let most = range.usable.or(range.stated);
         if asked <= special {
@@ -57,8 +76,13 @@ pub(super) fn limits(
         return unlimited(notes, "processing_kwargs turn truncation off");
     }
     // A limit stated for the model or the call is not reduced to its positions.
+    let of_role = match of_role {
+        Some(RoleLength::Usual(length) | RoleLength::Always(length)) => Some(length),
+        None => None,
+    };
     let stated = match sentence.texts.max_length {
         Some(limit) => Some(real_limit(limit)),
+        None if of_role.is_some() => Some(of_role),
         None if sentence.arguments.contains_key("model_max_length") => Some(tokenizer.max_length),
         None => None,
     };

@@ -21,7 +21,7 @@ use embedctl_native::safetensors;
 /// If a file is missing or contradicts another.
 pub(crate) fn static_tokens(root: &Path, options: &ModelOptions) -> Result<StaticModel> {
     refuse_dense(options)?;
-    let modules = modules::read(root, options)?.unwrap_or_default();
+    let modules = modules::read(root, options, None)?.unwrap_or_default();
     if modules
         .steps
         .iter()

@@ -9,6 +9,7 @@ fn damaged_metadata_is_read_or_refused() {
         assert_no_bug(crate::modules::read(
             path.parent().unwrap(),
             &ModelOptions::default(),
+            None,
         ));
     });
     let lengths = br#"{"max_seq_length": 48, "do_lower_case": false,

@@ -266,6 +266,7 @@ fn frame(post: Option<&PostProcessorWrapper>, special: bool, types: bool) -> Res
         }),
         gives_types: types,
         pair: None,
+        expansion: None,
     })
 }
 

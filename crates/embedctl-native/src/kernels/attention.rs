@@ -39,13 +39,16 @@ pub struct Attention {
     pub sight: Sight,
 }
 
-/// Which keys a query sees: from `before` positions before its own to `after` behind, its own included.
+/// Which keys a query sees: from `before` positions before its own to `after` behind, its own included, of the first
+/// `keys` of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
     /// `usize::MAX` for all.
     pub before: usize,
     /// 0 for causal attention, `usize::MAX` for all.
     pub after: usize,
+    /// `usize::MAX` for all. Each query must see one of them.
+    pub keys: usize,
 }
 
 impl Sight {
@@ -53,6 +56,7 @@ impl Sight {
     pub const ALL: Self = Self {
         before: usize::MAX,
         after: usize::MAX,
+        keys: usize::MAX,
     };
 }
 
@@ -295,11 +299,16 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
         }
 
         // Keys that any of these queries sees, from the start of a panel on.
-        let Sight { before, after } = self.shape.sight;
+        let Sight {
+            before,
+            after,
+            keys,
+        } = self.shape.sight;
+        let seen = self.len.min(keys);
         let sights: [Range<usize>; MOST_ROWS] = std::array::from_fn(|i| {
             let query = first + i;
             let end = query.saturating_add(after).saturating_add(1);
-            query.saturating_sub(before)..end.min(self.len)
+            query.saturating_sub(before)..end.min(seen)
         });
         let start = sights[0].start / panel * panel;
         let end = sights[rows - 1].end;

@@ -81,6 +81,7 @@ mod tests {
             ids: vec![5; rows * 64],
             types: Vec::new(),
             ends: (1..=rows).map(|row| row * 64).collect(),
+            seen: Vec::new(),
         }
     }
 

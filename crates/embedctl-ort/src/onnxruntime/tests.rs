@@ -81,6 +81,7 @@ fn batch() -> Batch {
         ids: vec![2, 5, 7, 3, 2, 9, 3],
         types: Vec::new(),
         ends: vec![4, 7],
+        seen: Vec::new(),
     }
 }
 
@@ -151,6 +152,7 @@ fn a_worker_runs_one_shape_after_another() {
         ids: vec![5; 9],
         types: Vec::new(),
         ends: vec![9],
+        seen: Vec::new(),
     };
     let output = worker.run(&long).unwrap();
     assert!(matches!(output, Output::Padded { length: 9, .. }));
@@ -288,6 +290,7 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
                     ids: batch.ids.clone(),
                     types: Vec::new(),
                     ends: vec![batch.ids.len()],
+                    seen: Vec::new(),
                 };
                 worker.run(&other).unwrap();
                 let Output::Pooled { rows, width } = worker.run(&batch).unwrap() else {

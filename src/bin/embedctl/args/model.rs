@@ -3,7 +3,7 @@
 use clap::{ArgAction, Args, ValueHint};
 use embedctl::model::{ModelName, PoolingMode, Precision, TextRole, VectorKind, WeightsKind};
 
-use super::values::{NamedValueParser, positive, precision};
+use super::values::{NamedValueParser, pool_factor, positive, precision};
 
 /// Which model, and what overrides its files.
 #[derive(Debug, Args)]
@@ -64,10 +64,11 @@ pub struct OverrideArgs {
     )]
     pub dimensions: Vec<usize>,
 
-    /// Kind of vectors, where the model's files leave it open: dense, or sparse [default: dense]
+    /// Kind of vectors, where the model's files leave it open: dense, sparse, or multi [default: dense]
     ///
     /// A masked language model without modules.json is mean pooling to sentence-transformers' SentenceTransformer, and
-    /// SPLADE to its SparseEncoder: 'sparse' takes the latter.
+    /// SPLADE to its SparseEncoder: 'sparse' takes the latter. 'multi' gives each token a vector, as MultiVectorEncoder does of
+    /// a model whose Dense module it finds.
     #[arg(
         long,
         value_name = "KIND",
@@ -91,6 +92,13 @@ pub struct OverrideArgs {
     /// Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model's files]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub max_active_dims: Option<usize>,
+
+    /// Keep about one in N vectors of a document's tokens, where each token has one (a number of at least 1)
+    ///
+    /// Clusters them and takes each cluster's mean, as HierarchicalTokenPooling in sentence-transformers. The first vector
+    /// stays as it is.
+    #[arg(long, value_name = "N", value_parser = pool_factor)]
+    pub pool_factor: Option<f64>,
 }
 
 /// Pooling and token limits.

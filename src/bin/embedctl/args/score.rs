@@ -10,7 +10,7 @@ use super::values::positive;
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
 
 /// Arguments of `embed` that say something of vectors, and nothing of scores.
-pub const OF_VECTORS: [&str; 13] = [
+pub const OF_VECTORS: [&str; 14] = [
     "dtype",
     "calibration",
     "chunk",
@@ -23,6 +23,7 @@ pub const OF_VECTORS: [&str; 13] = [
     "kind",
     "task",
     "max_active_dims",
+    "pool_factor",
     "sparse_tokens",
 ];
 

@@ -197,6 +197,14 @@ pub fn whole(text: &str) -> Result<u64, String> {
         .map_err(|_| "must be a whole number of at least 0".to_owned())
 }
 
+/// A factor by which vectors become fewer.
+pub fn pool_factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor >= 1.0 && factor.is_finite() => Ok(factor),
+        _ => Err("must be a number of at least 1".to_owned()),
+    }
+}
+
 /// A cosine, 0 to 1.
 pub fn cosine(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

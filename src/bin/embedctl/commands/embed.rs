@@ -278,6 +278,7 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
         vectors: args.kind,
         role: args.task,
         max_active_dims: args.max_active_dims,
+        pool_factor: args.pool_factor,
         ..ModelOptions::default() // the rest follows from the providers
     }
 }

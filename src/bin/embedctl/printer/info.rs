@@ -64,6 +64,12 @@ fn model(model: &Card, table: &mut TextTable) {
         let kind = format!("sparse vectors{most}; column: embedding (indices and values)");
         table.entry("kind", &kind);
     }
+    if model.multi {
+        table.entry(
+            "kind",
+            "a vector for each token (late interaction); column: embedding (a list of vectors)",
+        );
+    }
     let mut dimensions = model.dimensions.to_string();
     if model.hidden_width != model.dimensions {
         dimensions += &format!(" (hidden states {})", model.hidden_width);
@@ -79,6 +85,7 @@ fn model(model: &Card, table: &mut TextTable) {
     };
     table.entry("length", &length);
     let mut pooling = match model.pooling.join(" + ") {
+        _ if model.multi => "none: each token has a vector".to_owned(),
         none if none.is_empty() => "inside the network".to_owned(),
         modes => modes,
     };

@@ -65,6 +65,11 @@ impl RunReport<'_> {
             ),
         };
         let entries = match summary.sparse {
+            false if summary.multi => format!(
+                "; {} vectors a row on average, {} at most",
+                count(counts.entries.checked_div(counts.rows).unwrap_or(0)),
+                count(counts.most_entries)
+            ),
             false => String::new(),
             true => format!(
                 "; sparse vectors of {} entries on average, {} at most",
@@ -185,6 +190,10 @@ impl RunReport<'_> {
                 if summary.sparse {
                     fields.insert("entries".into(), counts.entries.into());
                     fields.insert("most_entries".into(), counts.most_entries.into());
+                }
+                if summary.multi {
+                    fields.insert("vectors".into(), counts.entries.into());
+                    fields.insert("most_vectors".into(), counts.most_entries.into());
                 }
                 fields
             }

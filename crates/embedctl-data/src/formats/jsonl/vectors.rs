@@ -36,7 +36,7 @@ pub(super) fn read(
     let failed = |error| failed(file, error);
     let mut lines = BufReader::new(lines(file, compression)?);
     let mut line = Vec::new();
-    for number in 1_u64.. {
+    for line_number in 1_u64.. {
         line.clear();
         let length = (&mut lines).take(MAX_LINE).read_until(b'\n', &mut line);
         if length.map_err(failed)? == 0 {
@@ -45,7 +45,7 @@ pub(super) fn read(
         // Values that were kept may be beyond what a number holds here.
         let object: BTreeMap<FieldName<'_>, &RawValue> =
             serde_json::from_slice(&line).map_err(|error| {
-                let reason = format!("line {number} is not a JSON object: {error}");
+                let reason = format!("line {line_number} is not a JSON object: {error}");
                 Error::input(Place::file(&file.name), reason).with_remedy(CUT)
             })?;
         let names = || object.keys().map(|key| key.0.as_ref());
@@ -58,6 +58,21 @@ pub(super) fn read(
                 let number = serde_json::from_str::<f32>(value.get()).ok();
                 number.filter(|_| is_named).map(|number| vec![number])
             };
+            if said.by_token && is_named {
+                let vectors = serde_json::from_str::<Option<Vec<Vec<f32>>>>(value.get());
+                let vectors = vectors.map_err(|error| {
+                    let reason = format!("line {line_number} has no list of vectors: {error}");
+                    Error::input(Place::file(&file.name), reason)
+                })?;
+                for values in vectors.iter().flatten() {
+                    take(StoredVector {
+                        column,
+                        dtype: said.dtype.unwrap_or(Dtype::F32),
+                        values,
+                    })?;
+                }
+                continue;
+            }
             let list = serde_json::from_str::<Vec<f32>>(value.get()).ok();
             let sparse = || {
                 let parts = said

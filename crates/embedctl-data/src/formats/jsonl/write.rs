@@ -9,6 +9,7 @@ use crate::json_values as json;
 use crate::record::Rows;
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::format::Compression;
+use crate::writing::quantize::Elements;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
@@ -73,6 +74,18 @@ impl JsonlWriter {
     }
 }
 
+/// A list of vectors, those of the places `own`.
+fn push_vectors(elements: &Elements, own: std::ops::Range<usize>, width: usize, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (place, vector) in own.enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        elements.push_json(vector, width, out);
+    }
+    out.push(b']');
+}
+
 impl VectorWriter for JsonlWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
@@ -83,11 +96,16 @@ impl VectorWriter for JsonlWriter {
             Some(form) => Some((form.clone(), self.encoding.entries(&mut rows)?)),
             None => None,
         };
-        let vectors = match sparse {
-            Some(_) => Vec::new(),
-            None => self.encoding.encode(&mut rows)?,
+        let tokens = match self.encoding.is_multi() {
+            true => Some(self.encoding.encode_tokens(&mut rows)?),
+            false => None,
         };
-        let sparse_key = sparse.as_ref().map(|_| {
+        let vectors = match (&sparse, &tokens) {
+            (Some(_), _) | (_, Some(_)) => Vec::new(),
+            (None, None) => self.encoding.encode(&mut rows)?,
+        };
+        let is_single = self.encoding.is_single();
+        let first_key = (sparse.is_some() || tokens.is_some()).then(|| {
             let mut key = vec![b','];
             key.extend(json::key(&self.encoding.columns()[0].name));
             key
@@ -99,7 +117,7 @@ impl VectorWriter for JsonlWriter {
         });
         let vectors: Vec<_> = keys.zip(vectors).collect();
         let mut columns = JsonColumns::new(&rows.columns)?;
-        let is_single = self.encoding.is_single();
+        let mut next = 0;
         for row in 0..rows.len() {
             for column in 0..columns.len() {
                 self.buffer.push(if column == 0 { b'{' } else { b',' });
@@ -113,7 +131,21 @@ impl VectorWriter for JsonlWriter {
                     false => elements.push_json(row, *width, &mut self.buffer),
                 }
             }
-            if let (Some(key), Some((form, entries))) = (&sparse_key, &sparse) {
+            if let (Some(key), Some((elements, lengths))) = (&first_key, &tokens) {
+                self.buffer.extend_from_slice(key);
+                let own = next..next + lengths[row];
+                next = own.end;
+                match rows.is_missing(row) {
+                    true => self.buffer.extend_from_slice(b"null"),
+                    false => push_vectors(
+                        elements,
+                        own,
+                        self.encoding.columns()[0].width,
+                        &mut self.buffer,
+                    ),
+                }
+            }
+            if let (Some(key), Some((form, entries))) = (&first_key, &sparse) {
                 self.buffer.extend_from_slice(key);
                 match rows.is_missing(row) {
                     true => self.buffer.extend_from_slice(b"null"),

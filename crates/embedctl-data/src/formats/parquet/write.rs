@@ -214,7 +214,9 @@ fn properties(
     let is_list = !encoding.is_single() && encoding.sparse().is_none();
     let lists = encoding.columns().iter().filter(|_| is_list);
     for column in lists {
-        let path = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
+        let list = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
+        let lists = if encoding.is_multi() { 2 } else { 1 };
+        let path = std::iter::repeat_n(list, lists).flatten();
         let path = [column.name.clone()].into_iter().chain(path).collect();
         let vectors = ColumnPath::new(path);
         properties = properties

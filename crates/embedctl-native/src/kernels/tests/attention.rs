@@ -24,7 +24,9 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
         for i in 0..case.len {
             let query = &q[(i * heads + head) * width..][..width];
             let sees = |j: usize| {
-                j + sight.before.min(case.len) >= i && j <= i.saturating_add(sight.after)
+                j + sight.before.min(case.len) >= i
+                    && j <= i.saturating_add(sight.after)
+                    && j < sight.keys
             };
             let weight = |j: usize| {
                 let key = &k[(j * kv_heads + kv) * width..][..width];
@@ -115,15 +117,28 @@ fn attention_cases() -> Vec<Case> {
                 sight: Sight {
                     before: usize::MAX,
                     after: 0,
+                    keys: usize::MAX,
                 },
                 ..shape(4, 2, 16)
             },
             len,
             reach: None,
         });
+        // The first tokens alone are seen, by all.
+        for keys in [1, 2, 7, 8, 9, 15, 17, 31, 33] {
+            cases.push(Case {
+                shape: Attention {
+                    sight: Sight { keys, ..Sight::ALL },
+                    ..shape(2, 1, 24)
+                },
+                len,
+                reach: None,
+            });
+        }
         let sight = Sight {
             before: 5,
             after: 9,
+            keys: usize::MAX,
         };
         cases.push(Case {
             shape: Attention {
@@ -136,6 +151,7 @@ fn attention_cases() -> Vec<Case> {
         let sight = Sight {
             before: 30,
             after: 0,
+            keys: usize::MAX,
         };
         cases.push(Case {
             shape: Attention {
@@ -171,6 +187,7 @@ fn attention_cases() -> Vec<Case> {
             sight: Sight {
                 before: 40,
                 after: 40,
+                keys: usize::MAX,
             },
             ..shape(1, 1, 80)
         },
@@ -310,6 +327,7 @@ fn an_attention_sink_takes_nothing_from_the_others() {
                         sight: Sight {
                             before: usize::MAX,
                             after: if causal { 0 } else { usize::MAX },
+                            keys: usize::MAX,
                         },
                     };
                     let mut q: Vec<f32> = random(len * width, 70).iter().map(|x| x * 0.5).collect();

@@ -1,0 +1,200 @@
+//! The layouts in which models of a vector for each token are saved.
+
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::metadata::{self, ModuleEntry};
+use crate::options::{ModelOptions, ModelTask, VectorKind};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::KIND;
+
+/// How the files of a model say that it gives a vector for each token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MultiLayout {
+    /// As `MultiVectorEncoder` saves it: modules.json has all modules.
+    Own,
+    /// As PyLate saves it: a Transformer and Dense modules; the mask and the normalization follow from the type.
+    PyLate,
+    /// The modules of another encoder, whose Dense modules work on tokens here.
+    Converted,
+    /// Stanford's: a checkpoint with the projection inside, and `artifact.metadata`.
+    Stanford,
+}
+
+/// A key that may be absent, null or set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Stated(pub Option<Value>);
+
+impl<'de> Deserialize<'de> for Stated {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(|value| Self(Some(value)))
+    }
+}
+
+impl Stated {
+    /// Whether the key is there.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A positive number, where it is one.
+    pub fn number(&self) -> Option<usize> {
+        let number = self.0.as_ref()?.as_u64()?;
+        usize::try_from(number).ok().filter(|number| *number > 0)
+    }
+
+    /// Whether it is true; null and absence are not.
+    pub fn is_true(&self) -> bool {
+        self.0.as_ref().and_then(Value::as_bool) == Some(true)
+    }
+}
+
+/// Keys of `config_sentence_transformers.json` that PyLate writes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct MultiConfig {
+    pub model_type: Option<String>,
+    pub query_prefix: Stated,
+    pub document_prefix: Stated,
+    pub query_length: Stated,
+    pub document_length: Stated,
+    pub query_expansion: Stated,
+    pub do_query_expansion: Stated,
+    pub attend_to_expansion_tokens: Stated,
+    pub attend_to_mask_tokens: Stated,
+    pub skiplist_words: Stated,
+}
+
+impl MultiConfig {
+    /// Whether it has a key of PyLate's.
+    pub fn is_marked(&self) -> bool {
+        let Self {
+            model_type: _,
+            query_prefix,
+            document_prefix,
+            query_length,
+            document_length,
+            query_expansion,
+            do_query_expansion,
+            attend_to_expansion_tokens,
+            attend_to_mask_tokens,
+            skiplist_words,
+        } = self;
+        [
+            query_prefix,
+            document_prefix,
+            query_length,
+            document_length,
+            query_expansion,
+            do_query_expansion,
+            attend_to_expansion_tokens,
+            attend_to_mask_tokens,
+            skiplist_words,
+        ]
+        .into_iter()
+        .any(Stated::is_there)
+    }
+
+    /// The words without a vector, where it lists some.
+    pub fn skip_list(&self) -> Option<Vec<String>> {
+        let words = self.skiplist_words.0.as_ref()?.as_array()?.iter();
+        Some(words.filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+}
+
+/// `artifact.metadata` of Stanford's checkpoints.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StanfordMetadata {
+    pub query_token_id: Option<String>,
+    pub doc_token_id: Option<String>,
+    pub query_maxlen: Option<usize>,
+    pub doc_maxlen: Option<usize>,
+    pub attend_to_mask_tokens: Option<bool>,
+    pub mask_punctuation: Option<bool>,
+}
+
+/// A model of a vector for each token, by its files.
+#[derive(Debug)]
+pub(crate) struct MultiFiles {
+    pub layout: MultiLayout,
+    pub config: MultiConfig,
+    pub stanford: StanfordMetadata,
+}
+
+impl MultiFiles {
+    /// Reads how the model in `root` says that it gives a vector for each token; `None` where it does not.
+    ///
+    /// # Errors
+    /// If a file is damaged, or `options` ask for a kind that the files exclude.
+    pub fn find(root: &Path, options: &ModelOptions) -> Result<Option<Self>> {
+        if options.task != ModelTask::Embed {
+            return Ok(None);
+        }
+        let list = root.join("modules.json");
+        let entries = metadata::read::<Vec<ModuleEntry>>(&list)?;
+        let file = root.join("config_sentence_transformers.json");
+        let config = metadata::read::<MultiConfig>(&file)?.unwrap_or_default();
+        let wants = options.vectors == Some(VectorKind::Multi);
+        let layout = match &entries {
+            Some(entries) => Self::of_modules(entries, &config, wants),
+            None => {
+                let config = metadata::read::<Value>(&root.join("config.json"))?;
+                let classes = config.as_ref().map(|config| &config["architectures"]);
+                let is_stanford = classes
+                    .and_then(Value::as_array)
+                    .is_some_and(|classes| classes.iter().any(|class| class == "HF_ColBERT"));
+                if wants && !is_stanford {
+                    return Err(Error::model(
+                        root.display(),
+                        "has no projection of its tokens: sentence-transformers would make one at random, to be trained",
+                    )
+                    .with_remedy(format!("leave {KIND} out")));
+                }
+                is_stanford.then_some(MultiLayout::Stanford)
+            }
+        };
+        let Some(layout) = layout else {
+            return Ok(None);
+        };
+        if let Some(other) = options.vectors.filter(|kind| *kind != VectorKind::Multi) {
+            return Err(Error::usage(format!(
+                "{KIND} {other}: the model's files give each token a vector"
+            ))
+            .with_remedy("leave it out"));
+        }
+        let stanford = match layout {
+            MultiLayout::Stanford => metadata::read(&root.join("artifact.metadata"))?,
+            _ => None,
+        };
+        Ok(Some(Self {
+            layout,
+            config: match layout {
+                MultiLayout::Stanford => MultiConfig::default(),
+                _ => config,
+            },
+            stanford: stanford.unwrap_or_default(),
+        }))
+    }
+
+    fn of_modules(
+        entries: &[ModuleEntry],
+        config: &MultiConfig,
+        wants: bool,
+    ) -> Option<MultiLayout> {
+        let has = |part: &str| entries.iter().any(|entry| entry.kind.contains(part));
+        match config.model_type.as_deref() {
+            Some("ColBERT") => Some(MultiLayout::PyLate),
+            Some("MultiVectorEncoder") => Some(MultiLayout::Own),
+            None | Some("SentenceTransformer") => {
+                let is_pylate = has("pylate.")
+                    || config.query_prefix.is_there()
+                    || config.document_prefix.is_there();
+                (wants || is_pylate).then_some(MultiLayout::Converted)
+            }
+            Some(_) => None,
+        }
+    }
+}
