@@ -33,6 +33,9 @@ pub(super) struct Shared {
     pub by_group: String,
 }
 
+/// Whether tokens see earlier ones alone, and how far: layers that are alike in it share a mask.
+type Sight = (bool, Option<usize>);
+
 /// Writes the graph from token ids to states, whose name is returned.
 pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWriter, String)> {
     let architecture = network.architecture();
@@ -55,7 +58,7 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     let relative_rows = attention
         .disentangled
         .map(|kind| writer.relative_rows(&kind, &shared));
-    let mut masks: Vec<((bool, Option<usize>), Option<String>)> = Vec::new();
+    let mut masks: Vec<(Sight, Option<String>)> = Vec::new();
     for (index, layer) in architecture.layers.iter().enumerate() {
         let sight = (layer.causal, layer.reach);
         let mask = match masks.iter().find(|(of, _)| *of == sight) {
