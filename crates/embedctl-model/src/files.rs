@@ -10,10 +10,12 @@ use super::Adapter;
 use super::ModelName;
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
+use super::heads;
 use super::locate::{self, GraphOutput};
 use super::modules::Modules;
-use super::multi::MultiFiles;
+use super::multi::{MultiFiles, MultiLayout};
 use super::options::{TextRole, VectorKind};
+use super::sparse::{self, SparseKind};
 use super::{CheckpointFiles, Onnx};
 use super::{
     Model, ModelOptions, ModelProvenance, ModelTask, ScoreTask, WeightsKind, metadata, modules,
@@ -107,8 +109,9 @@ impl Model {
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
+        let weighs = sparse::is_weighed(&folder, options);
         let gives_logits = modules.as_ref().map_or_else(
-            || options.vectors == Some(VectorKind::Sparse),
+            || options.vectors == Some(VectorKind::Sparse) && !weighs,
             Modules::gives_logits,
         );
         let about = GraphOutput {
@@ -116,12 +119,21 @@ impl Model {
             gives_logits,
         };
         let (onnx, checkpoint) = locate::weights(&located, &transformer, about, options)?;
-        let onnx = match multi {
-            Some(_) => Err(Cause::of(
+        // A layer beside the network works on the states of any engine.
+        let has_head = weighs
+            || multi
+                .as_ref()
+                .is_some_and(|it| it.layout == MultiLayout::Head);
+        let onnx = match onnx {
+            Ok(onnx) if has_head && !resolve::gives_states(&onnx.graph) => Err(Cause::of(
+                "gives finished vectors, and this model's layers work on states of tokens",
+            )
+            .with(format!("name {PROVIDER} native, or another file"))),
+            Ok(_) if multi.is_some() && !has_head => Err(Cause::of(
                 "has no ONNX file that is run: the native engine makes the vectors of tokens",
             )
             .with(format!("name {PROVIDER} native, or leave it out"))),
-            None => onnx,
+            onnx => onnx,
         };
         let graph = onnx.as_ref().ok().map(|onnx| &onnx.graph);
         let transformer = folder.join(transformer);
@@ -253,7 +265,8 @@ impl Model {
         if self.config.kind.multi().is_some() {
             return false;
         }
-        if (self.config.kind.sparse()).is_some_and(|sparse| sparse.terms.is_some()) {
+        let by_token = |sparse: &SparseKind| sparse.terms.is_some() || sparse.weighed.is_some();
+        if self.config.kind.sparse().is_some_and(by_token) {
             return false;
         }
         let config = self.checkpoint.as_ref().map(|one| &one.config);
@@ -405,6 +418,8 @@ impl Model {
             "modules.json",
             "config_sentence_transformers.json",
             "artifact.metadata",
+            heads::SPARSE_HEAD,
+            heads::TOKEN_HEAD,
         ]
         .map(|name| self.folder.join(name));
         let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)

@@ -87,7 +87,7 @@ pub(super) fn read(
     let refuse = |reason: String| Error::model(list.display(), reason);
     let works_on = match multi.map(|multi| multi.layout) {
         None => WorksOn::Sentences,
-        Some(MultiLayout::Converted) => WorksOn::Both,
+        Some(MultiLayout::Converted | MultiLayout::Head) => WorksOn::Both,
         Some(_) => WorksOn::Tokens,
     };
     let role = options.role.unwrap_or(TextRole::Document);

@@ -119,7 +119,7 @@ impl Pooler {
         if self.terms().is_some() {
             return self.pools && self.kept == [width];
         }
-        if self.multi.is_some() {
+        if self.is_multi() || self.weighs() {
             return self.pools && self.accepts_pooled(width);
         }
         self.pools && self.accepts_pooled(width * self.modes.len())
@@ -190,6 +190,9 @@ impl Pooler {
         if self.multi.is_some() {
             return self.finish_rows(states.to_vec(), tokens.end, out);
         }
+        if self.weighs() {
+            return out.extend(self.token_weights(states, tokens.end));
+        }
         if !self.scores {
             let mut pooled = Vec::with_capacity(width * self.modes.len());
             self.pool(states, width, &tokens, &mut pooled);
@@ -254,6 +257,30 @@ impl Pooler {
         rows.push(&vectors);
     }
 
+    /// Gives each token of the row `ids`, which has these states, its weight, and appends the greatest of each term to `out`,
+    /// which is of this pooler's form.
+    pub fn add_weights(&self, states: &[f32], ids: &[u32], out: &mut RowVectors) {
+        if let (Some(sparse), RowVectors::Sparse(rows)) = (&self.sparse, out) {
+            sparse.weigh(ids, &self.token_weights(states, ids.len()), rows);
+        }
+    }
+
+    fn token_weights(&self, states: &[f32], tokens: usize) -> Vec<f32> {
+        let mut weights = Vec::with_capacity(tokens);
+        self.steps.run(states.to_vec(), tokens, |weight| {
+            weights.push(weight.map_or(f32::NAN, |weight| weight[0]));
+        });
+        weights
+    }
+
+    /// Whether each token of a row has a weight.
+    #[must_use]
+    pub fn weighs(&self) -> bool {
+        self.sparse
+            .as_ref()
+            .is_some_and(|sparse| sparse.weighed.is_some())
+    }
+
     /// Whether each token of a row has a vector.
     #[must_use]
     pub fn is_multi(&self) -> bool {
@@ -300,7 +327,7 @@ impl Pooler {
             return rows.push(&[]);
         }
         match &self.sparse {
-            Some(sparse) if sparse.terms.is_some() || sparse.by_token => {
+            Some(sparse) if sparse.terms.is_some() || sparse.by_token || self.weighs() => {
                 self.add_entries(SparseRow::default(), out);
             }
             _ => self.add(out, |vector| self.finish_empty(hidden_width, vector)),

@@ -10,6 +10,7 @@ use super::layout::{MultiFiles, MultiLayout, Stated};
 use super::modules::ScoringMask;
 use super::{MultiKind, TokenPooling};
 use crate::config::{Prompts, QueryExpansion, Step};
+use crate::heads;
 use crate::layers::{Dense, DenseActivation, Residual};
 use crate::metadata;
 use crate::modules::{ModuleWeights, Modules};
@@ -313,6 +314,11 @@ pub(crate) fn resolve(
             let words = words.or_else(|| usual.then(punctuation));
             Some(ScoringMask::skipping(words.unwrap_or_default()))
         }
+        MultiLayout::Head => {
+            let layer = heads::layer(&root.join(heads::TOKEN_HEAD), DenseActivation::Identity)?;
+            steps = vec![Step::Dense(layer), Step::Normalize];
+            None
+        }
         MultiLayout::Stanford => {
             steps = vec![Step::Dense(stanford_projection(root)?), Step::Normalize];
             let skips = files.stanford.mask_punctuation.unwrap_or(true);
@@ -335,6 +341,8 @@ pub(crate) fn resolve(
         skipped: skipped.iter().filter_map(id).collect(),
         kept: kept.map(|kept| kept.iter().copied().collect()),
         expansion_counts: mask.is_some() || expansion.is_some_and(|it| it.attends),
+        // The first token is `<s>`, from which the dense vector is made.
+        leading: usize::from(files.layout == MultiLayout::Head),
         poolings,
     };
     let pooled = Pooled {
