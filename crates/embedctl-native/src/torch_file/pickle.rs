@@ -160,7 +160,7 @@ impl<'a> Machine<'a> {
                 self.push(Value::Tuple(values))
             }
             b't' => {
-                let values = self.from_mark()?;
+                let values = self.since_mark()?;
                 self.push(Value::Tuple(values))
             }
             b'}' => self.push(Value::Dictionary(BTreeMap::new())),
@@ -171,7 +171,7 @@ impl<'a> Machine<'a> {
                 self.set(values)
             }
             b'u' => {
-                let values = self.from_mark()?;
+                let values = self.since_mark()?;
                 self.set(values)
             }
             // BINPERSID, REDUCE, BUILD
@@ -220,7 +220,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The values behind the last mark, which goes.
-    fn from_mark(&mut self) -> Result<Vec<Value>, String> {
+    fn since_mark(&mut self) -> Result<Vec<Value>, String> {
         let mark = self.stack.iter().rposition(|value| *value == Value::Mark);
         let mark = mark.ok_or_else(damaged)?;
         let values = self.stack.split_off(mark + 1);
