@@ -285,7 +285,10 @@ fn kinds_are_named_and_refused_where_there_is_no_layer() {
     copy(&case("bert").join("model"), &model);
     fs::remove_file(model.join("sparse_linear.pt")).unwrap();
     fs::remove_file(model.join("colbert_linear.pt")).unwrap();
-    for (kind, word) in [("sparse", "vectors in full"), ("multi", "no Dense module")] {
+    for (kind, word) in [
+        ("sparse", "fetch sparse_linear.pt"),
+        ("multi", "fetch colbert_linear.pt"),
+    ] {
         let output = embed_with(&model, "bert", &out, &["--kind", kind]);
         assert!(!output.status.success());
         assert!(stderr(&output).contains(word), "{}", stderr(&output));

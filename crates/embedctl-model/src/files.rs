@@ -105,7 +105,8 @@ impl Model {
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
-        let weighs = sparse::is_weighed(&folder, options);
+        let is_plain = (modules.as_ref()).is_none_or(|modules| modules.sparse.is_none());
+        let weighs = is_plain && sparse::is_weighed(&folder, options);
         let gives_logits = modules.as_ref().map_or_else(
             || options.vectors == Some(VectorKind::Sparse) && !weighs,
             Modules::gives_logits,

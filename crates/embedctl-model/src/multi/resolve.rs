@@ -19,7 +19,7 @@ use crate::resolve::{Pooled, RoleLength};
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOL_FACTOR, POOLING};
+use embedctl_common::setting::{DIMENSIONS, KIND, NORMALIZE, POOL_FACTOR, POOLING};
 
 /// The characters that Python calls punctuation, which skip lists name.
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
@@ -306,7 +306,11 @@ pub(crate) fn resolve(
                     root.join("modules.json").display(),
                     "has no Dense module that could make vectors of tokens: sentence-transformers would make one at \
                      random, to be trained",
-                ));
+                )
+                .with_remedy(format!(
+                    "leave {KIND} out, or fetch {} if the repository has it",
+                    heads::TOKEN_HEAD
+                )));
             }
             steps.push(Step::Normalize);
             let words = files.config.skip_list();

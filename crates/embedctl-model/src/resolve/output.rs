@@ -16,8 +16,9 @@ pub(super) const SENTENCE_OUTPUT: &str = "sentence_embedding";
 
 /// Whether a graph publishes the states of tokens.
 pub(crate) fn gives_states(graph: &Graph) -> bool {
-    let names = TOKEN_OUTPUTS.iter();
-    names.into_iter().any(|name| graph.output(name).is_some())
+    TOKEN_OUTPUTS
+        .iter()
+        .any(|name| graph.output(name).is_some())
 }
 
 /// Whether the only readable output of a graph is one vector per text.

@@ -105,7 +105,10 @@ pub(crate) fn resolve(
                     files.root.join("modules.json").display(),
                     "describes vectors in full, which only an untrained autoencoder would make sparse",
                 )
-                .with_remedy(format!("leave {KIND} out")));
+                .with_remedy(format!(
+                    "leave {KIND} out, or fetch {} if the repository has it",
+                    heads::SPARSE_HEAD
+                )));
             }
             if fills_masks {
                 files.sentence.check_gives_states()?;
