@@ -126,7 +126,7 @@ impl Model {
                 "gives finished vectors, and this model's layers work on states of tokens",
             )
             .with(format!("name {PROVIDER} native, or another file"))),
-            Ok(_) if multi.is_some() && !has_head => Err(Cause::of(
+            _ if multi.is_some() && !has_head => Err(Cause::of(
                 "has no ONNX file that is run: the native engine makes the vectors of tokens",
             )
             .with(format!("name {PROVIDER} native, or leave it out"))),
