@@ -215,6 +215,9 @@ pub(crate) fn finish_row(
             let ids = (batch.row(row), batch.seen(row));
             pooler.add_tokens(own, output.width(), ids, out);
         }
+        Output::Tokens { .. } | Output::Padded { .. } if pooler.weighs() => {
+            pooler.add_weights(own, batch.row(row), out);
+        }
         Output::Tokens { .. } | Output::Padded { .. } => {
             let tokens = 0..pooler.end(batch.row(row));
             pooler.add_states(own, output.width(), &tokens, out);

@@ -357,14 +357,18 @@ impl VectorSettings {
             prompt: Some(prompt.clone()),
             max_length: config.limit(),
             dimensions: Some(config.vectors()),
-            sparse: kind.sparse().map(|sparse| SparseSettings {
-                terms: sparse.terms.map(|terms| {
+            sparse: kind.sparse().map(|sparse| {
+                let terms = sparse.terms.map(|terms| {
                     let pooling = if terms.sums { "sum" } else { "max" };
                     let activation = if terms.twice { "log1p_relu" } else { "relu" };
                     format!("{pooling} {activation}")
-                }),
-                max_active_dims: sparse.most,
-                role: role.map(|role| role.name().to_owned()),
+                });
+                let weighs = sparse.weighed.is_some();
+                SparseSettings {
+                    terms: terms.or_else(|| weighs.then(|| "max of token weights".into())),
+                    max_active_dims: sparse.most,
+                    role: role.map(|role| role.name().to_owned()),
+                }
             }),
             multi: kind.multi().map(|_| MultiSettings {
                 role: role.map_or("", |role| role.name()).to_owned(),

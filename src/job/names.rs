@@ -103,8 +103,9 @@ pub fn is_of_job(name: &str) -> bool {
         ending == Spool::ENDING
             || OutputFormat::all().any(|format| {
                 let beside = ending.strip_prefix(format.name());
-                beside
-                    .is_some_and(|beside| beside.is_empty() || format.sidecars().contains(&beside))
+                beside.is_some_and(|beside| {
+                    beside.is_empty() || format.possible_sidecars().contains(&beside)
+                })
             })
     };
     name == SUCCESS || parse(name).is_some_and(|(_, _, rest)| is_ending(rest))
@@ -184,7 +185,7 @@ mod tests {
         for format in OutputFormat::all() {
             let part = format!("{}.{format}", part(1, 2));
             assert!(is_of_job(&part), "{part}");
-            for sidecar in format.sidecars() {
+            for sidecar in format.possible_sidecars() {
                 assert!(is_of_job(&format!("{part}{sidecar}")), "{part}{sidecar}");
             }
             for other in [".bak", ".json.bak", "~", " (copy)"] {

@@ -56,6 +56,10 @@ pub struct Survey {
     pub model: String,
     /// Widths of a row's vectors.
     pub dimensions: Dimensions,
+    /// Vectors of a row on average, where each token has one: about so many times larger is the output than one of a
+    /// vector for each row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vectors_per_row: Option<f64>,
     /// Tokens of a row at most.
     pub max_length: Option<usize>,
     /// Threads that would run it.
@@ -183,6 +187,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         ..Measured::default()
     };
     let vectors = measure(&mut embedder, &texts, &mut measured, cancel)?;
+    let vectors_per_row = vectors_per_row(&vectors);
     if let (false, Some(mut rows)) = (vectors.is_empty(), kept) {
         // The texts do not matter: only sizes count.
         let mut cycled = vectors.same();
@@ -208,6 +213,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         engine: embedder.engine().clone(),
         model: model.id.clone(),
         dimensions: model.config.vectors(),
+        vectors_per_row,
         max_length: model.config.limit(),
         threads: match options.engine.workers {
             0 => usable_cores(),
@@ -253,6 +259,15 @@ fn measure(
     }
     measured.seconds = began.elapsed().as_secs_f64();
     Ok(vectors)
+}
+
+/// Vectors of a row on average, where each token has one.
+fn vectors_per_row(vectors: &RowVectors) -> Option<f64> {
+    let RowVectors::Multi(rows) = vectors else {
+        return None;
+    };
+    let all = rows.lengths().sum::<usize>() as f64;
+    (!rows.is_empty()).then(|| all / rows.len() as f64)
 }
 
 /// Bytes that rows become in the output's format, the files beside it counted.

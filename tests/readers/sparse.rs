@@ -6,7 +6,7 @@ use embedctl_common::SparseRows;
 use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, provenance, rows};
-use crate::{run, support};
+use crate::{run, single, support};
 
 const COUNT: usize = 60;
 
@@ -46,16 +46,6 @@ fn read(test: &str, modules: &[&str], name: &str, tokens: bool, script: &str) ->
     };
     writer.finish(finish).unwrap();
     Some(run(test, &python, &path, folder.path(), script))
-}
-
-/// The same with numbers as float32: the reader of JSON rounds the last digit of a double.
-fn single(value: &Value) -> Value {
-    match value {
-        Value::Array(all) => all.iter().map(single).collect(),
-        #[allow(clippy::cast_possible_truncation)] // they were float32
-        Value::Number(number) => json!((number.as_f64().unwrap() as f32).to_bits()),
-        other => other.clone(),
-    }
 }
 
 fn expected() -> Value {

@@ -146,6 +146,19 @@ pub fn clients(test: &str) -> Option<PathBuf> {
     })
 }
 
+/// A Python that has the systems of `.ci/databases.txt`, for the test named `test`; `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_DATABASES` names it.
+///
+/// # Panics
+/// If there is none and `EMBEDCTL_TEST_REQUIRE` contains `databases`.
+pub fn databases(test: &str) -> Option<PathBuf> {
+    let python = variable("EMBEDCTL_TEST_DATABASES").map(PathBuf::from);
+    let found = python.filter(|python| python.is_file());
+    let missing = "a Python with the packages of .ci/databases.txt";
+    found.or_else(|| skip(test, "databases", missing))
+}
+
 /// The folder whose `node_modules` holds PostgreSQL with pgvector (`tests/pgvector/package.json`), for the
 /// test named `test`; `None` where the test is to be skipped.
 ///

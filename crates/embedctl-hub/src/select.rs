@@ -24,6 +24,9 @@ const OF_REPOSITORY: [&str; 3] = [
 /// The file that names the modules of a Router's routes; older versions call it `config.json`.
 const ROUTER: &str = "router_config.json";
 
+/// Layers at the root that make sparse vectors and vectors of tokens (FlagEmbedding's `BGEM3FlagModel`).
+const HEADS: [&str; 2] = ["sparse_linear.pt", "colbert_linear.pt"];
+
 /// Files of a Transformer and its tokenizer. embedctl reads tokenizer.json; the others are what Python's
 /// tokenizers are made from, so that the same cache serves them.
 const OF_TRANSFORMER: &str = "config.json tokenizer.json tokenizer_config.json special_tokens_map.json
@@ -51,6 +54,7 @@ fn is_of_transformer(name: &str) -> bool {
 pub fn is_read(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     OF_REPOSITORY.contains(&name)
+        || HEADS.contains(&name)
         || name == ROUTER
         || is_of_transformer(name)
         || words(".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data")
@@ -259,7 +263,7 @@ pub(super) fn metadata(paths: &[&str], layout: &ModuleFolders) -> Vec<String> {
     let wanted = |path: &str| {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let of_router = layout.router.as_ref().and_then(|(_, file)| file.as_deref());
-        (folder.is_empty() && OF_REPOSITORY.contains(&name))
+        (folder.is_empty() && (OF_REPOSITORY.contains(&name) || HEADS.contains(&name)))
             || of_router == Some(path)
             || (folder == layout.transformer && is_of_transformer(name))
             || (layout.others.iter().any(|other| other == folder)
@@ -326,6 +330,37 @@ mod tests {
                 "vocab.txt",
                 "onnx/model.onnx",
             ]
+        );
+    }
+
+    #[test]
+    fn layers_that_make_other_vectors_are_taken() {
+        let modules = r#"[{"path":""},{"path":"1_Pooling"},{"path":"2_Normalize"}]"#;
+        let paths = [
+            "1_Pooling/config.json",
+            "1_Pooling/sparse_linear.pt",
+            "colbert_linear.pt",
+            "config.json",
+            "model.safetensors",
+            "modules.json",
+            "onnx/model.onnx",
+            "other.pt",
+            "sparse_linear.pt",
+        ];
+        let taken = chosen(&paths, Some(modules), &FileChoice::default());
+        assert_eq!(
+            taken,
+            [
+                "1_Pooling/config.json",
+                "colbert_linear.pt",
+                "config.json",
+                "modules.json",
+                "sparse_linear.pt",
+                "onnx/model.onnx",
+            ]
+        );
+        assert!(
+            is_read("sparse_linear.pt") && is_read("colbert_linear.pt") && !is_read("other.pt")
         );
     }
 

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use walkdir::WalkDir;
 
+use super::config::OutputKind;
+use super::heads;
 use super::metadata::{self, TransformerConfig};
+use super::options::VectorKind;
 use super::{Model, OutputChoice, Side, Step, onnx_file, tokenizer};
 use embedctl_common::error::Result;
 use embedctl_common::folder::name_in;
@@ -40,6 +43,9 @@ pub struct Card {
     /// Whether each token has a vector, `dimensions` wide; absent where it has not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub multi: bool,
+    /// Other kinds of vectors that the model's layers make if they are asked for; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_kinds: Vec<&'static str>,
     /// Entries of a sparse vector that are kept at most, where the files say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_active_dims: Option<usize>,
@@ -118,6 +124,7 @@ impl Model {
             labels: decided.kind.scores().map(|scores| scores.labels.clone()),
             sparse: decided.kind.sparse().is_some(),
             multi: decided.kind.multi().is_some(),
+            other_kinds: self.other_kinds(),
             max_active_dims: decided.kind.sparse().and_then(|sparse| sparse.most),
             dimensions: decided.width,
             hidden_width: decided.hidden_width,
@@ -142,6 +149,24 @@ impl Model {
             },
             files,
         })
+    }
+}
+
+impl Model {
+    /// The kinds of vectors that layers beside the network make, the present one left out.
+    fn other_kinds(&self) -> Vec<&'static str> {
+        let present = match &self.config.kind {
+            OutputKind::Vectors => VectorKind::Dense,
+            OutputKind::Sparse(_) => VectorKind::Sparse,
+            OutputKind::Multi(_) => VectorKind::Multi,
+            OutputKind::Scores(_) => return Vec::new(),
+        };
+        let made = heads::kinds(&self.folder);
+        let dense = (!made.is_empty()).then_some(VectorKind::Dense);
+        let all = dense.into_iter().chain(made);
+        all.filter(|kind| *kind != present)
+            .map(VectorKind::name)
+            .collect()
     }
 }
 

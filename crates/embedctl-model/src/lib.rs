@@ -34,6 +34,7 @@ mod card;
 mod config;
 mod files;
 mod found;
+mod heads;
 mod layers;
 mod locate;
 mod metadata;

@@ -9,6 +9,7 @@ use std::path::Path;
 use super::CheckpointFiles;
 use super::config::{Frame, ModelConfig, OutputChoice, OutputKind, PositionIds, Prompts, Step};
 use super::graph::Graph;
+use super::heads;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::Modules;
 use super::multi::{self, MultiContext, MultiFiles, RoleTexts};
@@ -26,7 +27,7 @@ use output::{TOKEN_OUTPUTS, choose_logits, choose_output, choose_term_logits};
 use pooling::{check_widths, hidden_width, pooling};
 
 pub(crate) use limits::RoleLength;
-pub(crate) use output::gives_finished_vectors;
+pub(crate) use output::{gives_finished_vectors, gives_states};
 pub(crate) use pooling::{Pooled, dimensions, width_after};
 
 /// A repository's metadata, read and combined.
@@ -87,7 +88,7 @@ pub(super) fn resolve(
             _ => error,
         });
     }
-    let sparse = match scores {
+    let mut sparse = match scores {
         _ if multi.is_some() => None,
         None => sparse::resolve(
             &SparseFiles {
@@ -120,6 +121,11 @@ pub(super) fn resolve(
             pairs: scores.is_some_and(|task| task.pairs),
         },
     )?;
+    let without_weight = sparse.as_mut().and_then(|sparse| sparse.weighed.as_mut());
+    let weighs = without_weight.is_some();
+    if let Some(without) = without_weight {
+        *without = heads::without_weight(&tokenizer);
+    }
     let multi = multi.map(|files| MultiContext {
         files,
         root,
@@ -196,6 +202,13 @@ pub(super) fn resolve(
             all_terms = Some(count);
             (pooled, OutputKind::Sparse(kind))
         }
+        None if weighs => {
+            let kind = sparse.unwrap_or_default();
+            let (pooled, count) = kind.pooled(None, None, &transformer_file)?;
+            all_terms = Some(count);
+            let steps = vec![Step::Dense(heads::weights(&root.join(heads::SPARSE_HEAD))?)];
+            (Pooled { steps, ..pooled }, OutputKind::Sparse(kind))
+        }
         None if multi.is_some() => {
             let multi = multi
                 .as_ref()
@@ -229,6 +242,9 @@ pub(super) fn resolve(
     };
     let hidden =
         hidden_width(graph, &output, &transformer, pooled.width).ok_or_else(unknown_width)?;
+    if weighs {
+        width_after(hidden, &pooled.steps, root)?;
+    }
     let full = match all_terms {
         Some(terms) => terms,
         None if multi.is_some() => width_after(hidden, &pooled.steps, root)?,

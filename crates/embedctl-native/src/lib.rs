@@ -58,6 +58,7 @@ pub mod safetensors;
 mod scratch;
 mod settings;
 mod statics;
+pub mod torch_file;
 
 #[cfg(test)]
 mod adapter_tests;

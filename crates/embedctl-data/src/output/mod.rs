@@ -16,14 +16,14 @@ pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::calibration::Calibration;
 pub use crate::writing::encoding::has_vectors_of_tokens;
 pub use crate::writing::format::{
-    Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, VectorShape,
+    Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
 };
 pub use crate::writing::options::{Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType};
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
 pub use crate::writing::run_files::RunFiles;
-pub use crate::writing::sidecar::{PROVENANCE, ROWS};
+pub use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
 pub use crate::writing::sparse::has_token_maps;
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
@@ -72,7 +72,8 @@ pub fn create(
 ) -> Result<Box<dyn VectorWriter>> {
     let (format, place) = plan(options, dimensions, names.len(), columns)?;
     let encoding = VectorEncoding::new(options, dimensions)?;
-    let target = Target::create(&place, options.force, format.sidecars(), files)?;
+    let sidecars = format.sidecars_of(options.numbers);
+    let target = Target::create(&place, options.force, &sidecars, files)?;
     format.spec().create(Beginning {
         target,
         encoding,
@@ -94,7 +95,8 @@ pub fn check(
     files: &RunFiles,
 ) -> Result<()> {
     let (format, place) = plan(options, dimensions, sources, columns)?;
-    Target::check(&place, options.force, format.sidecars(), files)
+    let sidecars = format.sidecars_of(options.numbers);
+    Target::check(&place, options.force, &sidecars, files)
 }
 
 /// The format and the place of an output that options and columns allow.

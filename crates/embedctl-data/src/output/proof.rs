@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::writing::format::OutputFormat;
+use crate::writing::encoding::has_vectors_of_tokens;
+use crate::writing::format::{OutputFormat, TokenForm};
 use crate::writing::proof::{BLANK, MOST_FOOTER, SIDECAR, place_of};
 pub use crate::writing::proof::{FILE, HASHES, SelfHashed, sidecar_text, with_place};
-use crate::writing::sidecar::{PROVENANCE, ROWS};
+use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
 use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, ErrorKind, Result, io_errors};
 use embedctl_common::hash::Hash;
@@ -93,6 +94,7 @@ pub fn compare(
                 (Some(file.path().into()), Some(file.clone()))
             }
             "rows" => beside(ROWS)?,
+            "lengths" => beside(LENGTHS)?,
             SIDECAR => beside(PROVENANCE)?,
             "rejects" => (
                 rejects.map(|rejects| rejects.path().into()),
@@ -137,7 +139,10 @@ pub fn prove(file: &Readable, format: OutputFormat, made: &Value) -> Result<Proo
     if let Some(other) = found.iter().find(|one| one.same == Some(false)) {
         return Ok(Proof::Other(other.name.clone()));
     }
-    let all = names(format).iter().all(|name| has(made, name));
+    let is_counted = format.facts().multi == TokenForm::Lengths && has_vectors_of_tokens(made);
+    let lengths = is_counted.then_some("lengths");
+    let names = names(format).iter().copied().chain(lengths);
+    let all = names.into_iter().all(|name| has(made, name));
     Ok(if all { Proof::Whole } else { Proof::Older })
 }
 

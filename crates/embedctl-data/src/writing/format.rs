@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
+use super::options::RowNumbers;
 use super::proof::FILE;
 use super::quantize::Dtype;
-use super::sidecar::{PROVENANCE, ROWS};
+use super::sidecar::{LENGTHS, PROVENANCE, ROWS};
 use crate::reading::format::InputFormat;
 
 /// The format of the output.
@@ -69,6 +70,17 @@ pub enum SparseForm {
     Alone,
 }
 
+/// How a format holds a vector for each token of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenForm {
+    /// Not at all.
+    None,
+    /// As lists of vectors.
+    Lists,
+    /// As a matrix of all vectors, and beside it how many each row has ([`LENGTHS`]).
+    Lengths,
+}
+
 /// Where the texts of an output's rows can be read, if they were kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowTexts {
@@ -94,13 +106,13 @@ pub struct OutputFacts {
     pub shape: VectorShape,
     /// How it holds sparse vectors.
     pub sparse: SparseForm,
-    /// Whether it holds a vector for each token of a row.
-    pub multi: bool,
+    /// How it holds a vector for each token of a row.
+    pub multi: TokenForm,
     /// Whether people can read it on a screen.
     pub is_text: bool,
     /// Types of components that it holds; the first where none is asked for.
     pub dtypes: &'static [Dtype],
-    /// Endings of the files that stand beside a file of this format.
+    /// Endings of the files that stand beside every file of this format.
     pub sidecars: &'static [&'static str],
     /// Names of the hashes in its provenance that cover the file and those beside it; that of its vectors first.
     pub hashes: &'static [&'static str],
@@ -117,7 +129,7 @@ impl OutputFacts {
         about: "",
         shape: VectorShape::Fields,
         sparse: SparseForm::None,
-        multi: false,
+        multi: TokenForm::None,
         is_text: false,
         dtypes: &Dtype::ALL,
         sidecars: &[PROVENANCE],
@@ -163,7 +175,7 @@ impl OutputFormat {
                 about: "Columns id, kept fields and embedding, compressed with zstd",
                 shape: VectorShape::Lists,
                 sparse: SparseForm::Structs,
-                multi: true,
+                multi: TokenForm::Lists,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Parquet),
@@ -174,7 +186,7 @@ impl OutputFormat {
                 about: "The same columns as an Arrow IPC file (Feather); a stream if OUT is not a file",
                 shape: VectorShape::Lists,
                 sparse: SparseForm::Structs,
-                multi: true,
+                multi: TokenForm::Lists,
                 sidecars: &[],
                 hashes: &[FILE],
                 row_texts: RowTexts::In(InputFormat::Arrow),
@@ -185,7 +197,7 @@ impl OutputFormat {
                 about: "The same columns as an Arrow IPC stream",
                 shape: VectorShape::Lists,
                 sparse: SparseForm::Structs,
-                multi: true,
+                multi: TokenForm::Lists,
                 hashes: &["stream", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Arrow),
                 ..OutputFacts::DEFAULT
@@ -193,6 +205,7 @@ impl OutputFormat {
             Self::Npy => OutputFacts {
                 endings: &["npy"],
                 about: "A matrix, with the row ids in a file beside it",
+                multi: TokenForm::Lengths,
                 ..OutputFacts::MATRIX
             },
             Self::Npz => OutputFacts {
@@ -216,7 +229,7 @@ impl OutputFormat {
                 },
                 is_text: compression == Compression::None,
                 sparse: SparseForm::Structs,
-                multi: true,
+                multi: TokenForm::Lists,
                 hashes: &["lines", SIDECAR_HASH],
                 row_texts: RowTexts::In(InputFormat::Jsonl),
                 ..OutputFacts::DEFAULT
@@ -280,10 +293,26 @@ impl OutputFormat {
         self.facts().endings[0]
     }
 
-    /// Endings of the files that stand beside a file of this format.
+    /// Endings of the files that stand beside every file of this format.
     #[must_use]
     pub fn sidecars(self) -> &'static [&'static str] {
         self.facts().sidecars
+    }
+
+    /// Endings of the files that stand beside a file of this format that holds these numbers.
+    #[must_use]
+    pub fn sidecars_of(self, numbers: RowNumbers) -> Vec<&'static str> {
+        let mut endings = self.sidecars().to_vec();
+        if numbers == RowNumbers::Multi && self.facts().multi == TokenForm::Lengths {
+            endings.push(LENGTHS);
+        }
+        endings
+    }
+
+    /// Endings of the files that may stand beside a file of this format, whatever its numbers are.
+    #[must_use]
+    pub fn possible_sidecars(self) -> Vec<&'static str> {
+        self.sidecars_of(RowNumbers::Multi)
     }
 
     /// Whether it is one matrix, which has neither names nor nulls.

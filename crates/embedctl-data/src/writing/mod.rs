@@ -7,6 +7,7 @@ pub mod fault;
 pub(crate) mod format;
 mod handle;
 pub(crate) mod made;
+pub(crate) mod npy;
 pub(crate) mod options;
 pub(crate) mod overlap;
 pub(crate) mod place;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::calibration::Calibration;
 use super::quantize::Dtype;
 pub use crate::writing::format::{Compression, OutputFormat};
-use crate::writing::format::{SparseForm, endings};
+use crate::writing::format::{SparseForm, TokenForm, endings};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{CALIBRATION, DTYPE, SPARSE_TOKENS, VECTOR_TYPE};
@@ -151,11 +151,11 @@ impl OutputOptions {
                 .with_remedy("leave it out"));
             }
             if self.numbers == RowNumbers::Multi {
-                if !facts.multi {
+                if facts.multi == TokenForm::None {
                     return Err(Error::usage(format!(
                         "{format} output holds one vector for a row, and this model gives one for each token"
                     ))
-                    .with_remedy(holding(&|it| it.facts().multi)));
+                    .with_remedy(holding(&|it| it.facts().multi != TokenForm::None)));
                 }
                 if self.vector_type == Some(VectorType::List) {
                     return Err(Error::usage(format!(

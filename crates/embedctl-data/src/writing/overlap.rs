@@ -56,7 +56,7 @@ pub fn refuse_overlap<'a>(
             add(format!("-o {}", path.display()), Identity::of_path(path))?;
             let place = OutputPlace::find(&output.destination, OutputPlace::OUTPUT)?;
             if let Some(path) = place.file() {
-                let sidecars = output.resolved_format()?.sidecars();
+                let sidecars = output.resolved_format()?.possible_sidecars();
                 let own: Vec<_> = sidecars.iter().map(|it| with_ending(path, it)).collect();
                 let former = SIDECARS
                     .of(path)

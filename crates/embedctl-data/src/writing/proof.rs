@@ -4,6 +4,7 @@
 //!  file                 a Parquet or Arrow file, all of its bytes
 //!  header, values       a matrix, what comes before its values, and those
 //!  rows                 the file beside a matrix that describes its rows
+//!  lengths              the file beside a matrix of tokens' vectors that says how many each row has
 //!  lines                JSONL, before it is compressed
 //!  stream               an Arrow stream, or PostgreSQL's binary COPY
 //!  provenance           the file beside an output that holds the provenance itself

@@ -1,7 +1,7 @@
 //! Where a writer's bytes go: a file beside its final name, or straight into a stream.
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::write_error;
@@ -15,6 +15,7 @@ use embedctl_common::atomic::{
     AtomicFile, AtomicSet, open_special, parent, remove_abandoned, with_ending,
 };
 use embedctl_common::error::{Error, Result};
+use embedctl_common::hash::Hash;
 use embedctl_common::remedies::{self, with_remedy};
 
 /// An output that is being written. Dropped unpublished, it leaves nothing behind.
@@ -269,6 +270,27 @@ impl Sidecar {
         self.file
             .write_all(bytes)
             .map_err(|error| write_error(&self.path, error))
+    }
+
+    /// Overwrites its first bytes, and returns the hash of all.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn complete(&mut self, start: &[u8]) -> Result<Hash> {
+        let written = (self.file.seek(SeekFrom::Start(0))).and_then(|_| self.file.write_all(start));
+        written.map_err(|error| write_error(&self.path, error))?;
+        let mut hash = Hash::default();
+        let mut buffer = vec![0; 1 << 16];
+        let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| {
+            loop {
+                match self.file.read(&mut buffer)? {
+                    0 => return Ok(()),
+                    count => hash.add(&buffer[..count]),
+                }
+            }
+        });
+        read.map_err(|error| Error::io("read", &self.path, error))?;
+        Ok(hash)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::heads;
 use crate::metadata::{self, ModuleEntry};
 use crate::options::{ModelOptions, ModelTask, VectorKind};
 use embedctl_common::error::{Error, Result};
@@ -19,6 +20,8 @@ pub(crate) enum MultiLayout {
     PyLate,
     /// The modules of another encoder, whose Dense modules work on tokens here.
     Converted,
+    /// A layer beside the network gives each token its vector, as FlagEmbedding saves it.
+    Head,
     /// Stanford's: a checkpoint with the projection inside, and `artifact.metadata`.
     Stanford,
 }
@@ -138,22 +141,29 @@ impl MultiFiles {
         let file = root.join("config_sentence_transformers.json");
         let config = metadata::read::<MultiConfig>(&file)?.unwrap_or_default();
         let wants = options.vectors == Some(VectorKind::Multi);
+        let has_head = wants && heads::head(root, heads::TOKEN_HEAD).is_some();
         let layout = match &entries {
-            Some(entries) => Self::of_modules(entries, &config, wants),
+            Some(entries) => match Self::of_modules(entries, &config, wants) {
+                Some(MultiLayout::Converted) if has_head => Some(MultiLayout::Head),
+                layout => layout,
+            },
             None => {
                 let config = metadata::read::<Value>(&root.join("config.json"))?;
                 let classes = config.as_ref().map(|config| &config["architectures"]);
                 let is_stanford = classes
                     .and_then(Value::as_array)
                     .is_some_and(|classes| classes.iter().any(|class| class == "HF_ColBERT"));
-                if wants && !is_stanford {
+                if wants && !is_stanford && !has_head {
                     return Err(Error::model(
                         root.display(),
                         "has no projection of its tokens: sentence-transformers would make one at random, to be trained",
                     )
                     .with_remedy(format!("leave {KIND} out")));
                 }
-                is_stanford.then_some(MultiLayout::Stanford)
+                match is_stanford {
+                    true => Some(MultiLayout::Stanford),
+                    false => has_head.then_some(MultiLayout::Head),
+                }
             }
         };
         let Some(layout) = layout else {

@@ -21,6 +21,8 @@ pub struct MultiKind {
     pub kept: Option<BTreeSet<u32>>,
     /// Whether tokens of a query's expansion have vectors.
     pub expansion_counts: bool,
+    /// Tokens at the beginning of a row that have no vector.
+    pub leading: usize,
     /// Clusterings of a text's vectors, one after another.
     pub poolings: Vec<TokenPooling>,
 }
@@ -29,7 +31,8 @@ impl MultiKind {
     /// The places of the tokens of a row that have vectors; the first `seen` are the text's own.
     pub(crate) fn places(&self, ids: &[u32], seen: usize) -> impl Iterator<Item = usize> {
         ids.iter().enumerate().filter_map(move |(place, id)| {
-            let counts = (place < seen || self.expansion_counts)
+            let counts = place >= self.leading
+                && (place < seen || self.expansion_counts)
                 && !self.skipped.contains(id)
                 && self.kept.as_ref().is_none_or(|kept| kept.contains(id));
             counts.then_some(place)
@@ -53,5 +56,7 @@ mod tests {
         assert_eq!(places(&kind), [0, 2, 4, 5, 6]);
         kind.kept = Some([6, 5, 9].into());
         assert_eq!(places(&kind), [2, 5, 6]);
+        kind.leading = 3;
+        assert_eq!(places(&kind), [5, 6]);
     }
 }

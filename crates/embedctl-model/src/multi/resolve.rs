@@ -10,6 +10,7 @@ use super::layout::{MultiFiles, MultiLayout, Stated};
 use super::modules::ScoringMask;
 use super::{MultiKind, TokenPooling};
 use crate::config::{Prompts, QueryExpansion, Step};
+use crate::heads;
 use crate::layers::{Dense, DenseActivation, Residual};
 use crate::metadata;
 use crate::modules::{ModuleWeights, Modules};
@@ -18,7 +19,7 @@ use crate::resolve::{Pooled, RoleLength};
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOL_FACTOR, POOLING};
+use embedctl_common::setting::{DIMENSIONS, KIND, NORMALIZE, POOL_FACTOR, POOLING};
 
 /// The characters that Python calls punctuation, which skip lists name.
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
@@ -305,13 +306,22 @@ pub(crate) fn resolve(
                     root.join("modules.json").display(),
                     "has no Dense module that could make vectors of tokens: sentence-transformers would make one at \
                      random, to be trained",
-                ));
+                )
+                .with_remedy(format!(
+                    "leave {KIND} out, or fetch {} if the repository has it",
+                    heads::TOKEN_HEAD
+                )));
             }
             steps.push(Step::Normalize);
             let words = files.config.skip_list();
             let usual = !context.markers().is_empty();
             let words = words.or_else(|| usual.then(punctuation));
             Some(ScoringMask::skipping(words.unwrap_or_default()))
+        }
+        MultiLayout::Head => {
+            let layer = heads::layer(&root.join(heads::TOKEN_HEAD), DenseActivation::Identity)?;
+            steps = vec![Step::Dense(layer), Step::Normalize];
+            None
         }
         MultiLayout::Stanford => {
             steps = vec![Step::Dense(stanford_projection(root)?), Step::Normalize];
@@ -335,6 +345,8 @@ pub(crate) fn resolve(
         skipped: skipped.iter().filter_map(id).collect(),
         kept: kept.map(|kept| kept.iter().copied().collect()),
         expansion_counts: mask.is_some() || expansion.is_some_and(|it| it.attends),
+        // The first token is `<s>`, from which the dense vector is made.
+        leading: usize::from(files.layout == MultiLayout::Head),
         poolings,
     };
     let pooled = Pooled {

@@ -14,12 +14,16 @@ pub(super) const TOKEN_OUTPUTS: [&str; 2] = ["last_hidden_state", "token_embeddi
 /// The name under which exports publish finished vectors.
 pub(super) const SENTENCE_OUTPUT: &str = "sentence_embedding";
 
+/// Whether a graph publishes the states of tokens.
+pub(crate) fn gives_states(graph: &Graph) -> bool {
+    TOKEN_OUTPUTS
+        .iter()
+        .any(|name| graph.output(name).is_some())
+}
+
 /// Whether the only readable output of a graph is one vector per text.
 pub(crate) fn gives_finished_vectors(graph: &Graph, has_modules: bool) -> bool {
-    let tokens = TOKEN_OUTPUTS
-        .into_iter()
-        .any(|name| graph.output(name).is_some());
-    graph.output(SENTENCE_OUTPUT).is_some() && (!tokens || !has_modules)
+    graph.output(SENTENCE_OUTPUT).is_some() && (!gives_states(graph) || !has_modules)
 }
 
 /// The output of a graph that holds a row's logits `[rows, labels]`.

@@ -5,11 +5,13 @@ mod resolve;
 mod routes;
 mod tokens;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use embedctl_common::vectors::{SparseRow, SparseRows};
 use embedctl_native::kernels::TermPooling;
 
 pub use auto_encoder::AutoEncoder;
-pub(crate) use resolve::{SparseFiles, refuse_dense, resolve};
+pub(crate) use resolve::{SparseFiles, is_weighed, refuse_dense, resolve};
 pub(crate) use routes::entries;
 pub(crate) use tokens::static_tokens;
 
@@ -21,6 +23,8 @@ pub struct SparseKind {
     pub terms: Option<TermPooling>,
     /// Whether each token of a text has a weight of its own, without a network.
     pub by_token: bool,
+    /// Whether the modules give each token a weight, the greatest of which counts for its term; these tokens have none.
+    pub weighed: Option<BTreeSet<u32>>,
     /// Entries that are kept at most: those of the greatest magnitudes.
     pub most: Option<usize>,
 }
@@ -58,9 +62,52 @@ impl SparseKind {
     }
 }
 
+impl SparseKind {
+    /// Appends the row of these tokens, which have these weights, where the greatest weight of a token counts. A weight that
+    /// is NaN or infinite stays.
+    pub(crate) fn weigh(&self, ids: &[u32], weights: &[f32], out: &mut SparseRows) {
+        let mut terms = BTreeMap::new();
+        let has_none = |id: &u32| {
+            self.weighed
+                .as_ref()
+                .is_some_and(|without| without.contains(id))
+        };
+        for (id, weight) in ids.iter().zip(weights).filter(|(id, _)| !has_none(id)) {
+            let most = terms.entry(*id).or_insert(0.0_f32);
+            if !weight.is_finite() || *weight > *most {
+                *most = *weight;
+            }
+        }
+        let (indices, values): (Vec<u32>, Vec<f32>) = terms.into_iter().unzip();
+        let (indices, values) = (&indices[..], &values[..]);
+        self.finish(SparseRow { indices, values }, false, out);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_greatest_weight_of_a_token_counts() {
+        let kind = SparseKind {
+            weighed: Some([0, 2].into()),
+            ..SparseKind::default()
+        };
+        let mut out = SparseRows::default();
+        kind.weigh(
+            &[0, 9, 5, 9, 7, 2],
+            &[9.0, 0.5, 0.25, 0.75, 0.0, 9.0],
+            &mut out,
+        );
+        assert_eq!(out.get(0).indices, [5, 9]);
+        assert_eq!(out.get(0).values, [0.25, 0.75]);
+        // The engine tells such a row.
+        kind.weigh(&[9, 9], &[f32::NAN, 1.0], &mut out);
+        assert!(out.get(1).values[0].is_nan());
+        kind.weigh(&[9, 9], &[1.0, f32::NAN], &mut out);
+        assert!(out.get(2).values[0].is_nan());
+    }
 
     #[test]
     fn the_entries_of_the_greatest_magnitude_stay_in_order() {

@@ -1,14 +1,16 @@
 //! How a model's files say that sparse vectors are made.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::{SparseKind, SparseModule};
 use crate::config::{OutputChoice, Step};
+use crate::heads;
 use crate::metadata;
 use crate::modules::Modules;
-use crate::options::{ModelOptions, VectorKind};
+use crate::options::{ModelOptions, ModelTask, VectorKind};
 use crate::resolve::Pooled;
 use crate::sentence_config::SentenceConfig;
 use embedctl_common::error::{Error, Result};
@@ -32,6 +34,12 @@ pub(crate) struct SparseFiles<'a> {
 /// Refuses options about vectors in full.
 pub(crate) fn refuse_dense(options: &ModelOptions) -> Result<()> {
     options.refuse_dense("vectors in full", "this model's are sparse")
+}
+
+/// Whether sparse vectors are asked for and a layer in `root` gives each token its weight.
+pub(crate) fn is_weighed(root: &Path, options: &ModelOptions) -> bool {
+    let is_asked = options.task == ModelTask::Embed && options.vectors == Some(VectorKind::Sparse);
+    is_asked && heads::head(root, heads::SPARSE_HEAD).is_some()
 }
 
 /// The kind of a model's sparse vectors; `None` where its vectors are given in full.
@@ -64,8 +72,14 @@ pub(crate) fn resolve(
     let mut kind = SparseKind {
         terms: None,
         by_token: module == Some(SparseModule::Tokens),
+        weighed: None,
         most: options.max_active_dims.or(files.most).or(of_module),
     };
+    if module.is_none() && is_weighed(files.root, options) {
+        // The tokens without a weight follow from the tokenizer.
+        kind.weighed = Some(BTreeSet::new());
+        return Ok(Some(kind));
+    }
     let fills_masks = files.sentence.task.as_deref() == Some("fill-mask");
     match (module, files.modules) {
         (Some(SparseModule::Terms(pooling)), Some(modules)) => {
@@ -91,7 +105,10 @@ pub(crate) fn resolve(
                     files.root.join("modules.json").display(),
                     "describes vectors in full, which only an untrained autoencoder would make sparse",
                 )
-                .with_remedy(format!("leave {KIND} out")));
+                .with_remedy(format!(
+                    "leave {KIND} out, or fetch {} if the repository has it",
+                    heads::SPARSE_HEAD
+                )));
             }
             if fills_masks {
                 files.sentence.check_gives_states()?;

@@ -81,6 +81,7 @@ pub(crate) fn static_tokens(root: &Path, options: &ModelOptions) -> Result<Stati
             kind: OutputKind::Sparse(SparseKind {
                 terms: None,
                 by_token: true,
+                weighed: None,
                 most,
             }),
             max_length,

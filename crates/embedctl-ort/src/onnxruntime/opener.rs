@@ -118,6 +118,7 @@ impl Opener {
         if let OutputChoice::Tokens(states) = &model.config.output
             && kind.own_memory
             && pools
+            && !model.config.pooling.is_empty()
         {
             let modes = model.config.pooling.as_slice();
             source = source.pooled(model, states, reading.feeds.element, modes)?;

@@ -70,6 +70,11 @@ fn model(model: &Card, table: &mut TextTable) {
             "a vector for each token (late interaction); column: embedding (a list of vectors)",
         );
     }
+    if !model.other_kinds.is_empty() {
+        let kinds = model.other_kinds.iter();
+        let kinds: Vec<_> = kinds.map(|kind| format!("--kind {kind}")).collect();
+        table.entry("other kinds", &kinds.join(", "));
+    }
     let mut dimensions = model.dimensions.to_string();
     if model.hidden_width != model.dimensions {
         dimensions += &format!(" (hidden states {})", model.hidden_width);

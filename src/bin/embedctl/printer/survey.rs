@@ -74,7 +74,14 @@ fn table(survey: &Survey, output: &str) -> TextTable {
         let text = format!("about {} for the model{of}", bytes(memory));
         table.entry("memory", &text);
     }
-    table.entry("vectors", &dimensions(&survey.dimensions));
+    let mut vectors = dimensions(&survey.dimensions);
+    if let Some(each) = survey.vectors_per_row {
+        vectors += &format!(
+            " for each token, {each:.1} of them per row: the output is about {:.0} times as large as one vector per text",
+            each.max(1.0)
+        );
+    }
+    table.entry("vectors", &vectors);
     table.line("");
     match &survey.estimate {
         Some(all) => estimate(survey, all, output, &mut table),

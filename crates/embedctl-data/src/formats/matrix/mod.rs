@@ -1,4 +1,5 @@
 //! One matrix, and beside it a file that describes its rows: NPY, `fbin`, `i8bin` and `u8bin`, and of sparse vectors NPZ.
+//! Beside an NPY file of tokens' vectors another one says how many each row has.
 
 mod npz;
 mod rows;

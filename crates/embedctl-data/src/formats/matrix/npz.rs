@@ -13,6 +13,7 @@ use crate::formats::output::Beginning;
 use crate::record::Rows;
 use crate::vectors::{CUT, Said, StoredVector, TakeVector, array, failed, in_order, unreadable};
 use crate::writing::encoding::VectorEncoding;
+use crate::writing::npy::{HEADER, header};
 use crate::writing::quantize::Dtype;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
@@ -22,9 +23,6 @@ use embedctl_storage::Readable;
 
 /// The arrays of an archive, in their order.
 const MEMBERS: [&str; 5] = ["data", "indices", "indptr", "format", "shape"];
-
-/// Length of an array's whole header.
-const HEADER: usize = 128;
 
 /// Sizes and offsets from this one on stand in an extra field.
 const LARGE: u64 = 0xffff_ffff;
@@ -209,17 +207,6 @@ impl NpzWriter {
         end.extend([0; 2]);
         self.append(&end)
     }
-}
-
-/// The header of an array of that type and shape.
-fn header(kind: &str, shape: &str) -> [u8; HEADER] {
-    let text = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}");
-    let mut header = [b' '; HEADER];
-    header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
-    header[8..10].copy_from_slice(&118_u16.to_le_bytes());
-    header[10..10 + text.len()].copy_from_slice(text.as_bytes());
-    header[HEADER - 1] = b'\n';
-    header
 }
 
 impl VectorWriter for NpzWriter {

@@ -8,16 +8,12 @@ use crate::formats::output::Beginning;
 use crate::json_values::push;
 use crate::record::{Origin, Rows, SourceNames};
 use crate::writing::encoding::VectorEncoding;
-use crate::writing::quantize::Dtype;
+use crate::writing::npy;
 use crate::writing::sidecar;
 use crate::writing::target::{Sidecar, Target};
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;
-
-/// Length of NPY's whole header: a multiple of 64, so that the values are aligned when the file is mapped,
-/// and enough for any number of rows, which is known at the end only.
-const HEADER: usize = 128;
 
 /// Bytes of rows' descriptions that gather before they are handed to the system.
 const BUFFER: usize = 1 << 20;
@@ -106,11 +102,42 @@ impl RowDescriptions {
     }
 }
 
+/// The file beside a matrix of tokens' vectors that says how many each row has.
+struct Lengths {
+    sidecar: Sidecar,
+    rows: u64,
+}
+
+impl Lengths {
+    fn begin(target: &mut Target) -> Result<Self> {
+        let mut sidecar = target
+            .sidecar(sidecar::LENGTHS)?
+            .ok_or_else(|| Error::internal("a matrix was begun on a stream"))?;
+        sidecar.write_all(&npy::lengths(0))?;
+        Ok(Self { sidecar, rows: 0 })
+    }
+
+    fn write(&mut self, lengths: &[usize]) -> Result<()> {
+        self.rows += lengths.len() as u64;
+        let bytes = lengths.iter().flat_map(|&it| (it as u64).to_le_bytes());
+        self.sidecar.write_all(&bytes.collect::<Vec<_>>())
+    }
+
+    /// Completes its header, and returns the hash of the file.
+    fn finish(mut self) -> Result<Hash> {
+        self.sidecar.complete(&npy::lengths(self.rows))
+    }
+}
+
 pub(super) struct MatrixWriter {
     target: Target,
     is_npy: bool,
     encoding: VectorEncoding,
     rows: RowDescriptions,
+    /// How many vectors each row has, where that is any number.
+    lengths: Option<Lengths>,
+    /// Rows of the matrix.
+    vectors: u64,
     /// Of the values, without the header: of the array's bytes as a reader has them.
     values: Hash,
 }
@@ -119,7 +146,11 @@ impl MatrixWriter {
     /// Begins a matrix on a target that can be rewritten.
     pub fn new(begin: Beginning, is_npy: bool) -> Result<Self> {
         let mut target = begin.target;
+        let is_multi = begin.encoding.is_multi();
+        let lengths = is_multi.then(|| Lengths::begin(&mut target)).transpose()?;
         let mut writer = Self {
+            lengths,
+            vectors: 0,
             rows: RowDescriptions::begin(&mut target, begin.names)?,
             target,
             is_npy,
@@ -134,9 +165,9 @@ impl MatrixWriter {
     fn header(&self) -> Result<Vec<u8>> {
         let width = self.encoding.columns()[0].width;
         if self.is_npy {
-            return Ok(npy_header(self.encoding.dtype(), self.rows.count(), width).into());
+            return Ok(npy::matrix(self.encoding.dtype(), self.vectors, width).into());
         }
-        let count = self.rows.count();
+        let count = self.vectors;
         let rows = u32::try_from(count).map_err(|_| {
             let reason = format!("{count} rows are more than its header can say");
             Error::new(ErrorKind::Usage, self.target.shown().display(), reason)
@@ -156,7 +187,16 @@ impl MatrixWriter {
 impl VectorWriter for MatrixWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
-        let encoded = self.encoding.encode(&mut rows)?;
+        let count = rows.len();
+        let (encoded, count) = match &mut self.lengths {
+            Some(lengths) => {
+                let (vectors, of_rows) = self.encoding.encode_tokens(&mut rows)?;
+                lengths.write(&of_rows)?;
+                (vec![vectors], of_rows.iter().sum())
+            }
+            None => (self.encoding.encode(&mut rows)?, count),
+        };
+        self.vectors += count as u64;
         self.rows.write(&rows)?;
         for elements in encoded {
             let values = elements.into_little_endian();
@@ -171,55 +211,15 @@ impl VectorWriter for MatrixWriter {
         self.target.overwrite(0, &header)?;
         let mut first = Hash::default();
         first.add(&header);
-        let hashes = [
+        let lengths = self.lengths.take().map(Lengths::finish).transpose()?;
+        let mut hashes = vec![
             ("header", &first),
             ("values", &self.values),
             ("rows", self.rows.hash()),
         ];
+        hashes.extend(lengths.as_ref().map(|lengths| ("lengths", lengths)));
         self.target
             .provenance(&finish.provenance(&self.encoding, &hashes))?;
         self.target.publish(finish.into_rejects())
-    }
-}
-
-/// The header of version 1.0 for `rows × width` values in C order.
-fn npy_header(dtype: Dtype, rows: u64, width: usize) -> [u8; HEADER] {
-    let descr = match dtype {
-        Dtype::F32 => "<f4",
-        Dtype::F16 => "<f2",
-        Dtype::Int8 | Dtype::Binary => "|i1",
-        Dtype::Uint8 | Dtype::Ubinary => "|u1",
-    };
-    let text =
-        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
-    let mut header = [b' '; HEADER];
-    header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
-    let length = u16::try_from(HEADER - 10).expect("128 fits");
-    header[8..10].copy_from_slice(&length.to_le_bytes());
-    header[10..10 + text.len()].copy_from_slice(text.as_bytes());
-    header[HEADER - 1] = b'\n';
-    header
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_header_is_numpys() {
-        let header = npy_header(Dtype::F32, 3, 384);
-        assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
-        assert_eq!(
-            std::str::from_utf8(&header[10..]).unwrap().trim_end(),
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 384), }"
-        );
-        assert_eq!(header[HEADER - 1], b'\n');
-        assert_eq!(header.len() % 64, 0);
-    }
-
-    #[test]
-    fn the_header_has_room_for_any_shape() {
-        let header = npy_header(Dtype::F32, u64::MAX, usize::MAX / 4);
-        assert_eq!(&header[HEADER - 2..], b" \n");
     }
 }

@@ -3,6 +3,9 @@
 //! Cases live in `fixtures/multi`; `generate.py` beside them made them. A case's reference was made one text at a time, so
 //! agreement here also shows that batching changes nothing.
 
+mod jobs;
+mod outputs;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,102 @@
+//! Linear layers beside a network, as FlagEmbedding saves them with bge-m3: one gives each token a weight, from which
+//! sparse vectors are made, the other one a vector.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::layers::{Dense, DenseActivation, Residual};
+use crate::options::VectorKind;
+use crate::tokenizer::TokenizerFiles;
+use embedctl_common::error::{Error, Result};
+use embedctl_native::torch_file;
+
+/// The layer that gives each token a weight.
+pub(crate) const SPARSE_HEAD: &str = "sparse_linear.pt";
+
+/// The layer that gives each token a vector.
+pub(crate) const TOKEN_HEAD: &str = "colbert_linear.pt";
+
+/// Special tokens that have no weight.
+const WITHOUT_WEIGHT: [&str; 4] = ["cls_token", "eos_token", "pad_token", "unk_token"];
+
+/// The file of such a layer in a model's folder, if it is there.
+pub(crate) fn head(root: &Path, name: &str) -> Option<PathBuf> {
+    Some(root.join(name)).filter(|path| path.is_file())
+}
+
+/// The kinds of vectors that layers in a model's folder make.
+pub(crate) fn kinds(root: &Path) -> Vec<VectorKind> {
+    let layers = [
+        (SPARSE_HEAD, VectorKind::Sparse),
+        (TOKEN_HEAD, VectorKind::Multi),
+    ];
+    let present = layers
+        .into_iter()
+        .filter(|(name, _)| head(root, name).is_some());
+    present.map(|(_, kind)| kind).collect()
+}
+
+/// Reads a layer.
+///
+/// # Errors
+/// If the file is damaged, or holds something else than a linear layer.
+pub(crate) fn layer(file: &Path, activation: DenseActivation) -> Result<Dense> {
+    let mut tensors = torch_file::read(file)?;
+    let refuse =
+        |reason: String| Error::model(file.display(), reason).with_remedy("fetch it again");
+    let weight = tensors.remove("weight");
+    let weight = weight.ok_or_else(|| refuse("has no tensor 'weight'".into()))?;
+    let [output, input] = weight.shape[..] else {
+        return Err(refuse(format!(
+            "has a weight of the shape {:?}",
+            weight.shape
+        )));
+    };
+    let bias = tensors
+        .remove("bias")
+        .map_or_else(Vec::new, |bias| bias.values);
+    if output == 0 || input == 0 || !(bias.is_empty() || bias.len() == output) {
+        let reason = format!(
+            "has {} biases for {output} outputs of {input} inputs",
+            bias.len()
+        );
+        return Err(refuse(reason));
+    }
+    if let Some(name) = tensors.keys().next() {
+        return Err(refuse(format!(
+            "has a tensor '{name}', and a linear layer has none of that name"
+        )));
+    }
+    Ok(Dense {
+        weight: weight.values.into(),
+        bias,
+        input,
+        output,
+        activation,
+        residual: Residual::None,
+    })
+}
+
+/// Reads the layer that gives each token a weight.
+///
+/// # Errors
+/// As [`layer`], or if it gives several.
+pub(crate) fn weights(file: &Path) -> Result<Dense> {
+    let layer = layer(file, DenseActivation::Relu)?;
+    match layer.output {
+        1 => Ok(layer),
+        output => Err(Error::model(
+            file.display(),
+            format!("gives a token {output} weights, and one is expected"),
+        )),
+    }
+}
+
+/// The tokens that have no weight.
+pub(crate) fn without_weight(tokenizer: &TokenizerFiles) -> BTreeSet<u32> {
+    let names = tokenizer.names.iter();
+    let special = names.filter(|(name, _)| WITHOUT_WEIGHT.contains(&name.as_str()));
+    special
+        .filter_map(|(_, token)| tokenizer.tokenizer.token_to_id(token))
+        .collect()
+}

@@ -1,0 +1,85 @@
+//! Small files of `torch.save`: a ZIP archive of a pickle and of the tensors' numbers. Nothing in them is executed: a
+//! pickle that asks for more than a dictionary of tensors is refused.
+
+mod archive;
+mod pickle;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use archive::Archive;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::small_file;
+use half::{bf16, f16};
+use pickle::NumberType;
+
+/// A file that is larger holds more than the head of a model.
+const MOST_BYTES: u64 = 1 << 28;
+
+/// A tensor of such a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedTensor {
+    /// Its sides.
+    pub shape: Vec<usize>,
+    /// Its numbers, row-major.
+    pub values: Vec<f32>,
+}
+
+/// Reads the dictionary of tensors that `torch.save` has written, such as the `state_dict` of a layer.
+///
+/// # Errors
+/// If the file cannot be read, is of another form, or holds something else than tensors of float32, float16 or bfloat16
+/// whose numbers follow one another.
+pub fn read(path: &Path) -> Result<BTreeMap<String, SavedTensor>> {
+    let bytes =
+        small_file::read(path, MOST_BYTES).map_err(|error| Error::io("read", path, error))?;
+    tensors(&bytes).map_err(|reason| {
+        Error::model(path.display(), reason).with_remedy(
+            "fetch it again; if it is as it should be, save it anew with Python: \
+             torch.save(torch.load(path, weights_only=True, map_location='cpu'), path)",
+        )
+    })
+}
+
+/// The tensors of an archive, or the reason why it is refused.
+fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, SavedTensor>, String> {
+    let archive = Archive::read(bytes)?;
+    if archive.get("byteorder").is_ok_and(|it| it != b"little") {
+        return Err("holds numbers whose first byte is the highest".into());
+    }
+    let mut found = BTreeMap::new();
+    for (name, tensor) in pickle::tensors(archive.get("data.pkl")?)? {
+        let elements = tensor
+            .shape
+            .iter()
+            .try_fold(1_usize, |all, &side| all.checked_mul(side));
+        let size = match tensor.kind {
+            NumberType::F32 => 4,
+            NumberType::F16 | NumberType::Bf16 => 2,
+        };
+        let own = elements.and_then(|elements| {
+            let start = tensor.offset.checked_mul(size)?;
+            Some(start..start.checked_add(elements.checked_mul(size)?)?)
+        });
+        let storage = archive.get(&format!("data/{}", tensor.storage))?;
+        let numbers = own.and_then(|own| storage.get(own));
+        let numbers =
+            numbers.ok_or_else(|| format!("has fewer numbers than its tensor '{name}'"))?;
+        let halves = || numbers.as_chunks::<2>().0.iter().copied();
+        let values = match tensor.kind {
+            NumberType::F32 => {
+                let words = numbers.as_chunks::<4>().0.iter();
+                words.map(|word| f32::from_le_bytes(*word)).collect()
+            }
+            NumberType::F16 => halves().map(|it| f16::from_le_bytes(it).to_f32()).collect(),
+            NumberType::Bf16 => halves()
+                .map(|it| bf16::from_le_bytes(it).to_f32())
+                .collect(),
+        };
+        let shape = tensor.shape;
+        found.insert(name, SavedTensor { shape, values });
+    }
+    Ok(found)
+}
