@@ -34,6 +34,7 @@ mod card;
 mod config;
 mod files;
 mod found;
+mod late;
 mod layers;
 mod locate;
 mod metadata;
