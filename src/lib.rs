@@ -57,7 +57,7 @@ use embedctl_testing::mutation;
 #[global_allocator]
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
 
-/// What README.md shows of the library works.
+/// README.md's examples of the library work.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

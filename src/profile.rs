@@ -35,7 +35,7 @@ pub struct Profile {
     pub provider: String,
     /// Engine and version, such as `onnxruntime 1.31.1`, for people.
     pub engine: String,
-    /// Which texts it was made with.
+    /// The texts it was made with.
     pub workload: String,
     /// Rows a second with these settings, as a multiple of those with the defaults: median.
     pub speedup: f64,
@@ -51,7 +51,7 @@ pub struct Tuned {
     /// The provider that `auto` should try first, where tuning had several to choose from.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub provider: Option<String>,
-    /// Which of the model's ONNX files, by its kind, where tuning had several to choose from.
+    /// The kind of the ONNX file, where tuning had several to choose from.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub precision: Option<String>,
     /// Options of the provider, where tuning had several to choose from.

@@ -31,7 +31,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What has been done since there were as many as `then`.
+    /// The difference from the earlier counts `then`.
     #[must_use]
     pub fn since(&self, then: &Self) -> Self {
         Self {

@@ -78,7 +78,7 @@ struct Engine {
     plugged: bool,
     /// Whether it runs graphs that are built from checkpoints, beside ONNX files or not.
     built: bool,
-    /// What a case's tolerance is multiplied by: other kernels add in another order.
+    /// The factor of a case's tolerance: other kernels add in another order.
     slack: f32,
     /// Cases that the provider itself cannot run, or gets wrong: they must be refused.
     faulty: &'static [&'static str],
@@ -102,14 +102,14 @@ fn rten() -> Engine {
     }
 }
 
-/// What it is refused with.
+/// Words of its refusal.
 const REFUSED: [&str; 3] = [
     "computes this model wrongly",
     "matrix products to the CPU",
-    "does not support the following ONNX operations",
+    "it lacks the operator",
 ];
 
-/// What the name of a provider from a plug-in ends with.
+/// The ending of a provider's name that comes from a plug-in.
 const PLUGGED: &str = "+plugin";
 
 /// The providers in `EMBEDCTL_TEST_PROVIDERS`, for the test named `test`; without any it is skipped.
@@ -199,7 +199,7 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
     }
 }
 
-/// What differs between two matrices by more than `tolerance`, if anything does.
+/// The difference between two matrices beyond `tolerance`, if there is one.
 fn difference(ours: &Matrix, expected: &Matrix, tolerance: f32) -> Option<String> {
     if (ours.rows, ours.width) != (expected.rows, expected.width) {
         return Some(format!(

@@ -130,7 +130,7 @@ fn real(test: &str) -> Vec<(Provider, PathBuf)> {
         .map(|(provider, library)| (provider.parse().unwrap(), library.into()))
         .collect();
     if named.is_empty() {
-        // Which plug-in offers a device anywhere is not known, so none is required.
+        // No plug-in is known to offer a device everywhere, so none is required.
         let _: Option<()> = support::skip(test, "plugins", "EMBEDCTL_TEST_PROVIDERS with +plugin");
     }
     named

@@ -34,7 +34,7 @@ fn ask(library: &Path) -> LibraryReport {
     reports.remove(0)
 }
 
-/// What is said about a library that cannot be used.
+/// The message about a library that cannot be used.
 fn reason(library: &Path) -> String {
     let report = ask(library);
     assert_eq!(report.providers, [], "{report:?}");

@@ -60,7 +60,7 @@ fn score(case: &Path, provider: &str, more: &[&str]) -> Result<Matrix, String> {
     }
 }
 
-/// What differs between scores and the reference, if anything does.
+/// The difference between scores and the reference, if there is one.
 fn difference(ours: &Matrix, expected: &Matrix) -> Option<String> {
     if (ours.rows, ours.width) != (expected.rows, expected.width) {
         let (own, theirs) = ((ours.rows, ours.width), (expected.rows, expected.width));

@@ -89,7 +89,7 @@ fn embedded(case: &Path, more: &[&str]) -> Result<Vec<Option<Entries>>, String> 
     }
 }
 
-/// What differs between rows and the reference, if anything does.
+/// The difference between rows and the reference, if there is one.
 fn difference(ours: &[Option<Entries>], expected: &Matrix) -> Option<String> {
     if ours.len() != expected.rows {
         return Some(format!("{} rows instead of {}", ours.len(), expected.rows));
@@ -290,7 +290,7 @@ fn a_stopped_job_resumes() {
     assert!(rows(&out) == embedded(&self::case("distilbert"), &[]).unwrap());
 }
 
-/// What was written is found again by `inspect`, in every format, and by `verify-model`.
+/// `inspect` reads outputs of every format, and so does `verify-model`.
 #[test]
 fn outputs_are_inspected_and_verified() {
     let folder = tempfile::tempdir().unwrap();

@@ -67,7 +67,7 @@ pub struct OpenedAs {
     pub model_file: String,
     /// The model's identity for [`crate::profile::Profile`].
     pub fingerprint: String,
-    /// Which engine: `native`, `onnxruntime` or `rten`.
+    /// The engine: `native`, `onnxruntime` or `rten`.
     pub engine: String,
     /// Its version.
     pub version: String,
@@ -176,7 +176,7 @@ impl Stages {
         ]
     }
 
-    /// Those with these values, in the order of [`Stages::NAMES`].
+    /// The stages with these values, in the order of [`Stages::NAMES`].
     fn of([read, tokenize, wait, infer, pool, write]: [f64; 6]) -> Self {
         Self {
             read,

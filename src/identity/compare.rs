@@ -20,7 +20,7 @@ pub enum Weight {
     Count,
 }
 
-/// What fields mean, with all fields inside them. The first that fits counts; a field that fits none decides vectors, as
+/// The meaning of fields, with all fields inside them. The first that fits counts; a field that fits none decides vectors, as
 /// it may come from a version that knows more.
 const WEIGHTS: [(&str, Weight); 18] = [
     ("engine.precision", Weight::Decides),

@@ -104,7 +104,7 @@ pub struct SparseSettings {
     /// Entries that are kept at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_active_dims: Option<usize>,
-    /// What the texts were said to be: of a model with routes, the route.
+    /// The role of the texts, query or document: of a model with routes, the route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
 }
@@ -113,7 +113,7 @@ pub struct SparseSettings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MultiSettings {
-    /// What the texts were said to be.
+    /// The role of the texts, query or document.
     pub role: String,
     /// By how much the vectors became fewer, beyond what the model's files say.
     #[serde(skip_serializing_if = "Option::is_none")]

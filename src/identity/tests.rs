@@ -14,7 +14,7 @@ use crate::output::{Calibration, Destination, OutputFormat, RowNumbers, VectorTy
 use crate::progress::Counts;
 use crate::storage::Readable;
 
-/// What options say of a run's vectors.
+/// The identity of a run's vectors with these options.
 struct Options {
     model: ModelOptions,
     engine: EngineOptions,
@@ -274,7 +274,7 @@ fn the_numbers_of_an_engine_are_part_of_the_identity() {
     );
 }
 
-/// What the program of 23 November 2026 wrote.
+/// An identity as the program of 23 November 2026 wrote it.
 fn fixture(name: &str) -> Value {
     let path = Path::new("fixtures/identity").join(name);
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
@@ -328,7 +328,7 @@ fn a_folder_of_an_earlier_version_is_continued_and_reused() {
         let found = then.differences(&other, &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(then.differences(&other, &["keep"]), []);
-        // What a part and the job say is one identity.
+        // A part and the job have one identity.
         let of_part = VectorIdentity::of_provenance(&part);
         assert_eq!(then.identity().differences(&of_part), []);
         assert_eq!(of_part.differences(&then.identity()), []);

@@ -114,7 +114,7 @@ impl ColumnWatch {
     }
 }
 
-/// Which vectors have been seen, by their hashes. Once there are too many, only every second hash counts, then
+/// The vectors seen so far, by their hashes. Once there are too many, only every second hash counts, then
 /// every fourth and so on: a sample by content, so that all vectors that are equal are in it or not.
 #[derive(Debug)]
 struct Seen {

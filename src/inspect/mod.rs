@@ -71,9 +71,9 @@ pub struct Folder {
     pub complete: bool,
     /// Shards of the job.
     pub shards: u32,
-    /// Those of them that are at their ends.
+    /// Shards that are at their ends.
     pub ended: usize,
-    /// Parts that are there.
+    /// Existing parts.
     pub parts: usize,
     /// Records that were read for them.
     pub records: u64,

@@ -18,7 +18,7 @@ fn ended() -> (JobScene, Arc<LocalFolder>) {
     (scene, local)
 }
 
-/// What a run that finds nothing left to do makes of the output.
+/// The output after a run that finds nothing left to do.
 fn renew(scene: &JobScene, storage: Arc<dyn SharedFolder>) {
     let job = scene.job(true, Arc::clone(&storage));
     let manifest = Manifest::read(storage.as_ref()).unwrap();

@@ -92,7 +92,7 @@ fn assert_completed(
     assert_eq!(made(names::SUCCESS), Some(Vec::new()));
 }
 
-/// What a complete output says: as it was written, or not at all.
+/// A complete output's statement: as it was written, or not at all.
 #[test]
 fn damaged_lists_and_manifests_are_read_or_refused() {
     let scene = JobScene::new(16, JSONL, 6);

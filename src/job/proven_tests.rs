@@ -17,7 +17,7 @@ use embedctl_testing::assert_no_bug;
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// What is done to the files of an output, with a name for it.
+/// A change of an output's files, with its name.
 type Disturb = Box<dyn Fn(&mut Files)>;
 
 const RECORDS: usize = 16;
@@ -318,7 +318,7 @@ fn disturbed_outputs_of_further_formats_are_told_or_made_right() {
     disturbed_from(2);
 }
 
-/// What stands beside an output proves itself, too: every byte of it.
+/// Files beside an output prove themselves, too: every byte of them.
 #[test]
 fn damaged_provenance_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -294,7 +294,7 @@ pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Don
     }
 }
 
-/// What an undisturbed run writes.
+/// The output of an undisturbed run.
 pub(super) fn whole(records: usize, part_rows: u64) -> Content {
     let scene = JobScene::new(records, JSONL, part_rows);
     assert!(

@@ -44,9 +44,9 @@ pub struct State {
     pub job: Option<JobFile>,
     /// The existing parts, by shard and number.
     pub parts: BTreeMap<(u32, u32), Part>,
-    /// Those of them whose commits are missing or damaged, or whose files have changed in their times or etags.
+    /// Existing parts whose commits are missing or damaged, or whose files have changed in their times or etags.
     pub uncommitted: Vec<(u32, u32)>,
-    /// The files of these.
+    /// The files of uncommitted parts.
     unproven: BTreeMap<(u32, u32), Unproven>,
     /// Parts that an older build wrote, which kept no hashes.
     pub older: usize,

@@ -22,7 +22,7 @@ pub struct TestStorage {
     fetched: Arc<TempDir>,
 }
 
-/// What is in the way of calls.
+/// The faults that calls meet.
 #[derive(Debug, Clone)]
 enum InTheWay {
     /// Call number `fails` (from 0) fails, before or after it has done its work, and so do all that follow it where

@@ -31,7 +31,7 @@ fn a_run_survives_the_failure_of_any_one_operation() {
                 );
                 break;
             }
-            // What was published by then stands, whole.
+            // All that was published by then stands, whole.
             let before = scene.content();
             assert!(
                 expected.rows.starts_with(&before.rows),
@@ -152,7 +152,7 @@ fn another_input_is_refused() {
     }
 }
 
-/// What was rejected, and why, stands nowhere else.
+/// The list of rejects is the only record of rejected lines and reasons.
 #[test]
 fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its_part() {
     let expected = whole(16, 6);

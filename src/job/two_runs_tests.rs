@@ -169,7 +169,7 @@ fn a_part_that_was_removed_is_made_anew_by_one_of_two_runs() {
     });
 }
 
-/// What is called nearly like a job's files, or lies behind a link, is somebody else's.
+/// Files with names nearly like a job's, or behind a link, belong to somebody else.
 #[test]
 fn files_of_others_stay() {
     let scene = JobScene::new(10, JSONL, 3);

@@ -11,6 +11,7 @@ use super::fake_tests::{Behaviour, fake, model_options};
 use super::*;
 use crate::error::ErrorKind;
 use crate::output::{Destination, OutputFormat};
+use crate::progress::Silent;
 
 /// Operations of a token of a slow model: a portion is full as soon as it has enough tokens.
 const SLOW: u64 = 1 << 40;
@@ -194,4 +195,28 @@ fn parts_inside_a_window_are_made_again() {
         run(&options, SLOW, usize::MAX).0.unwrap();
         assert_eq!(rows(lost.path()), expected);
     }
+}
+
+/// Two runs into one file, the second of which looks for it before the first completes it.
+#[test]
+fn a_file_that_another_run_completes_meanwhile_is_left_as_it_is() {
+    let folder = folder(40);
+    let file = folder.path().join("out.jsonl");
+    let mut options = options(folder.path(), 10, OnError::Skip);
+    options.output.destination = Destination::Path(file.clone());
+    let plan = RunPlan::new(&options).unwrap();
+    assert!(plan.finished().unwrap().is_none());
+    run(&options, 0, usize::MAX).0.unwrap();
+    let written = fs::read(&file).unwrap();
+    let silent: Arc<dyn Progress> = Arc::new(Silent);
+    let open = |_: &_, _, _| Ok(Opening::done(fake(STEADY, 0)));
+    let error = run::run(&plan, None, open, &silent, &CancelToken::new()).unwrap_err();
+    assert!(error.to_string().contains("is complete"), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), written);
+    let mut left: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.retain(|name| name.to_string_lossy().contains("embedctl"));
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -328,7 +328,7 @@ pub struct Reuse {
     width: usize,
     /// The parts that vectors were read from, by their numbers.
     open: HashMap<usize, ChosenVectors>,
-    /// Those of them whose files may be open.
+    /// The parts whose files may be open.
     near: BTreeSet<usize>,
     /// Where parts are laid out.
     aside: Aside,

@@ -156,7 +156,7 @@ fn json_is_an_array_or_lines() {
     sandbox.write("spark/part-00000-1a.json", &lines);
     sandbox.write("spark/_SUCCESS", "");
     sandbox.write("spark/.part-00000-1a.json.crc", "x");
-    // What embedctl writes beside an output is no input.
+    // Files that embedctl writes beside an output are no input.
     sandbox.write("spark/old.npy.json", "{}");
     sandbox.write("compact.json", array.to_string());
     sandbox.write("pretty.json", serde_json::to_string_pretty(&array).unwrap());

@@ -35,7 +35,7 @@ fn report(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).unwrap()
 }
 
-/// What `bench --json` prints, nothing taken out of it.
+/// The whole output of `bench --json`.
 fn raw_report(sandbox: &Sandbox, line: &str) -> Value {
     let output = command(sandbox, &format!("{line} --json"))
         .output()
@@ -361,7 +361,7 @@ fn pictures_are_written() {
 
 // Baselines.
 
-/// What `bench --json` says, with other rates in place of the measured ones.
+/// The output of `bench --json`, with other rates in place of the measured ones.
 fn made_up(report: &Value, rates: [f64; 9]) -> String {
     let mut report = report.clone();
     for row in report["rows"].as_array_mut().unwrap() {
@@ -500,7 +500,7 @@ fn tuning_chooses_among_what_is_listed() {
     }
     assert!(steps[0]["ratio"]["median"].as_f64().unwrap() > 0.0);
     assert_eq!(steps[1]["setting"], "batch-tokens");
-    // What was listed first is the fastest as far as one sample can tell; and it was a choice.
+    // The first in the list is the fastest as far as one sample can tell; and it was a choice.
     assert_eq!(report["tuning"]["settings"], json!({"precision": "fp32"}));
     let saved = report["tuning"]["saved"].as_array().unwrap();
     assert_eq!(saved.len(), 1, "{report}");
@@ -525,7 +525,7 @@ fn what_auto_came_down_to_is_not_compared_with_itself() {
         skipped.contains("the same configuration as auto"),
         "{report}"
     );
-    // Which of the two that is, depends on what is here: its row is called by what ran.
+    // Either of the two may be here: its row bears the name of the one that ran.
     assert!(
         names == ["rten", "cpu"] || names == ["cpu", "rten"],
         "{names:?}"
@@ -664,7 +664,7 @@ fn a_profile_chooses_the_provider_and_falls_back_from_it() {
     assert_eq!(provider("--provider cpu"), "cpu");
     assert_eq!(provider("--no-profile"), "cpu");
     assert_eq!(provider(&format!("--ort-lib {}", library.display())), "cpu");
-    // What was there when the profile was made, and is not any more.
+    // A provider that was there when the profile was made, and is not any more.
     let gone = fs::read_to_string(&path)
         .unwrap()
         .replace("rten", "openvino");

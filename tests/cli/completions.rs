@@ -138,7 +138,7 @@ fn fish_completes_files_and_values() {
     }
 }
 
-/// What clap calls the arguments of a command is nothing to type.
+/// Clap's names of arguments are nothing to type.
 #[test]
 fn no_script_offers_names_of_arguments() {
     let script = fs::read_to_string(in_repository("completions/embedctl.bash")).unwrap();

@@ -120,7 +120,7 @@ fn a_run_obeys_files_and_what_is_typed_goes_before_them() {
     );
     let typed = provenance("--dimensions 4");
     assert_eq!(typed["dimensions"], 4);
-    // What is typed goes before what it excludes.
+    // A typed option goes before settings that it excludes.
     assert_eq!(provenance("--prompt-name query")["prompt"], "");
     let run = run(
         &sandbox,
@@ -212,7 +212,7 @@ fn what_is_wrong_is_told_with_its_line() {
         let run = run(&sandbox, "embed a.txt -o out.npy");
         assert_eq!(run.code, Some(2), "{file}{run}");
         assert!(run.stderr.contains(words), "{file}{run}");
-        // What is asked about the program itself is answered all the same.
+        // Questions about the program itself are answered all the same.
         assert_eq!(self::run(&sandbox, "embed --help").code, Some(0));
         assert_eq!(self::run(&sandbox, "--version --no-config").code, Some(0));
     }
@@ -307,7 +307,7 @@ fn a_model_that_looks_like_an_option_is_a_model() {
                 "{text}{run}"
             );
             assert!(!run.stderr.contains("evil.so is"), "{text}{run}");
-            // What is typed goes before it.
+            // A typed option goes before it.
             let run = self::run(&sandbox, "info org/typed --offline");
             assert!(run.stderr.contains("model org/typed: "), "{text}{run}");
         }

@@ -225,7 +225,7 @@ fn a_closed_pipe_is_no_failure() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// What NVIDIA's driver says through its management library, here by one of our own making.
+/// The answers of NVIDIA's management library, given here by a library of our own.
 #[test]
 #[cfg(target_os = "linux")]
 fn nvidia_gpus_are_shown_with_their_memory_and_load() {

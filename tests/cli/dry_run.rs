@@ -119,7 +119,7 @@ fn a_sample_is_as_large_as_asked_and_of_a_shard_too() {
             "{more}"
         );
     }
-    // What the run itself would refuse is refused.
+    // An option that the run would refuse is refused.
     let run = sandbox.embed("a.txt -o out/ --sample 5 --shard 1/2 --dry-run");
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("leave --sample out"), "{run}");
@@ -267,7 +267,7 @@ fn what_an_earlier_output_holds_is_not_counted_as_work() {
             .contains("3 rows with a vector in the earlier output"),
         "{run}"
     );
-    // What the run would refuse.
+    // Cases that the run would refuse.
     let run = sandbox.embed(&format!("{line} --dry-run --force --prompt p"));
     assert_eq!(run.code, Some(2), "{run}");
     assert!(

@@ -251,7 +251,7 @@ fn an_input_that_is_not_here() {
     assert_eq!(sandbox.files(), ["texts.txt"]);
 }
 
-/// What is named and not there, or there already, is a wrong option, as the help says.
+/// A named file that is missing, or in the way, is a wrong option, as the help says.
 #[test]
 fn names_that_cannot_be_meant_have_one_exit_code() {
     let sandbox = sandbox_with_texts();

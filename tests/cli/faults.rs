@@ -214,7 +214,7 @@ fn a_limit_on_the_size_of_files_is_told() {
     assert_eq!(sandbox.files(), [""; 0], "nothing may stay behind");
 }
 
-/// What a killed run has left goes with the next run, which says so.
+/// The remains of a killed run go with the next run, which says so.
 #[test]
 fn what_killed_runs_leave_is_cleared_and_told() {
     let sandbox = Sandbox::new();
@@ -393,7 +393,7 @@ fn the_null_device_as_output() {
     assert!(std::os::unix::fs::FileTypeExt::is_char_device(&kind));
 }
 
-/// What `>&-` does. Rust puts the null device in its place, where data would be lost in silence.
+/// The effect of `>&-`. Rust puts the null device in its place, where data would be lost in silence.
 #[test]
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 fn a_closed_standard_output_loses_nothing_in_silence() {

@@ -1,4 +1,4 @@
-//! What `embedctl` says about itself.
+//! Help and version.
 
 #[cfg(unix)]
 use std::process::{Child, Stdio};

@@ -17,7 +17,7 @@ fn model(name: &str) -> String {
     in_repository(name).display().to_string()
 }
 
-/// Which providers run a model, and why the others don't.
+/// The providers that run a model, and why the others don't.
 fn reason<'a>(info: &'a Value, provider: &str) -> &'a Value {
     let providers = info["providers"].as_array().unwrap();
     let fit = providers.iter().find(|fit| fit["provider"] == provider);
@@ -32,7 +32,7 @@ fn a_table_of_what_a_model_is() {
         "info {}",
         model("fixtures/parity/e5-prompts/model")
     ));
-    // What runs it differs between machines.
+    // The engine differs between machines.
     let (table, providers) = run.stdout.split_once("Runs here\n").unwrap();
     assert!(
         providers.contains("  native        no   the model has no model.safetensors\n"),

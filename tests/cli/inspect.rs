@@ -249,7 +249,7 @@ fn folders_of_parts_are_looked_at_part_by_part_and_as_a_whole() {
         assert_eq!(run.code, Some(1), "{run}");
         assert!(run.stderr.contains("it holds no part"), "{run}");
     }
-    // What was written with a part.
+    // The file that was written with a part.
     let run = sandbox.embed("a.txt -f npy --part-rows 2 --window 1 -o spoiled/");
     assert_eq!(run.code, Some(0), "{run}");
     sandbox.write("spoiled/part-00001-00000.npy.rows.jsonl", "{}\n");
@@ -434,7 +434,7 @@ fn rows_are_embedded_again() {
 #[test]
 fn kept_lists_are_no_vectors() {
     let sandbox = Sandbox::new();
-    // What a number cannot hold is kept as it is written.
+    // A value that a number cannot hold is kept as it is written.
     let lines = [("one", "[0.5,2]", "1e400"), ("two words", "[1]", "7")];
     let lines =
         lines.map(|(text, bow, n)| format!("{{\"text\":\"{text}\",\"bow\":{bow},\"n\":{n}}}\n"));

@@ -196,7 +196,7 @@ fn a_failed_run_is_gone_on_with() {
     }
 }
 
-/// What a failed run tells to go on with is run as it is told, by a shell.
+/// The command that a failed run names to go on with is run by a shell, word for word.
 #[cfg(unix)]
 #[test]
 fn the_command_that_goes_on_can_be_pasted() {

@@ -50,7 +50,7 @@ fn of_two_runs_on_one_output_one_goes_on() {
     }
 }
 
-/// What a pipe's records become does not depend on the moments at which they come: neither the parts of a job, which
+/// The output for a pipe's records does not depend on the moments at which they come: neither the parts of a job, which
 /// the next run compares, nor the types of a file's columns.
 #[test]
 fn a_pause_of_the_input_decides_nothing() {

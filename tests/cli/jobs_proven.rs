@@ -212,7 +212,7 @@ fn parts_of_a_run_at_work_stay() {
     let line = "in.jsonl --on-error skip --keep text -o out.npy --resume";
     let sandbox = rejected(line);
     let parts = sandbox.path("out.npy.parts");
-    // What a run has left that was killed, as far as it got.
+    // The remains of a killed run, as far as it got.
     code(
         &sandbox.embed("in.jsonl --keep text -o other.npy --resume --window 1"),
         1,

@@ -232,7 +232,7 @@ fn vectors_of_another_kind_are_refused() {
     let run = sandbox.embed("old.jsonl -o new.parquet --reuse without.parquet");
     assert!(code(&run, 2).stderr.contains("--keep text"), "{run}");
     assert!(!sandbox.path("new.parquet").exists());
-    // What does not decide a vector may differ.
+    // A setting that does not decide a vector may differ.
     let more = "--id-field text --keep text --batch-tokens 64 --window 2 -f npy";
     let run = sandbox.embed(&format!(
         "old.jsonl -o other/ {more} --part-rows 2 --reuse folder --stats stats.json"

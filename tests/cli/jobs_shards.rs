@@ -155,7 +155,7 @@ fn shards_divide_one_file() {
     assert!(!sandbox.path("out").exists());
 }
 
-/// What earlier runs and other shards have embedded counts.
+/// Rows of earlier runs and other shards count.
 #[test]
 fn a_run_that_has_nothing_left_to_embed_is_not_empty() {
     let sandbox = Sandbox::new();

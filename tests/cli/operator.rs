@@ -20,7 +20,7 @@ use arrow::ipc::writer::StreamWriter;
 /// Only a hang reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What comes back.
+/// A run's result.
 #[derive(Debug)]
 enum Answer {
     Schema(SchemaRef),
@@ -234,7 +234,7 @@ fn stream(schema: &SchemaRef, batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// What was written may be read, and then comes no end.
+/// The written lines may be read, and then comes no end.
 fn broken_off(stream: &[u8]) {
     let mut reader = StreamReader::try_new(stream, None).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().num_rows(), 1);

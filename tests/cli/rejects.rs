@@ -12,7 +12,7 @@ use embedctl::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UIn
 
 type Record = Map<String, Value>;
 
-/// What stands in a file of JSON Lines.
+/// The lines of a file of JSON Lines.
 fn lines(sandbox: &Sandbox, name: &str) -> Vec<Record> {
     let text = fs::read_to_string(sandbox.path(name)).unwrap();
     let lines = text.lines().map(serde_json::from_str);
@@ -93,7 +93,7 @@ fn check(
     assert_eq!(both, rows);
 }
 
-/// What is whole of a record, mended where it is wrong.
+/// A rejected record's text and fields, mended.
 fn put(record: &mut Record, number: u64) {
     for (key, value) in [
         ("id", json!(number)),

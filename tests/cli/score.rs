@@ -55,7 +55,7 @@ fn a_pair_has_a_score_in_every_format() {
     );
     assert_eq!(value(&lines[2]), value(&lines[7]));
     assert_ne!(value(&lines[1]), value(&lines[2]));
-    // What is read back of other formats is the same.
+    // Other formats read back the same.
     for format in ["parquet", "arrow", "arrows", "jsonl.zst", "pgcopy"] {
         let out = format!("out.{format}");
         code(&score(&sandbox, PAIRS, &format!("{line} -o {out}")), 0);

@@ -153,7 +153,7 @@ fn a_draw_is_the_same_for_every_window() {
     assert!(draw("--limit 5").iter().all(|&id| id < 5));
 }
 
-/// What pyarrow writes comes through in its types, and what comes out is what went in.
+/// pyarrow's files keep their types, and values come out as they went in.
 #[test]
 fn types_of_pyarrow_come_through() {
     let Some(python) = support::python("types_of_pyarrow_come_through", &["pyarrow"]) else {

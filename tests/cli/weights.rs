@@ -38,7 +38,7 @@ struct Answered {
     rows: Vec<Vec<u32>>,
     code: Option<i32>,
     said: String,
-    /// What the stream's schema says of the model.
+    /// The stream's schema on the model.
     made: Value,
 }
 
@@ -83,7 +83,7 @@ fn weights_of(model: &Path) -> PathBuf {
     folder.join("model.safetensors")
 }
 
-/// What is done to a file, and what that is called.
+/// A change of a file, and its name.
 type Change<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]
@@ -330,13 +330,13 @@ fn measured(command: &mut Command) -> (Option<i32>, String, u64) {
     (code, said.join().unwrap(), most * 1024)
 }
 
-/// What a run has at most beside weights: the program, and where precision is measured one layer in fp32 and both states
+/// The most that a run holds beside weights: the program, and where precision is measured one layer in fp32 and both states
 /// of the sample's two thousand tokens, seven widths each.
 #[test]
 fn the_most_memory_is_little_more_than_the_weights_in_their_precision() {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", TEXTS.join("\n"));
-    // What the program has with next to no weights.
+    // The program's memory with next to no weights.
     wide(&sandbox, 64, 64, 1, false);
     let run = |precision: &str| {
         let line = format!(

@@ -192,7 +192,7 @@ fn damage_is_found_by_every_download() {
     world.assert_whole();
 }
 
-/// What was fetched is checked, not what would be fetched today.
+/// The fetched files are checked, not those that would be fetched today.
 #[test]
 fn a_check_wants_no_other_kind_of_weights() {
     let world = World::new();
@@ -250,7 +250,7 @@ fn nothing_here_to_be_checked() {
     assert_eq!(world.hub.asked().len(), 0);
 }
 
-// What others have put there.
+// Files that others have put there.
 
 /// Copies instead of links, as on systems without links, and as older tools made them.
 #[test]

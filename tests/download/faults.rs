@@ -1,4 +1,4 @@
-//! What goes wrong on the way: every time, a verified model is the end, or a message and nothing that could
+//! Faults on the way: every time, a verified model is the end, or a message and nothing that could
 //! be taken for a model.
 
 use std::fs;
@@ -301,7 +301,7 @@ fn a_pointer_instead_of_the_file() {
     world.assert_nothing_published();
 }
 
-// What an earlier run has left.
+// Remains of an earlier run.
 
 fn left_behind(content: &[u8]) -> World {
     let world = World::new();

@@ -465,7 +465,7 @@ fn a_name_without_an_organization_is_looked_for_as_python_does() {
         let run = world.embed(&format!("--model {name}"));
         assert_eq!(run.code, Some(0), "{run}");
         assert!(run.stderr.contains(&format!("model {id} · ")), "{run}");
-        // What is here is not asked for again.
+        // A file that is here is not asked for again.
         world.hub.take_asked();
         assert_eq!(world.embed(&format!("--model {name}")).code, Some(0));
         assert_eq!(

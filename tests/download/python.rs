@@ -12,7 +12,7 @@ use crate::hub::{At, Fault, Files};
 use crate::support;
 use crate::world::{MODEL, ONNX, World, fixture, small_model};
 
-/// What every script begins with.
+/// The beginning of every script.
 const PRELUDE: &str = "\
 import json, sys
 from huggingface_hub import *

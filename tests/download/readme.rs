@@ -12,7 +12,7 @@ use crate::hub::{Files, Hub};
 use crate::sandbox::{REAL_MODEL, Sandbox, in_repository};
 use crate::support;
 
-/// What README.md links to for reference.
+/// The reference that README.md links to.
 const DOCS: &[&str] = &[
     "docs/bench.md",
     "docs/chunking.md",
@@ -33,7 +33,7 @@ const DOCS: &[&str] = &[
     "docs/speed.md",
 ];
 
-/// Those of them whose blocks are run, as README.md's are, where its two small inputs are; of the others the commands
+/// The documents whose blocks are run, as README.md's are, where its two small inputs are; of the others the commands
 /// are parsed.
 const RUN: &[&str] = &[
     "docs/chunking.md",
@@ -45,7 +45,7 @@ const RUN: &[&str] = &[
     "docs/output.md",
 ];
 
-/// What `python` blocks import.
+/// The packages that `python` blocks import.
 const MODULES: [&str; 5] = ["duckdb", "numpy", "pandas", "polars", "pyarrow"];
 
 /// Cargo in a clone, whose program is built already.

@@ -1,4 +1,4 @@
-//! What is seen of a download while it lasts.
+//! The display of a download while it lasts.
 
 use insta::assert_snapshot;
 

@@ -33,7 +33,7 @@ fn interrupted<T>(command: &mut Command, kind: i32, what: &str, look: impl FnMut
         "error: interrupted; downloaded data is kept, and the same command resumes the download\n"
     };
     assert!(said.ends_with(last), "{said}");
-    // What cannot be called back is left after five seconds.
+    // A request that cannot be called back is left after five seconds.
     assert!(signalled.elapsed() < Duration::from_secs(4), "{said}");
 }
 

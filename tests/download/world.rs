@@ -116,7 +116,7 @@ impl World {
         run
     }
 
-    /// What the library is told, with no pauses between attempts.
+    /// Settings for the library, with no pauses between attempts.
     pub fn settings(&self) -> HubSettings {
         HubSettings {
             endpoint: self.hub.url(),
@@ -245,7 +245,7 @@ impl Cached {
         self.0.join("snapshots").join(commit)
     }
 
-    /// What a branch or tag stands for.
+    /// The commit of a branch or tag.
     pub fn commit(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.0.join("refs").join(name)).ok()
     }

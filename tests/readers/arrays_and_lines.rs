@@ -38,7 +38,7 @@ say({
     assert_eq!(read["c"], true);
     assert_eq!(read["offset"].as_u64().unwrap() % 64, 0);
     assert_eq!(read["equal"], true);
-    // What tells that the matrix and its rows belong together.
+    // The sign that the matrix and its rows belong together.
     let mut with_sums = written();
     with_sums["sha256"] = read["sha256"].clone();
     assert_eq!(read["provenance"], with_sums);

@@ -32,7 +32,7 @@ fn write_all(folder: &Path, endings: &[&str]) {
     }
 }
 
-/// What a script says that compares `load(PATH, DTYPE)` with numpy's array for every type.
+/// The output of a script that compares `load(PATH, DTYPE)` with numpy's array for every type.
 fn compared(test: &str, modules: &[&str], ending: &str, load: &str) -> Option<Value> {
     let python = support::python(test, modules)?;
     let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::rows::{DIMENSIONS, component, id, kept, write};
 
-/// What a script says of a file of `count` rows, as JSON; `None` where the packages are absent.
+/// A script's output for a file of `count` rows, as JSON; `None` where the packages are absent.
 ///
 /// The script finds the file in `path`, and hands its answer to `say`. `ends(ROWS)` picks the rows to compare
 /// out of a list: the first 20 and the last 20.
@@ -37,7 +37,7 @@ fn read(test: &str, modules: &[&str], name: &str, count: usize, script: &str) ->
     Some(run(test, &python, &path, folder.path(), script))
 }
 
-/// What a script says of `path`, as JSON; it may leave files in `folder`.
+/// A script's output for `path`, as JSON; it may leave files in `folder`.
 fn run(test: &str, python: &Path, path: &Path, folder: &Path, script: &str) -> Value {
     // Standard output may hold a progress bar.
     let answer = folder.join("answer");

@@ -21,7 +21,7 @@ const COUNT: usize = 300;
 const NEIGHBOURS: usize = 10;
 const QUERIES: [usize; 5] = [0, 1, 50, 151, 299];
 
-/// What the database answers to each query of each file; `None` where there is none.
+/// The database's answers to each query of each file; `None` where there is none.
 fn ask(test: &str, folder: &Path, files: &[(PathBuf, Vec<String>)]) -> Option<Value> {
     let packages = support::node_packages(test)?;
     let jobs: Vec<Value> = files

@@ -18,7 +18,7 @@ fn entries(row: usize) -> Vec<(u32, f32)> {
         .collect()
 }
 
-/// What a script says of a file of that name, with maps from tokens if asked.
+/// A script's output for a file of that name, with maps from tokens if asked.
 fn read(test: &str, modules: &[&str], name: &str, tokens: bool, script: &str) -> Option<Value> {
     let python = support::python(test, modules)?;
     let folder = tempfile::tempdir().unwrap();

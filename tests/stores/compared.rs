@@ -1,4 +1,4 @@
-//! What other commands than `embed` read where it is: records to measure with, vectors and texts to compare.
+//! Inputs of other commands than `embed`, read where they are: records to measure with, vectors and texts to compare.
 
 use serde_json::Value;
 

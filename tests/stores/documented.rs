@@ -40,7 +40,7 @@ fn documented_commands_work_on_buckets() {
     let storage = azure.storage(&CancelToken::new());
     let put = storage.put_new(&texts, b"one\ntwo\n".to_vec());
     assert!(put.unwrap().is_some());
-    // What embed writes is a table with texts, too.
+    // An output of embed is a table with texts, too.
     world.done("texts.txt --keep text -o reviews.parquet");
     let table = std::fs::read(world.sandbox.path("reviews.parquet")).unwrap();
     std::fs::remove_file(world.sandbox.path("reviews.parquet")).unwrap();

@@ -83,7 +83,7 @@ fn objects_patterns_and_parts_are_read_on_every_store() {
         let problems = found["files"][0]["problems"].to_string();
         assert_eq!(code, Some(1), "{found}");
         assert!(problems.contains("begins at record 2"), "{problems}");
-        // What it was written with has gone.
+        // The settings that it was written with have gone.
         world
             .sandbox
             .write("other.jsonl", "{\"embedding\": [1.0]}\n");

@@ -1,4 +1,4 @@
-//! What the library does with objects: each of its calls against a real server, and what must never happen.
+//! The library's calls on objects, each against a real server, and the outcomes that must never be.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,7 +102,7 @@ fn does_everything(storage: &Storage, base: &str) {
     let part = file.read_at(from as u64, long.len() - from).unwrap();
     assert!(part == long[from..]);
 
-    // What is there is only replaced if asked to.
+    // An existing object is only replaced if asked to.
     for bytes in [&b"new"[..], &long] {
         let error = write(storage, &url("c.txt"), bytes, false).unwrap_err();
         assert!(error.to_string().contains("pass force"), "{error}");
@@ -123,7 +123,7 @@ fn does_everything(storage: &Storage, base: &str) {
     storage.remove(&at(&url("once"))).unwrap();
     assert!(!storage.exists(&at(&url("once"))).unwrap());
 
-    // What appears while another is written stays.
+    // An object that appears while another is written stays.
     for length in [10, 20 << 20] {
         let name = format!("race-{length}");
         let mut writer = storage.create(&at(&url(&name)), false).unwrap();
@@ -134,7 +134,7 @@ fn does_everything(storage: &Storage, base: &str) {
         assert_eq!(read(&storage.look(&at(&url(&name))).unwrap()), b"first");
     }
 
-    // What is dropped leaves nothing.
+    // A dropped write leaves nothing.
     let mut writer = storage.create(&at(&url("dropped")), false).unwrap();
     writer.write_all(&long).unwrap();
     drop(writer);

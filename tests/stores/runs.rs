@@ -143,7 +143,7 @@ fn what_is_there_is_replaced_with_force_alone() {
     let rows = std::fs::read_to_string(world.fetch("force", "out.jsonl")).unwrap();
     assert_eq!(rows.lines().count(), 1);
     assert!(std::fs::read(world.fetch("force", "out.jsonl.json")).unwrap() != first);
-    // What stands beside it is in the way, too.
+    // A sidecar is in the way, too.
     store.boto("s3.delete_object(Bucket='force', Key='out.jsonl')");
     let refused = world.run("texts.txt -o s3://force/out.jsonl");
     assert_eq!(refused.code, Some(2));
@@ -171,7 +171,7 @@ fn a_failed_run_leaves_nothing() {
     let run = world.run("bad.jsonl -o s3://failed/out.jsonl");
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert_eq!(store.contents("failed"), (vec![], 0));
-    // What was left out is listed in an object, too.
+    // Rejected records are listed in an object, too.
     let run = world.run(
         "bad.jsonl -o s3://failed/out.parquet --on-error skip --rejects s3://failed/rejects.jsonl",
     );

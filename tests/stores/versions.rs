@@ -16,7 +16,7 @@ use crate::hub::http::{Reply, Request, Server, Step};
 use crate::sandbox::{Run, Sandbox};
 use crate::servers::storage;
 
-/// What a server says of a file's version.
+/// A server's words on a file's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Validators {
     Strong,

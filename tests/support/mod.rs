@@ -41,7 +41,7 @@ pub fn wait_for_end(file: &Path) {
     });
 }
 
-/// What `ps` calls the state of a process; empty where there is none of that number.
+/// The state of a process in `ps`; empty where there is none of that number.
 #[cfg(target_os = "linux")]
 fn state_of(number: &str) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();

@@ -63,7 +63,7 @@ pub fn at_a_terminal_of(
     (code, reader.join().unwrap())
 }
 
-/// What was drawn to be taken away again, line by line: everything before the last clearing of a line, without
+/// Lines that were drawn to be taken away again: everything before the last clearing of a line, without
 /// what moves the cursor or colours.
 #[allow(dead_code)] // Not every test file looks so closely.
 pub fn drawn(shown: &str) -> Vec<String> {

@@ -293,8 +293,17 @@ fn layout(name: &str, folder: &Path, listing: &Listing) -> Result<ModuleFolders>
     if !listing.contains(MODULES) {
         return Ok(ModuleFolders::default());
     }
-    match small_file::read(&folder.join(MODULES), LARGEST) {
-        Ok(modules) => ModuleFolders::read(name, &modules),
-        Err(_) => Ok(ModuleFolders::default()), // it is missing, and reported itself
+    let read = |path: &str| small_file::read(&folder.join(path), LARGEST);
+    let Ok(modules) = read(MODULES) else {
+        return Ok(ModuleFolders::default()); // it is missing, and reported itself
+    };
+    let layout = ModuleFolders::read(name, &modules)?;
+    let paths: Vec<&str> = listing.paths().collect();
+    match layout.router_file(&paths) {
+        Some(router) => match read(router) {
+            Ok(file) => layout.with_routes(name, router, &file),
+            Err(_) => Ok(layout),
+        },
+        None => Ok(layout),
     }
 }

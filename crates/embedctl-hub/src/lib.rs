@@ -97,9 +97,9 @@ use embedctl_common::error::Error;
 /// A request for a model's files.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Which repository, at which revision.
+    /// The repository and its revision.
     pub model: ModelId,
-    /// Which files with weights.
+    /// The choice among its files with weights.
     pub choice: FileChoice,
     /// Everything in the repository, not just what embedding needs.
     pub all: bool,

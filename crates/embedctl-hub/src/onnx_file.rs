@@ -1,4 +1,4 @@
-//! Which ONNX file of a repository or a folder is meant: by its path, or by the kind of its weights.
+//! The choice of an ONNX file in a repository or a folder: by its path, or by the kind of its weights.
 
 use super::precision::Precision;
 use embedctl_common::error::Cause;

@@ -1,4 +1,4 @@
-//! Which proxy stands between us and an address.
+//! The proxy between us and an address.
 
 use std::fmt;
 

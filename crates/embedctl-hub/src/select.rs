@@ -1,5 +1,6 @@
 //! Selects the files of a repository that embedding needs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -13,8 +14,15 @@ use embedctl_common::word_list::{lists, words};
 /// Decides prompts and the order of modules; read before the rest is chosen.
 pub(super) const MODULES: &str = "modules.json";
 
-/// Files at the root that describe a sentence-transformers model.
-const OF_REPOSITORY: [&str; 2] = [MODULES, "config_sentence_transformers.json"];
+/// Files at the root that describe a model: those of sentence-transformers, and the settings of Stanford's ColBERT.
+const OF_REPOSITORY: [&str; 3] = [
+    MODULES,
+    "config_sentence_transformers.json",
+    "artifact.metadata",
+];
+
+/// The file that names the modules of a Router's routes; older versions call it `config.json`.
+const ROUTER: &str = "router_config.json";
 
 /// Files of a Transformer and its tokenizer. embedctl reads tokenizer.json; the others are what Python's
 /// tokenizers are made from, so that the same cache serves them.
@@ -28,7 +36,10 @@ const OTHER_WEIGHTS: [&str; 6] = [".bin", ".h5", ".msgpack", ".ot", ".pt", ".ckp
 /// Whether a file is read into memory whole, by its name.
 pub(super) fn is_metadata(path: &str) -> bool {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
-    ["json", "txt", "jinja", "md", "yaml", "yml", "py"].contains(&ending)
+    [
+        "json", "txt", "jinja", "md", "yaml", "yml", "py", "metadata",
+    ]
+    .contains(&ending)
 }
 
 fn is_of_transformer(name: &str) -> bool {
@@ -40,6 +51,7 @@ fn is_of_transformer(name: &str) -> bool {
 pub fn is_read(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     OF_REPOSITORY.contains(&name)
+        || name == ROUTER
         || is_of_transformer(name)
         || words(".onnx .safetensors .safetensors.index.json .onnx_data .onnx.data")
             .any(|ending| name.ends_with(ending))
@@ -54,6 +66,14 @@ pub(super) struct ModuleFolders {
     others: Vec<String>,
     /// Whether the first module is a StaticEmbedding, whose weights need no config.json.
     is_static: bool,
+    /// Where the first module is a Router: its folder, and the file that names its modules, if that is known.
+    router: Option<(String, Option<String>)>,
+}
+
+/// The part of a Router's file that names its modules, by their folders.
+#[derive(Deserialize)]
+struct RouterTypes {
+    types: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -70,21 +90,68 @@ impl ModuleFolders {
         let modules: Vec<ModuleFolder> = serde_json::from_slice(modules).map_err(|error| {
             Error::model(model, format!("its modules.json cannot be read: {error}"))
         })?;
-        let is_static = modules.first().is_some_and(|module| {
-            let kind = module.kind.rsplit('.').next();
-            matches!(kind, Some("StaticEmbedding" | "SparseStaticEmbedding"))
-        });
+        let kind = modules.first().map_or("", |module| class(&module.kind));
+        let (is_static, is_router) = (is_static(kind), matches!(kind, "Router" | "Asym"));
         let mut paths = modules
             .into_iter()
             .map(|module| match module.path.trim_matches('/') {
                 "." => String::new(),
                 path => path.to_owned(),
             });
+        let transformer = paths.next().unwrap_or_default();
         Ok(Self {
             is_static,
-            transformer: paths.next().unwrap_or_default(),
+            router: is_router.then(|| (transformer.clone(), None)),
+            transformer,
             others: paths.filter(|path| !path.is_empty()).collect(),
         })
+    }
+
+    /// The file among `paths` that names the modules of the Router; `None` without a Router.
+    pub(super) fn router_file<'p>(&self, paths: &[&'p str]) -> Option<&'p str> {
+        let (folder, _) = self.router.as_ref()?;
+        [ROUTER, "config.json"].iter().find_map(|name| {
+            let wanted = joined(folder, name);
+            paths.iter().copied().find(|path| *path == wanted)
+        })
+    }
+
+    /// Puts the modules of all routes in the Router's place, as its file `path` names them. The network of the texts
+    /// that are searched is the model's Transformer.
+    pub(super) fn with_routes(mut self, model: &str, path: &str, file: &[u8]) -> Result<Self> {
+        let Some((folder, named_in)) = &mut self.router else {
+            return Ok(self);
+        };
+        let RouterTypes { types } = serde_json::from_slice(file)
+            .map_err(|error| Error::model(model, format!("its {path} cannot be read: {error}")))?;
+        let rank = |(id, kind): &(&String, &String)| {
+            let is_network = class(kind).ends_with("Transformer");
+            (!is_network, !id.starts_with("document"))
+        };
+        if let Some((first, kind)) = types.iter().min_by_key(rank) {
+            self.is_static = is_static(class(kind));
+            self.transformer = joined(folder, first);
+            let others = types.keys().filter(|id| *id != first);
+            self.others.extend(others.map(|id| joined(folder, id)));
+        }
+        *named_in = Some(path.to_owned());
+        Ok(self)
+    }
+}
+
+/// A module's class: the last part of its type.
+fn class(kind: &str) -> &str {
+    kind.rsplit('.').next().unwrap_or_default()
+}
+
+fn is_static(class: &str) -> bool {
+    matches!(class, "StaticEmbedding" | "SparseStaticEmbedding")
+}
+
+fn joined(folder: &str, name: &str) -> String {
+    match folder {
+        "" => name.to_owned(),
+        folder => format!("{folder}/{name}"),
     }
 }
 
@@ -121,10 +188,7 @@ pub(super) fn select(
     config: &Value,
 ) -> Result<FileSelection> {
     let folder = &layout.transformer;
-    let inside = |name: &str| match folder.as_str() {
-        "" => name.to_owned(),
-        folder => format!("{folder}/{name}"),
-    };
+    let inside = |name: &str| joined(folder, name);
     let is_there = |name: &str| paths.contains(&inside(name).as_str());
     let adapted = is_there(weights::ADAPTER_SETTINGS);
     let onnx = || {
@@ -180,10 +244,7 @@ pub(super) fn select(
 
 /// The Transformer's `config.json`, which tells its architecture.
 pub(super) fn config_path(layout: &ModuleFolders) -> String {
-    match layout.transformer.as_str() {
-        "" => "config.json".to_owned(),
-        folder => format!("{folder}/config.json"),
-    }
+    joined(&layout.transformer, "config.json")
 }
 
 /// The settings in a `config.json`; empty if it cannot be read.
@@ -197,7 +258,9 @@ pub(super) fn config(path: &Path) -> Value {
 pub(super) fn metadata(paths: &[&str], layout: &ModuleFolders) -> Vec<String> {
     let wanted = |path: &str| {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let of_router = layout.router.as_ref().and_then(|(_, file)| file.as_deref());
         (folder.is_empty() && OF_REPOSITORY.contains(&name))
+            || of_router == Some(path)
             || (folder == layout.transformer && is_of_transformer(name))
             || (layout.others.iter().any(|other| other == folder)
                 && !OTHER_WEIGHTS.iter().any(|ending| name.ends_with(ending)))
@@ -421,6 +484,92 @@ mod tests {
         for other in ["README.md", "2_Dense/pytorch_model.bin", ".gitattributes"] {
             assert!(!is_read(other), "{other}");
         }
+    }
+
+    #[test]
+    fn the_settings_of_a_stanford_checkpoint_are_taken() {
+        let paths = [
+            "artifact.metadata",
+            "config.json",
+            "model.safetensors",
+            "tokenizer.json",
+        ];
+        let choice = FileChoice {
+            weights: WeightsPreference::CheckpointFirst(|_| Ok(())),
+            ..FileChoice::default()
+        };
+        assert_eq!(
+            chosen(&paths, None, &choice),
+            [paths[0], paths[1], paths[3], paths[2]]
+        );
+        assert!(is_metadata(paths[0]) && is_read(paths[0]));
+    }
+
+    #[test]
+    fn all_routes_of_a_router_are_taken() {
+        let network = "sentence_transformers.models.Transformer";
+        for (folder, file) in [
+            ("", ROUTER),
+            ("", "config.json"),
+            ("0_Router", ROUTER),
+            ("0_Asym", "config.json"),
+        ] {
+            let modules = serde_json::json!([
+                {"path": folder, "type": "sentence_transformers.models.Router"},
+                {"path": "1_Normalize", "type": "sentence_transformers.models.Normalize"},
+            ]);
+            let layout = ModuleFolders::read("org/name", modules.to_string().as_bytes()).unwrap();
+            let all: Vec<String> = [
+                file,
+                "document_0_MLMTransformer/config.json",
+                "document_0_MLMTransformer/model.safetensors",
+                "document_0_MLMTransformer/pytorch_model.bin",
+                "document_0_MLMTransformer/tokenizer.json",
+                "document_1_SpladePooling/config.json",
+                "query_0_SparseStaticEmbedding/config.json",
+                "query_0_SparseStaticEmbedding/model.safetensors",
+                "query_0_SparseStaticEmbedding/pytorch_model.bin",
+                "query_0_SparseStaticEmbedding/tokenizer.json",
+                "unrelated/config.json",
+            ]
+            .map(|name| joined(folder, name))
+            .into_iter()
+            .chain(["modules.json".to_owned()])
+            .collect();
+            let paths: Vec<&str> = all.iter().map(String::as_str).collect();
+            assert_eq!(layout.router_file(&paths), Some(paths[0]));
+            let types = serde_json::json!({"types": {
+                "query_0_SparseStaticEmbedding": "sentence_transformers.sparse_encoder.models.SparseStaticEmbedding",
+                "document_0_MLMTransformer": "sentence_transformers.sparse_encoder.models.MLMTransformer",
+                "document_1_SpladePooling": "sentence_transformers.sparse_encoder.models.SpladePooling",
+            }, "structure": {}});
+            let layout = layout
+                .with_routes("org/name", paths[0], types.to_string().as_bytes())
+                .unwrap();
+            let choice = FileChoice {
+                weights: WeightsPreference::CheckpointFirst(|_| Ok(())),
+                ..FileChoice::default()
+            };
+            let selection = select("org/name", &paths, &layout, &choice, &config()).unwrap();
+            assert_eq!(selection.checkpoint, [paths[2]], "{folder} {file}");
+            let expected = [0, 1, 4, 5, 6, 7, 9, 11].map(|at| paths[at]);
+            assert_eq!(selection.others, expected, "{folder} {file}");
+            assert!(is_read(paths[0]));
+        }
+        // Two networks: that of the documents is the model's, and the other is fetched with its weights.
+        let layout = ModuleFolders::read(
+            "org/name",
+            br#"[{"path": "", "type": "sentence_transformers.models.Router"}]"#,
+        )
+        .unwrap();
+        let types = serde_json::json!({"types": {"a_0_Transformer": network, "document_0_Transformer": network}});
+        let layout = layout
+            .with_routes("org/name", ROUTER, types.to_string().as_bytes())
+            .unwrap();
+        assert_eq!(layout.transformer, "document_0_Transformer");
+        assert_eq!(layout.others, ["a_0_Transformer"]);
+        let damaged = layout.with_routes("org/name", ROUTER, b"[").unwrap_err();
+        assert!(damaged.to_string().contains(ROUTER), "{damaged}");
     }
 
     #[test]

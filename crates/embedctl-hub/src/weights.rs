@@ -61,12 +61,12 @@ impl WeightsPreference {
     }
 }
 
-/// Which of a repository's files with weights.
+/// A choice among a repository's files with weights.
 #[derive(Debug, Clone, Default)]
 pub struct FileChoice {
-    /// Which kinds would do.
+    /// The kinds that would do.
     pub weights: WeightsPreference,
-    /// Which ONNX file.
+    /// The ONNX file.
     pub onnx: OnnxChoice,
 }
 

@@ -76,7 +76,7 @@ impl TargetModules {
     }
 }
 
-/// Which biases an adapter brings along.
+/// The biases that an adapter brings along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Biases {
     None,

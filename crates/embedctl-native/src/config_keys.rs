@@ -1,4 +1,4 @@
-//! Which keys of config.json transformers' classes read. The list is made from their own source
+//! The keys of config.json that transformers' classes read. The list is made from their own source
 //! (`fixtures/architectures/config_keys.py`) and bears its date.
 
 const LIST: &str = include_str!("config_keys.txt");

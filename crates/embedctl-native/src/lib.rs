@@ -91,8 +91,8 @@ use self::architecture::Architecture;
 /// stay in a core's cache.
 pub const BATCH_TOKENS: usize = 256;
 
-/// Which of several networks in the checkpoint of `folder` is taken, where that is worth a note. Reads headers alone; what
-/// is wrong with the files is said when they are opened.
+/// A note on the network that is taken of several in the checkpoint of `folder`. Reads headers alone; faults of the files
+/// are reported when they are opened.
 #[must_use]
 pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
     let architecture = Architecture::read(folder).ok()?;

@@ -22,7 +22,7 @@
 //! };
 //! let model = Model::open(&options)?;
 //! let engine = rten::open(&model, &EngineOptions::default(), &[])?;
-//! let batch = Batch { ids: vec![2, 7, 9, 3], types: Vec::new(), ends: vec![4] };
+//! let batch = Batch { ids: vec![2, 7, 9, 3], types: Vec::new(), ends: vec![4], seen: Vec::new() };
 //! let mut worker = engine.worker()?;
 //! assert!(worker.run(&batch)?.fits(&batch));
 //! # Ok(())

@@ -1,8 +1,10 @@
 //! The rows of all requests, from which workers take batches.
 //!
-//! A worker that is idle takes at once what waits: nothing is delayed to fill a batch. Under load rows gather while
-//! workers run, and each takes its share of them, up to the engine's token budget. Requests take turns, so that a small
-//! one waits for a batch of a large one and not for all of it. A request that was given up leaves the queue.
+//! A worker that is idle takes at once what waits: nothing is delayed to fill a batch. A short request that meets an idle
+//! worker runs on its own thread, as waking another one takes longer than all else that the server does for it. Under
+//! load rows gather while workers run, and each takes its share of them, up to the engine's token budget. Requests take
+//! turns, so that a small one waits for a batch of a large one and not for all of it. A request that was given up leaves
+//! the queue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,12 +16,16 @@ use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::{guarded, locked, spawn};
 use embedctl_model::batch::TokenRows;
 use tokio::sync::oneshot;
+use tokio::task::block_in_place;
 
 use crate::metrics::Metrics;
 use crate::model::{ServedModel, ServedRow, ServedWorker};
 
 /// Tokens that a worker takes at least where so many wait: fewer would not make use of a fetched weight.
 const LEAST_TOKENS: usize = 64;
+
+/// The longest that a request may run on its own thread, by the pace of late. Its time limit is not looked at meanwhile.
+const BRIEF: f64 = 0.1;
 
 /// Batches that fail in a row until the server calls itself unhealthy.
 const UNHEALTHY: u32 = 3;
@@ -43,6 +49,8 @@ struct Waiting {
     requests: VecDeque<Turn>,
     tokens: usize,
     closed: bool,
+    /// Workers that run nothing.
+    idle: Vec<Box<dyn ServedWorker>>,
     /// Tokens per second of one worker, lately.
     pace: f64,
 }
@@ -140,23 +148,27 @@ impl Queue {
         most: usize,
         metrics: &Arc<Metrics>,
     ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>)> {
+        let workers = (0..model.card().workers.max(1)).map(|_| model.worker());
+        let idle: Vec<_> = workers.collect::<Result<_>>()?;
+        let threads = 0..idle.len();
+        let waiting = Waiting {
+            idle,
+            ..Waiting::default()
+        };
         let queue = Arc::new(Self {
             model: Arc::clone(model),
             metrics: Arc::clone(metrics),
             most,
             inputs: AtomicUsize::new(0),
-            waiting: Mutex::default(),
+            waiting: Mutex::new(waiting),
             filled: Condvar::new(),
             failures: AtomicU32::new(0),
         });
-        let workers = (0..model.card().workers.max(1)).map(|_| model.worker());
-        let workers: Vec<_> = workers.collect::<Result<_>>()?;
-        let start = |(index, worker)| {
+        let start = |index| {
             let queue = Arc::clone(&queue);
-            spawn(&format!("worker-{index}"), move || queue.work(worker))
+            spawn(&format!("worker-{index}"), move || queue.work())
         };
-        let threads = workers.into_iter().enumerate().map(start);
-        let threads = threads.collect::<Result<_>>()?;
+        let threads = threads.map(start).collect::<Result<_>>()?;
         Ok((queue, threads))
     }
 
@@ -201,7 +213,7 @@ impl Queue {
         }
     }
 
-    /// Puts a request's rows into the queue.
+    /// Puts a request's rows into the queue, or runs them at once if they are few and nothing is in their way.
     pub fn put(self: &Arc<Self>, rows: TokenRows) -> Ticket {
         let (sender, answer) = oneshot::channel();
         let left = rows.len();
@@ -218,20 +230,35 @@ impl Queue {
             work: Arc::clone(&work),
             next: 0,
         };
-        let mut waiting = locked(&self.waiting);
-        if !waiting.closed {
-            waiting.tokens += turn.tokens();
-            waiting.requests.push_back(turn);
-        } else {
-            locked(&work.progress).answer = None;
-        }
-        drop(waiting);
-        self.filled.notify_one();
-        Ticket {
+        let tokens = turn.tokens();
+        let ticket = Ticket {
             queue: Arc::clone(self),
             work,
             answer,
+        };
+        let mut waiting = locked(&self.waiting);
+        if waiting.closed {
+            locked(&ticket.work.progress).answer = None;
+            return ticket;
         }
+        waiting.tokens += tokens;
+        let is_first = waiting.requests.is_empty();
+        waiting.requests.push_back(turn);
+        let is_brief = tokens as f64 <= BRIEF * waiting.pace;
+        let fits = left <= self.model.card().limits.rows && tokens <= LEAST_TOKENS;
+        let worker = (is_first && is_brief && fits).then(|| waiting.idle.pop());
+        match worker.flatten() {
+            Some(worker) => {
+                let taken = self.share(&mut waiting);
+                drop(waiting);
+                block_in_place(|| self.run(worker, taken));
+            }
+            None => {
+                drop(waiting);
+                self.filled.notify_one();
+            }
+        }
+        ticket
     }
 
     /// Ends the workers after their batches; requests that wait get no answer.
@@ -246,16 +273,28 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// A worker's life: batch after batch.
-    fn work(&self, mut worker: Box<dyn ServedWorker>) {
-        while let Some(taken) = self.take() {
-            self.run(&mut worker, taken);
+    /// A thread's life: batch after batch.
+    fn work(&self) {
+        while let Some((worker, taken)) = self.take() {
+            self.run(worker, taken);
+        }
+    }
+
+    /// Runs rows together, and lets the worker go.
+    fn run(&self, mut worker: Box<dyn ServedWorker>, taken: Vec<Taken>) {
+        self.run_on(&mut worker, taken);
+        let mut waiting = locked(&self.waiting);
+        waiting.idle.push(worker);
+        let more = !waiting.requests.is_empty();
+        drop(waiting);
+        if more {
+            self.filled.notify_one();
         }
     }
 
     /// Runs rows together. If the engine fails on them, those of each request run alone: one request's text must not
     /// fail another.
-    fn run(&self, worker: &mut Box<dyn ServedWorker>, taken: Vec<Taken>) {
+    fn run_on(&self, worker: &mut Box<dyn ServedWorker>, taken: Vec<Taken>) {
         let mut rows = TokenRows::default();
         for part in &taken {
             for row in part.rows.clone() {
@@ -286,7 +325,7 @@ impl Queue {
                 }
                 if taken.len() > 1 {
                     for part in taken {
-                        self.run(worker, vec![part]);
+                        self.run_on(worker, vec![part]);
                     }
                     return;
                 }
@@ -309,20 +348,33 @@ impl Queue {
         };
     }
 
-    /// Waits for rows, and takes a worker's share; `None` once the queue is closed.
-    fn take(&self) -> Option<Vec<Taken>> {
-        let card = self.model.card();
+    /// Waits for rows and an idle worker, and takes the worker and its share; `None` once the queue is closed.
+    fn take(&self) -> Option<(Box<dyn ServedWorker>, Vec<Taken>)> {
         let mut waiting = locked(&self.waiting);
-        loop {
+        let worker = loop {
             if waiting.closed {
                 return None;
             }
-            if !waiting.requests.is_empty() {
-                break;
+            if !waiting.requests.is_empty()
+                && let Some(worker) = waiting.idle.pop()
+            {
+                break worker;
             }
             let woken = self.filled.wait(waiting);
             waiting = woken.unwrap_or_else(PoisonError::into_inner);
+        };
+        let taken = self.share(&mut waiting);
+        let more = !waiting.requests.is_empty();
+        drop(waiting);
+        if more {
+            self.filled.notify_one();
         }
+        Some((worker, taken))
+    }
+
+    /// Takes a worker's share of the rows that wait.
+    fn share(&self, waiting: &mut Waiting) -> Vec<Taken> {
+        let card = self.model.card();
         let budget = card.limits.tokens.max(1);
         let share = waiting.tokens.div_ceil(card.workers.max(1));
         let share = share.clamp(LEAST_TOKENS.min(budget), budget);
@@ -359,12 +411,7 @@ impl Queue {
             }
         }
         waiting.tokens -= tokens;
-        let more = !waiting.requests.is_empty();
-        drop(waiting);
-        if more {
-            self.filled.notify_one();
-        }
-        Some(taken)
+        taken
     }
 }
 

@@ -182,7 +182,7 @@ impl Address {
         })
     }
 
-    /// Which kind of place.
+    /// The kind of place.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme

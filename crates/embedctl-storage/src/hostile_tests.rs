@@ -83,7 +83,7 @@ impl HostileStore {
     }
 }
 
-/// What is written, counted.
+/// A writer that counts its bytes.
 struct CountedStream(TcpStream, Arc<AtomicU64>);
 
 impl Write for CountedStream {
@@ -144,7 +144,7 @@ fn a_refusal_without_end_is_read_to_a_limit() {
     ] {
         assert!(said.contains("access is denied"), "{said}");
     }
-    // What the system has in its buffers, for each request.
+    // The system's buffers, for each request.
     let (sent, requests) = (
         store.sent.load(Ordering::Relaxed),
         store.requests.load(Ordering::Relaxed),

@@ -319,7 +319,7 @@ impl Storage {
 enum ListingExtent {
     /// All objects.
     Everything,
-    /// Those directly below it, and the names of folders.
+    /// Its direct children, and the names of folders.
     Children,
     /// The first page that holds an object.
     Any,

@@ -177,7 +177,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// What is put in somewhere.
+/// Bytes to insert somewhere.
 const STRANGE: [&[u8]; 22] = [
     b"\0",
     b"\xff",

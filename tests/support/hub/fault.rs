@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::http::{Hook, Reply, Request, Step};
 
-/// Which answers a fault spoils.
+/// The answers that a fault spoils.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum At {
-    /// What the Hub says about a repository.
+    /// The Hub's answer about a repository.
     Api,
-    /// What the Hub says about a file: a redirect, or a small file itself.
+    /// The Hub's answer about a file: a redirect, or a small file itself.
     Hub(String),
     /// A file's content, wherever it is served.
     Content(String),

@@ -15,7 +15,7 @@ pub struct Request {
     pub method: String,
     /// Path without the query, percent-escapes as they came.
     pub path: String,
-    /// What follows the question mark.
+    /// The part after the question mark.
     pub query: String,
     headers: Vec<(String, String)>,
 }
@@ -55,7 +55,7 @@ impl Request {
 /// Called while a body is being sent.
 pub type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// What happens when so many bytes of a body have been sent.
+/// The event after so many bytes of a body.
 #[derive(Clone)]
 pub enum Step {
     /// The connection ends.

@@ -23,7 +23,7 @@ pub use http::Request;
 use http::{Reply, Server};
 pub use repository::{Files, etag, git_blob, is_lfs, sha256};
 
-/// What makes an address of the storage valid; no message may show it.
+/// The secret that makes an address of the storage valid; no message may show it.
 pub const SIGNATURE: &str = "5ecre7s1gna7ure";
 
 /// The Hub and its storage, until it is dropped.
@@ -41,7 +41,7 @@ pub enum Host {
     Storage,
 }
 
-/// What was asked of whom.
+/// A request and its addressee.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub host: Host,
@@ -112,7 +112,7 @@ impl Hub {
         }
     }
 
-    /// What `HF_ENDPOINT` is set to.
+    /// The value of `HF_ENDPOINT`.
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.main.host())
     }
@@ -146,7 +146,7 @@ impl Hub {
         names.insert(name.to_owned(), commit.to_owned());
     }
 
-    /// What this Hub is like, to be changed.
+    /// This Hub's behaviour, to be changed.
     pub fn nature(&self) -> MutexGuard<'_, Nature> {
         self.state.nature.lock().unwrap()
     }
@@ -383,7 +383,7 @@ impl State {
     }
 }
 
-/// What follows a repository's name in the API's addresses.
+/// The rest of the API's addresses after a repository's name.
 const API: [&str; 2] = ["revision", "tree"];
 
 /// Splits `org/name/WORD/rest` at the word.

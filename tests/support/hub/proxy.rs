@@ -15,7 +15,7 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct Shared {
-    /// What `Proxy-Authorization` must be.
+    /// The value that `Proxy-Authorization` must have.
     wanted: Option<String>,
     /// Where every connection goes, whatever its name; none: where it asks to.
     to: Option<String>,

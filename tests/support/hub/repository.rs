@@ -83,7 +83,7 @@ pub fn sha256(content: &[u8]) -> String {
     hexadecimal(&Sha256::digest(content))
 }
 
-/// What git calls content.
+/// Git's name for content.
 pub fn git_blob(content: &[u8]) -> String {
     let mut hash = Sha1::new();
     hash.update(format!("blob {}\0", content.len()));
@@ -91,7 +91,7 @@ pub fn git_blob(content: &[u8]) -> String {
     hexadecimal(&hash.finalize())
 }
 
-/// What git keeps in place of a file in the storage.
+/// The pointer that git keeps in place of a file in the storage.
 pub fn pointer(content: &[u8]) -> Vec<u8> {
     format!(
         "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize {}\n",

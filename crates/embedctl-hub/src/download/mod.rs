@@ -138,19 +138,22 @@ impl<'a> Download<'a> {
         })
     }
 
-    /// Decides which files are wanted; `modules.json` is fetched for it.
+    /// Decides which files are wanted; `modules.json` is fetched for it, and the file of a Router.
     fn select(&self, files: &mut BTreeMap<String, DownloadedFile>) -> Result<FileSelection> {
         let listing = locked(&self.listing).clone();
         let paths: Vec<&str> = listing.paths().collect();
-        let layout = if listing.contains(MODULES) {
-            self.get_all(&[MODULES.to_owned()], files)?;
-            let path = &files[MODULES].location;
-            let modules =
-                small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))?;
-            ModuleFolders::read(&self.name, &modules)?
-        } else {
-            ModuleFolders::default()
+        let mut fetched = |name: &str| {
+            self.get_all(&[name.to_owned()], files)?;
+            let path = &files[name].location;
+            small_file::read(path, LARGEST).map_err(|error| Error::io("read", path, error))
         };
+        let mut layout = ModuleFolders::default();
+        if listing.contains(MODULES) {
+            layout = ModuleFolders::read(&self.name, &fetched(MODULES)?)?;
+        }
+        if let Some(router) = layout.router_file(&paths) {
+            layout = layout.with_routes(&self.name, router, &fetched(router)?)?;
+        }
         // config.json tells the kind of a checkpoint.
         let config = selection::config_path(&layout);
         let judged = self.wanted.choice.weights.knows().is_some() && listing.contains(&config);

@@ -39,7 +39,11 @@ fn modules_that_cannot_be_run_are_refused_by_name() {
             "model_type",
             json!("MultiVectorEncoder"),
         )
-        .refused(&["MultiVectorEncoder"]);
+        .refused(&[
+            "2_Normalize",
+            "'sentence_embedding'",
+            "'token_embeddings' only",
+        ]);
 }
 
 #[test]

@@ -206,13 +206,13 @@ impl FeedForward {
 /// One layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// Which set of weights it takes (ALBERT's layers share them).
+    /// The set of weights that it takes (ALBERT's layers share them).
     pub weights: usize,
     /// Whether a token sees only earlier tokens and itself.
     pub causal: bool,
     /// How far it sees at most, in tokens.
     pub reach: Option<usize>,
-    /// Which of [`Architecture::rotary`] turns its queries and keys.
+    /// The entry of [`Architecture::rotary`] that turns its queries and keys.
     pub rotary: Option<usize>,
     /// Whether the norm before attention is there (ModernBERT's first layer has none).
     pub first_norm: bool,

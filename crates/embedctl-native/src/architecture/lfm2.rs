@@ -87,7 +87,7 @@ fn inner_width(settings: &ConfigSettings) -> Supported<usize> {
     width.ok_or_else(|| settings.unknown("block_ffn_dim_multiplier"))
 }
 
-/// Which layers have a convolution: by `layer_types`, else all but those of `full_attn_idxs`.
+/// The layers with a convolution: by `layer_types`, else all but those of `full_attn_idxs`.
 fn convolving_layers(settings: &ConfigSettings, layers: usize) -> Supported<Vec<bool>> {
     let attending = settings.value("full_attn_idxs");
     if let Some(types) = settings.value("layer_types") {
@@ -103,7 +103,7 @@ fn convolving_layers(settings: &ConfigSettings, layers: usize) -> Supported<Vec<
     let Some(attending) = attending else {
         return Ok(vec![false; layers]);
     };
-    let number = |value: &serde_json::Value| Some(usize::try_from(value.as_u64()?).ok()?);
+    let number = |value: &serde_json::Value| usize::try_from(value.as_u64()?).ok();
     let numbers = attending.as_array();
     let numbers: Option<Vec<usize>> = numbers.and_then(|list| list.iter().map(number).collect());
     let numbers = numbers.ok_or_else(|| settings.unknown("full_attn_idxs"))?;

@@ -35,11 +35,11 @@ pub struct Attention {
     pub scale: f32,
     /// Scores become `c * tanh(score / c)`; above zero.
     pub softcap: Option<f32>,
-    /// Which keys a query sees.
+    /// The keys that a query sees.
     pub sight: Sight,
 }
 
-/// Which keys a query sees: from `before` positions before its own to `after` behind, its own included, of the first
+/// The keys that a query sees: from `before` positions before its own to `after` behind, its own included, of the first
 /// `keys` of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {

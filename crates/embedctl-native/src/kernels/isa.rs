@@ -1,4 +1,4 @@
-//! Which instructions the kernels may use: asked of the processor once, and passed along explicitly.
+//! The instructions that the kernels may use: asked of the processor once, and passed along explicitly.
 
 use std::fmt;
 

@@ -44,6 +44,22 @@ fn an_idle_worker_runs_at_once_and_a_busy_one_finds_a_batch() {
 }
 
 #[test]
+fn a_short_request_that_meets_an_idle_worker_runs_on_its_own_thread() {
+    let server = Server::usual();
+    let thread = |text: &str| {
+        let answer = Answer::read(&mut begin(&server, &[text]));
+        assert_eq!(answer.json(), json!([numbers(text)]));
+        server.gate.last_thread().unwrap()
+    };
+    // The first one has no pace to go by, and a slow moment may make it a bad one.
+    assert!(thread("first").starts_with("worker"));
+    assert!((0..1000).any(|_| thread("short") == "http"));
+    for _ in 0..10 {
+        assert!(thread(&"long".repeat(20)).starts_with("worker"));
+    }
+}
+
+#[test]
 fn a_small_request_waits_for_a_batch_of_a_large_one_and_not_for_all_of_it() {
     let server = Server::usual();
     server.gate.set(false);

@@ -19,6 +19,8 @@ pub const WIDTH: usize = 4;
 pub struct Gate {
     state: Mutex<(bool, Vec<Vec<String>>)>,
     changed: Condvar,
+    /// The name of the thread that ran the last batch.
+    thread: Mutex<Option<String>>,
 }
 
 impl Gate {
@@ -40,7 +42,13 @@ impl Gate {
         drop(self.changed.wait_while(state, few).unwrap());
     }
 
+    /// The name of the thread that ran the last batch.
+    pub fn last_thread(&self) -> Option<String> {
+        self.thread.lock().unwrap().clone()
+    }
+
     fn pass(&self, batch: Vec<String>) {
+        *self.thread.lock().unwrap() = std::thread::current().name().map(str::to_owned);
         let mut state = self.state.lock().unwrap();
         state.1.push(batch);
         self.changed.notify_all();

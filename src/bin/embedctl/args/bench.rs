@@ -40,7 +40,7 @@ pub struct BenchArgs {
     pub stores: StoreArgs,
 }
 
-/// What is embedded.
+/// The texts.
 #[derive(Debug, Args)]
 #[command(
     next_help_heading = "Texts",
@@ -85,7 +85,7 @@ pub struct WorkloadArgs {
     pub max_record_bytes: Option<usize>,
 }
 
-/// Which models.
+/// The models.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct BenchModelArgs {
@@ -119,7 +119,7 @@ pub struct BenchModelArgs {
     pub tokens: TokenArgs,
 }
 
-/// What runs them.
+/// The engines and their settings.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine")]
 pub struct BenchEngineArgs {

@@ -222,7 +222,7 @@ impl RecordArgs {
     }
 }
 
-/// What records look like.
+/// The form of the records.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub struct InputArgs {

@@ -7,7 +7,7 @@ use embedctl::engine::{ProviderChoice, ProviderOption};
 
 use super::values::{Devices, NamedValueParser, cosine, devices, providers};
 
-/// What runs the model.
+/// The engine and its settings.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine")]
 pub struct EngineArgs {
@@ -40,7 +40,7 @@ impl EngineArgs {
     }
 }
 
-/// Which providers may run it.
+/// The providers that may run it.
 #[derive(Debug, Args)]
 pub struct ProviderArgs {
     /// Execution providers in order of preference, or auto
@@ -99,7 +99,7 @@ impl RuntimeArgs {
     }
 }
 
-/// Which ONNX Runtime.
+/// The library of ONNX Runtime.
 #[derive(Debug, Args)]
 pub struct LibraryArgs {
     /// ONNX Runtime library, or its folder; no other library is tried

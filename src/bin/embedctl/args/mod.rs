@@ -59,7 +59,7 @@ use crate::config::Completed;
     after_long_help = TOP_HELP
 )]
 pub struct Args {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 

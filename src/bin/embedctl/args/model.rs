@@ -5,7 +5,7 @@ use embedctl::model::{ModelName, PoolingMode, Precision, TextRole, VectorKind, W
 
 use super::values::{NamedValueParser, pool_factor, positive, precision};
 
-/// Which model, and what overrides its files.
+/// The model, and options that override its files.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
@@ -27,7 +27,7 @@ pub struct ModelArgs {
     pub overrides: OverrideArgs,
 }
 
-/// What overrides a model's files.
+/// Options that override a model's files.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct OverrideArgs {
@@ -122,7 +122,7 @@ pub struct TokenArgs {
     pub max_length: Option<usize>,
 }
 
-/// Which of a model's ONNX files.
+/// The choice among a model's ONNX files.
 #[derive(Debug, Args)]
 pub struct OnnxArgs {
     /// ONNX file of the model, such as onnx/model_fp16.onnx

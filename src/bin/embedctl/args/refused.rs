@@ -92,7 +92,7 @@ pub(super) fn improved(mut error: Error, arguments: &[OsString]) -> Error {
     error
 }
 
-/// What to write in place of a value that is written otherwise elsewhere, or is missing.
+/// The right spelling for a value that other tools spell otherwise, or that is missing.
 fn other_value(error: &Error) -> Option<String> {
     let option = text(error, ContextKind::InvalidArg)?;
     let name = option.split([' ', '=']).next()?;

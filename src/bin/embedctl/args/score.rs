@@ -40,7 +40,7 @@ pub struct ScoreArgs {
     pub scores: ScoringArgs,
 }
 
-/// What is scored, and what is written of it.
+/// The texts to score, and the columns that are written.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scores")]
 pub struct ScoringArgs {

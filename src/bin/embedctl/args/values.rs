@@ -48,7 +48,7 @@ where
     }
 }
 
-/// What `--provider` takes.
+/// A value of `--provider`.
 pub fn providers() -> impl Iterator<Item = &'static str> {
     ["auto"]
         .into_iter()

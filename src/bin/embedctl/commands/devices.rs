@@ -44,7 +44,7 @@ pub fn run(args: &DevicesArgs, printer: &Printer) -> Result<ExitCode, CommandFai
     }
 }
 
-/// Which of the required providers don't work, and why.
+/// The required providers that don't work, with their reasons.
 fn unmet(report: &DeviceReport, required: &[Provider]) -> Option<String> {
     let reasons: Vec<String> = required
         .iter()

@@ -117,7 +117,7 @@ fn options(args: &ServeArgs, messages: &MessageArgs) -> Result<ServerOptions, Co
     })
 }
 
-/// What the server's answers hold: scores where the model's files say that it gives scores, else vectors.
+/// The kind of the server's answers: scores where the model's files say that it gives scores, else vectors.
 fn task(model: &ModelOptions, softmax: bool) -> Result<ModelTask, CommandFailure> {
     match Model::usual_task(model)? {
         ModelTask::Score(task) => Ok(ModelTask::Score(ScoreTask { softmax, ..task })),

@@ -33,7 +33,7 @@ use super::pending::PendingFiles;
 use crate::error::{Error, Result};
 use crate::remedies::with_remedy;
 
-/// Which files beside a main file belong to it.
+/// The files beside a main file that belong to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sidecars {
     /// Their endings, after the main file's name.

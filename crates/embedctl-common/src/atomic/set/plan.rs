@@ -1,4 +1,4 @@
-//! Which file gets which name, and in which order: forwards, and back.
+//! The order in which files get their names: forwards, and back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::atomic::file::AtomicFile;
 use crate::atomic::names::{beside, random, with_ending};
 use crate::atomic::step;
 
-/// Which file gets which name.
+/// A file and the name that it gets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     /// Whether files that stand under these names are replaced.

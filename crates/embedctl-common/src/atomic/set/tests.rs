@@ -56,7 +56,7 @@ impl SetScene {
         self.publish(NEW, self.shape[1], replace)
     }
 
-    /// Which run's files stand under which names, with what belongs to `main`.
+    /// The run whose files stand under each name, with what belongs to `main`.
     fn standing_of(&self, main: &Path, list: &Path) -> Vec<(String, usize)> {
         let names = ["", ".json", ".rows"].map(|ending| with_ending(main, ending));
         let names = names.iter().map(PathBuf::as_path).chain([list]);

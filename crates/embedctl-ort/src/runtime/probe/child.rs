@@ -14,7 +14,7 @@ use crate::runtime::preload::{self, PreparedProvider};
 use crate::runtime::remedy;
 use embedctl_common::error::Cause;
 
-/// Which providers a child tries, in order.
+/// The providers that a child tries, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempts {
     /// All of the library's providers except these.

@@ -101,7 +101,7 @@ fn outcome(report: &BenchReport) -> Result<ExitCode, CommandFailure> {
     Ok(ExitCode::Done)
 }
 
-/// Which configurations regressed, by how much, and how sure that is.
+/// The configurations that regressed, by how much, and with what certainty.
 fn regressions(comparison: &BaselineComparison) -> String {
     let percent = |share: f64| format!("{:.1} %", -100.0 * share);
     let lost: Vec<String> = comparison
