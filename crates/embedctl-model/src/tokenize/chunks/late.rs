@@ -159,11 +159,11 @@ mod tests {
         let mut rows = SharedRows::default();
         rows.push([1..3, 3..4]);
         let mut more = SharedRows::default();
-        more.push([1..2]);
+        more.push(std::iter::once(1..2));
         more.push([4..6, 6..6, 6..9]);
         rows.append(more);
         assert_eq!(rows.chunks(2), 3..6);
-        assert_eq!(rows.parts(1), [1..2]);
+        assert_eq!(rows.parts(2), [4..6, 6..6, 6..9]);
         let of_chunks: Vec<_> = rows.of_chunks().collect();
         assert_eq!(of_chunks, [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)]);
     }
