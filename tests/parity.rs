@@ -78,6 +78,8 @@ struct Engine {
     plugged: bool,
     /// Whether it runs graphs that are built from checkpoints, beside ONNX files or not.
     built: bool,
+    /// Whether their attention is one operator, where that is possible.
+    fused: bool,
     /// The factor of a case's tolerance: other kernels add in another order.
     slack: f32,
     /// Cases that the provider itself cannot run, or gets wrong: they must be refused.
@@ -97,6 +99,7 @@ fn rten() -> Engine {
         library: None,
         plugged: false,
         built: false,
+        fused: false,
         slack: 1.0,
         faulty: &[],
     }
@@ -123,6 +126,7 @@ fn others(test: &str) -> Vec<Engine> {
             library: Some(library.into()),
             plugged: provider.ends_with(PLUGGED),
             built: false,
+            fused: false,
             slack: 2.5,
             faulty: match provider.trim_end_matches(PLUGGED) {
                 // ONNX Runtime 1.27 and the plug-in 0.4.0: `And` of masks [1, 1, n, n] and [1, 1, n, 1] is wrong where n is a
@@ -153,6 +157,7 @@ fn onnxruntime(test: &str) -> Option<Engine> {
         library: Some(library),
         plugged: false,
         built: false,
+        fused: false,
         slack: 1.0,
         faulty: &[],
     })
@@ -176,6 +181,9 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         .args(args);
     if engine.built {
         command.args(["--weights", "safetensors"]);
+    }
+    if engine.fused {
+        command.args(["--provider-option", "cpu.attention=fused"]);
     }
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);
@@ -343,6 +351,17 @@ fn every_checkpoint_equals_the_reference_as_a_built_graph_on_onnxruntime() {
     let test = "every_checkpoint_equals_the_reference_as_a_built_graph_on_onnxruntime";
     if let Some(engine) = onnxruntime(test) {
         check_cases(&built(engine));
+    }
+}
+
+#[test]
+fn every_checkpoint_equals_the_reference_with_attention_as_one_operator() {
+    let test = "every_checkpoint_equals_the_reference_with_attention_as_one_operator";
+    if let Some(engine) = onnxruntime(test) {
+        check_cases(&Engine {
+            fused: true,
+            ..built(engine)
+        });
     }
 }
 

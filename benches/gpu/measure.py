@@ -212,6 +212,14 @@ def settings(args):
                 Setting(f"cuda, {kind} of a built graph", *BUILT, "-p", "cuda", "--precision", kind, built=True)
                 for kind in ("fp32", "fp16", "bf16")
             ),
+            *(
+                Setting(
+                    f"cuda, {kind} of a built graph, fused attention",
+                    *(*BUILT, "-p", "cuda", "--precision", kind, "--provider-option", "cuda.attention=fused"),
+                    built=True,
+                )
+                for kind in ("fp16", "bf16")
+            ),
         ],
         "tensorrt": [
             Setting("tensorrt, fp32", "-p", "tensorrt"),

@@ -408,6 +408,7 @@ impl Computation {
             plugin: _,
             devices: _,
             placement: _,
+            fused_attention: _,
             cosine_to_cpu: _,
             cosine: _,
             batch_tokens: _,

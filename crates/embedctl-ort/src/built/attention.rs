@@ -1,9 +1,10 @@
-//! Attention, written with standard operators.
+//! Attention, written with standard operators, or as one of ONNX Runtime's own.
 
 use embedctl_native::architecture::{AttentionDescription, Layer};
 use embedctl_native::{BesideProducts, PlainNetwork, PlainProduct, Product};
 use embedctl_onnx::Attribute;
 
+use super::FUSED;
 use super::network::Shared;
 use super::rotary::Turns;
 use super::writer::GraphWriter;
@@ -11,8 +12,8 @@ use embedctl_common::error::Result;
 
 /// Inputs of a layer's scores beside its weights.
 pub(super) struct ScoreTerms<'a> {
-    /// The mask of keys, `[rows or 1, 1, queries or 1, keys]`.
-    pub mask: &'a str,
+    /// The mask of keys, `[rows or 1, 1, queries or 1, keys]`; where attention is fused, without that of padding.
+    pub mask: Option<&'a str>,
     /// The bias by distance, `[1, heads, queries, keys]`.
     pub bias: Option<&'a str>,
     /// The rows of the table of relative positions, `[queries, keys]`.
@@ -41,6 +42,7 @@ impl GraphWriter {
         let made = self.product(network, input, into, [architecture.hidden, query + 2 * key])?;
         let mut parts = self.split(&made, -1, &[query, key, key]);
         let value = parts.remove(2);
+        let as_made = [parts[0].clone(), parts[1].clone()];
         // Queries and keys, with their norms and turns: [rows, length, heads, size].
         let over_all = attention.query_key_norm.is_some_and(|norm| norm.all_heads);
         let counts = [heads, attention.key_value_heads];
@@ -57,16 +59,54 @@ impl GraphWriter {
                 *part = self.turned(part, size, turns);
             }
         }
-        let context = self.context(
-            network,
-            set,
-            attention,
-            [&parts[0], &parts[1], &value],
-            terms,
-            shared,
-        )?;
+        let context = match &shared.tokens {
+            Some(tokens) => {
+                for (part, made) in parts.iter_mut().zip(as_made) {
+                    *part = match terms.turns.is_some() || beside.query_key_norms.is_some() {
+                        true => self.reshape(part, &[0, 0, query as i64]),
+                        false => made,
+                    };
+                }
+                self.fused_context(attention, [&parts[0], &parts[1], &value], terms, tokens)
+            }
+            None => {
+                let parts = [parts[0].as_str(), &parts[1], &value];
+                self.context(network, set, attention, parts, terms, shared)?
+            }
+        };
         let output = PlainProduct::Layer(set, Product::Output);
         self.product(network, &context, output, [query, architecture.hidden])
+    }
+
+    /// Whether a network's attention is written as one operator: it must be a plain one with as many keys as queries.
+    pub(super) fn fuses(&self, attention: &AttentionDescription) -> bool {
+        self.fused
+            && attention.key_value_heads == attention.heads
+            && attention.softcap.is_none()
+            && attention.disentangled.is_none()
+    }
+
+    /// The values that queries take, `[rows, length, heads * size]`, by one operator. Queries, keys and values have that
+    /// shape, too; `tokens` tells tokens from padding.
+    fn fused_context(
+        &mut self,
+        attention: &AttentionDescription,
+        [queries, keys, values]: [&str; 3],
+        terms: &ScoreTerms<'_>,
+        tokens: &str,
+    ) -> String {
+        let bias = match (terms.bias, terms.mask) {
+            (Some(bias), Some(mask)) => self.add(bias, mask),
+            (one, other) => one.or(other).unwrap_or_default().to_owned(),
+        };
+        let mut inputs = vec![queries, keys, values, "", tokens];
+        inputs.extend((!bias.is_empty()).then_some(bias.as_str()));
+        let attributes = vec![
+            Attribute::int("num_heads", attention.heads as i64),
+            Attribute::float("scale", attention.scale),
+            Attribute::float("mask_filter_value", self.hidden_score()),
+        ];
+        self.node(&format!("{FUSED}:MultiHeadAttention"), &inputs, attributes)
     }
 
     /// The values that queries take, `[rows, length, heads * size]`.
@@ -113,7 +153,9 @@ impl GraphWriter {
         if let Some(bias) = terms.bias {
             scores = self.add(&scores, bias);
         }
-        scores = self.add(&scores, terms.mask);
+        if let Some(mask) = terms.mask {
+            scores = self.add(&scores, mask);
+        }
         let mut shares = self.node("Softmax", &[&scores], vec![Attribute::int("axis", -1)]);
         if group > 1 {
             shares = self.node("Reshape", &[&shares, &shared.by_owner], Vec::new());

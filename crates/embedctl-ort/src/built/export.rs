@@ -67,6 +67,7 @@ pub fn export(
         float: form.float,
         narrow_tables: false,
         longest: model.config.max_length.clamp(1, super::MOST_POSITIONS),
+        fused: false,
     };
     let graph = if form.pooled {
         check_pooling(model)?;

@@ -9,7 +9,8 @@
 //!                                   ModelProto ── external initializers in memory, or a file beside it
 //! ```
 //!
-//! All operators are standard ones of operator set 18. Rows are padded on the right or left alike: padding has no part
+//! Operators are standard ones of operator set 18, but for ONNX Runtime's own attention where a graph is
+//! [fused](GraphForm::fused). Rows are padded on the right or left alike: padding has no part
 //! in attention.
 
 mod attention;
@@ -35,6 +36,8 @@ use prost::Message as _;
 
 use self::writer::GraphWriter;
 use crate::engine::{EngineOptions, Provider};
+use crate::provider::OptionValue;
+use crate::provider::options::value_of;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::PRECISION;
@@ -47,6 +50,9 @@ pub(crate) use self::writer::DeclaredWeight;
 
 /// The version of the standard operators that graphs use.
 const OPERATOR_SET: i64 = 18;
+
+/// The domain of ONNX Runtime's own operators.
+const FUSED: &str = "com.microsoft";
 
 /// The first version of the format with that operator set.
 const FORMAT: i64 = 8;
@@ -66,6 +72,8 @@ pub struct GraphForm {
     pub narrow_tables: bool,
     /// Tokens of a row at most.
     pub longest: usize,
+    /// Whether attention is ONNX Runtime's own operator, as far as that can compute the network's. Other readers lack it.
+    pub fused: bool,
 }
 
 /// Positions of rotary tables at most. A longer row is an error of its own.
@@ -93,6 +101,8 @@ impl GraphForm {
             // Others have no tables of bfloat16.
             narrow_tables: matches!(provider, Provider::Cpu | Provider::Cuda),
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
+            fused: value_of(&options.provider_options, provider, "attention")
+                == Some(OptionValue::Word("fused")),
         })
     }
 }
@@ -103,6 +113,7 @@ impl Default for GraphForm {
             float: FloatType::F32,
             narrow_tables: false,
             longest: 512,
+            fused: false,
         }
     }
 }
@@ -151,6 +162,22 @@ impl BuiltGraph {
         Ok(Ok(writer.into()))
     }
 
+    /// Whether it has operators of ONNX Runtime's own.
+    pub(crate) fn is_fused(&self) -> bool {
+        self.graph.node.iter().any(|node| node.domain == FUSED)
+    }
+
+    fn operator_sets(&self) -> Vec<OperatorSet> {
+        let standard = ("", OPERATOR_SET);
+        let own = self.is_fused().then_some((FUSED, 1));
+        let sets = [standard].into_iter().chain(own);
+        sets.map(|(domain, version)| OperatorSet {
+            domain: domain.into(),
+            version,
+        })
+        .collect()
+    }
+
     /// The weights that lie beside the graph.
     pub(crate) fn weights(&self) -> &[DeclaredWeight] {
         &self.weights
@@ -176,10 +203,7 @@ impl BuiltGraph {
             producer_name: "embedctl".into(),
             producer_version: env!("CARGO_PKG_VERSION").into(),
             graph: Some(graph),
-            opset_import: vec![OperatorSet {
-                domain: String::new(),
-                version: OPERATOR_SET,
-            }],
+            opset_import: self.operator_sets(),
         }
         .encode_to_vec()
     }

@@ -2,7 +2,7 @@
 
 use embedctl_native::architecture::{Architecture, Layer, PositionBias};
 use embedctl_native::{BesideProducts, Norms, PlainNetwork};
-use embedctl_onnx::{Attribute, FLOAT};
+use embedctl_onnx::{Attribute, FLOAT, INT32};
 
 use super::GraphForm;
 use super::attention::ScoreTerms;
@@ -23,6 +23,8 @@ pub(super) struct Shared {
     pub distances: String,
     /// The mask of padding, `[rows, 1, 1, keys]`.
     pub padding: String,
+    /// 1 for each token and 0 for padding, `[rows, length]`, in integers of 32 bits; made where attention is fused.
+    pub tokens: Option<String>,
     /// The shape `[rows, heads, queries, keys]` of scores that were computed for groups of heads.
     pub by_head: String,
     /// The shape `[rows, keys' heads, group * queries, keys]`.
@@ -31,11 +33,14 @@ pub(super) struct Shared {
     pub by_group: String,
 }
 
+/// Whether tokens see earlier ones alone, and how far: layers that are alike in it share a mask.
+type Sight = (bool, Option<usize>);
+
 /// Writes the graph from token ids to states, whose name is returned.
 pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWriter, String)> {
     let architecture = network.architecture();
     let outside = network.outside()?;
-    let mut writer = GraphWriter::new(form.float);
+    let mut writer = GraphWriter::new(form);
     let shared = writer.shared(architecture);
     writer.enter("embeddings/".into());
     let mut states = writer.embedded(network, &outside, form, &shared)?;
@@ -53,7 +58,7 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     let relative_rows = attention
         .disentangled
         .map(|kind| writer.relative_rows(&kind, &shared));
-    let mut masks: Vec<((bool, Option<usize>), String)> = Vec::new();
+    let mut masks: Vec<(Sight, Option<String>)> = Vec::new();
     for (index, layer) in architecture.layers.iter().enumerate() {
         let sight = (layer.causal, layer.reach);
         let mask = match masks.iter().find(|(of, _)| *of == sight) {
@@ -74,7 +79,7 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
             _ => None,
         };
         let terms = ScoreTerms {
-            mask: &mask,
+            mask: mask.as_deref(),
             bias: own_bias.as_deref().or(shared_bias.as_deref()),
             relative_rows: relative_rows.as_deref(),
             turns: layer.rotary.map(|set| &turns[set]),
@@ -127,6 +132,8 @@ impl GraphWriter {
         let hides = self.hides();
         let padding = self.mul(&padding, &hides);
 
+        let tokens = self.fuses(attention).then(|| self.cast(&mask, INT32));
+
         let (heads, owners) = (attention.heads as i64, attention.key_value_heads as i64);
         let shape_of = |writer: &mut Self, before: &[i64], after: &[i64]| {
             if heads == owners {
@@ -151,17 +158,21 @@ impl GraphWriter {
             row_lengths,
             distances,
             padding,
+            tokens,
             by_head,
             by_owner,
             by_group,
         }
     }
 
-    /// The mask of keys that a layer's queries do not see.
-    fn mask(&mut self, layer: &Layer, shared: &Shared) -> String {
-        match self.sight(layer.causal, layer.reach, shared) {
-            None => shared.padding.clone(),
-            Some(sight) => self.add(&shared.padding, &sight),
+    /// The mask of keys that a layer's queries do not see; where attention is fused, without that of padding.
+    fn mask(&mut self, layer: &Layer, shared: &Shared) -> Option<String> {
+        let sight = self.sight(layer.causal, layer.reach, shared);
+        match (&shared.tokens, sight) {
+            (Some(_), None) => None,
+            (Some(_), Some(sight)) => Some(self.unsqueeze(&sight, &[0, 1])),
+            (None, None) => Some(shared.padding.clone()),
+            (None, Some(sight)) => Some(self.add(&shared.padding, &sight)),
         }
     }
 

@@ -10,7 +10,7 @@ use embedctl_onnx::{
 };
 use half::{bf16, f16};
 
-use super::FloatType;
+use super::{FloatType, GraphForm};
 
 /// A weight that the graph declares and that lies beside it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +56,8 @@ pub(super) struct GraphWriter {
     pub weights: Vec<DeclaredWeight>,
     /// The type in which states are computed.
     pub float: FloatType,
+    /// See [`GraphForm::fused`].
+    pub fused: bool,
     /// The beginning of names.
     scope: String,
     integers: HashMap<Vec<i64>, String>,
@@ -64,14 +66,15 @@ pub(super) struct GraphWriter {
 }
 
 impl GraphWriter {
-    pub(super) fn new(float: FloatType) -> Self {
+    pub(super) fn new(form: GraphForm) -> Self {
         Self {
             graph: GraphProto {
                 name: "embedctl".into(),
                 ..GraphProto::default()
             },
             weights: Vec::new(),
-            float,
+            float: form.float,
+            fused: form.fused,
             scope: String::new(),
             integers: HashMap::new(),
             scalars: HashMap::new(),

@@ -83,6 +83,7 @@ pub fn open(
         .collect();
     let rows = feeds.max_rows;
     info.built_graph = graph.source.built_in().map(FloatType::name);
+    info.fused_attention = graph.source.is_fused();
     let opener = Opener::new(library, provider, model, graph, feeds, options)?;
     let kind = opener.kind;
     let mut engine = if kind.device {

@@ -38,10 +38,6 @@ impl ModelGraph {
     /// # Errors
     /// If the model has no weights for it, or the provider does not compute in the numbers that were asked for.
     pub(super) fn of(model: &Model, provider: Provider, options: &EngineOptions) -> Result<Self> {
-        let sizes = |paths: &[PathBuf]| {
-            let files = paths.iter().filter_map(|path| fs::metadata(path).ok());
-            files.map(|file| file.len()).sum()
-        };
         if provider.weights_of(model) == WeightsKind::Onnx {
             let onnx = model.onnx()?;
             return Ok(Self {
@@ -61,6 +57,12 @@ impl ModelGraph {
             source: GraphSource::Built(source),
         })
     }
+}
+
+/// Bytes of files.
+fn sizes(paths: &[PathBuf]) -> u64 {
+    let files = paths.iter().filter_map(|path| fs::metadata(path).ok());
+    files.map(|file| file.len()).sum()
 }
 
 /// The graph of a session.
@@ -174,6 +176,11 @@ impl GraphSource {
             // Its constants are such.
             Self::Built(built) => Ok(Self::Built(built)),
         }
+    }
+
+    /// Whether it was built with operators of ONNX Runtime's own.
+    pub(super) fn is_fused(&self) -> bool {
+        matches!(self, Self::Built(built) if built.graph.is_fused())
     }
 
     /// The numbers that it computes in, if it was built.

@@ -363,14 +363,15 @@ fn every_architecture_gives_the_references_states_from_a_built_graph() {
     }
     let mut wrong = Vec::new();
     for case in built::tests::cases() {
-        for narrow_tables in [false, true] {
+        for (narrow_tables, fused) in [(false, false), (true, false), (false, true)] {
             let form = GraphForm {
                 narrow_tables,
+                fused,
                 ..GraphForm::default()
             };
             match built_states(&case, form).map(|states| case.apart(&states)) {
                 Ok(apart) if apart <= built::tests::TOLERANCE => {}
-                other => wrong.push(format!("{}: {other:?}", case.name)),
+                other => wrong.push(format!("{}, fused {fused}: {other:?}", case.name)),
             }
         }
     }

@@ -115,11 +115,13 @@ macro_rules! known {
 }
 
 known! {
+    Cpu."attention" = OneOf(&["standard", "fused"]), "operators of a checkpoint's attention";
     Cuda."memory-limit" = Bytes, "device memory for the arena";
     Cuda."arena" = OneOf(&["exact", "doubling"]), "how the arena grows";
     Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     Cuda."pooling" = OneOf(&["graph", "host"]), "where token states become vectors";
     Cuda."binding" = Flag, "inputs and outputs bound to device memory; true unless set";
+    Cuda."attention" = OneOf(&["standard", "fused"]), "operators of a checkpoint's attention";
     TensorRt."precision" = OneOf(&["fp32", "fp16", "bf16"]), "arithmetic of an fp32 model";
     TensorRt."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     TensorRt."memory-limit" = Bytes, "workspace while an engine is built";
