@@ -10,7 +10,8 @@ use crate::model::{Frame, Model};
 use crate::pool::{Pooler, is_finite};
 use crate::setting::{MODEL_FILE, PROVIDER};
 use crate::stage::{Clocks, Watch};
-use embedctl_common::vectors::{RowVector, RowVectors};
+use crate::tokenize::SharedRows;
+use embedctl_common::vectors::{MultiRows, RowVector, RowVectors};
 
 pub(crate) use crate::halving::Finished;
 
@@ -28,6 +29,25 @@ pub(crate) fn not_finite_empty() -> Cause {
          that",
     )
     .with("get the weights of these modules again: they are damaged")
+}
+
+/// Rows to run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowsToRun<'a> {
+    /// Their tokens.
+    pub(crate) tokens: &'a TokenRows,
+    /// The parts of each row that get a vector of their own (late chunking); `None`: each row gets one.
+    pub(crate) shared: Option<&'a SharedRows>,
+}
+
+impl<'a> From<&'a TokenRows> for RowsToRun<'a> {
+    /// Rows with one vector each.
+    fn from(tokens: &'a TokenRows) -> Self {
+        Self {
+            tokens,
+            shared: None,
+        }
+    }
 }
 
 /// One thread's work from a batch plan to finished rows.
@@ -63,8 +83,13 @@ impl RowWorker {
     }
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
-    pub fn run(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
-        let mut finished = self.fitting(plan, tokens)?;
+    pub fn run<'a>(
+        &mut self,
+        plan: &BatchPlan,
+        rows: impl Into<RowsToRun<'a>>,
+    ) -> Result<Finished> {
+        let rows = rows.into();
+        let mut finished = self.fitting(plan, rows)?;
         finished.warning = self.limit.warning();
         let mut watch = Watch::start();
         let all_finite = is_finite(finished.vectors.values());
@@ -72,18 +97,19 @@ impl RowWorker {
         if all_finite {
             return Ok(finished);
         }
-        let rows = std::mem::take(&mut finished.rows);
-        let vectors = std::mem::replace(&mut finished.vectors, self.pooler.no_rows());
+        let numbers = std::mem::take(&mut finished.rows);
+        let none = finished.vectors.same();
+        let vectors = std::mem::replace(&mut finished.vectors, none);
         let is_finite = |vector: &RowVector<'_>| is_finite(vector.values());
-        for (row, vector) in rows.into_iter().zip(vectors.iter()) {
+        for (row, vector) in numbers.into_iter().zip(vectors.iter()) {
             let mut again = Finished::default();
             let mut vector = vector;
             if !is_finite(&vector) && plan.rows.len() > 1 {
                 let alone = BatchPlan {
                     rows: vec![row],
-                    length: tokens.get(row as usize).len(),
+                    length: rows.tokens.get(row as usize).len(),
                 };
-                again = self.fitting(&alone, tokens)?;
+                again = self.fitting(&alone, rows)?;
                 if again.failed.is_empty() {
                     vector = again.vectors.get(0);
                 }
@@ -101,18 +127,18 @@ impl RowWorker {
     }
 
     /// The vectors of a plan's rows, in parts where they don't fit into memory together.
-    fn fitting(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<Finished> {
+    fn fitting(&mut self, plan: &BatchPlan, run: RowsToRun<'_>) -> Result<Finished> {
         let limit = Arc::clone(&self.limit);
-        let mut fitted = limit.run(plan, &mut |part| self.vectors(part, tokens))?;
+        let mut fitted = limit.run(plan, &mut |part| self.vectors(part, run))?;
         // A row that did not fit with the padding of its batch may fit alone.
         for (row, cause) in std::mem::take(&mut fitted.failed) {
-            let length = tokens.get(row as usize).len();
+            let length = run.tokens.get(row as usize).len();
             if length == plan.length {
                 fitted.failed.push((row, cause));
                 continue;
             }
             let rows = vec![row];
-            let mut alone = self.fitting(&BatchPlan { rows, length }, tokens)?;
+            let mut alone = self.fitting(&BatchPlan { rows, length }, run)?;
             fitted.rows.append(&mut alone.rows);
             fitted.vectors.append(alone.vectors);
             fitted.failed.append(&mut alone.failed);
@@ -120,11 +146,15 @@ impl RowWorker {
         Ok(fitted)
     }
 
-    fn vectors(&mut self, plan: &BatchPlan, tokens: &TokenRows) -> Result<RowVectors> {
+    /// The vectors of a plan's rows; of rows that chunks share, those of their chunks.
+    fn vectors(&mut self, plan: &BatchPlan, run: RowsToRun<'_>) -> Result<RowVectors> {
         let mut watch = Watch::start();
-        self.batch.fill(plan, tokens, &self.frame);
+        self.batch.fill(plan, run.tokens, &self.frame);
         let rows = self.batch.rows();
-        let mut vectors = self.pooler.no_rows();
+        let mut vectors = match run.shared {
+            Some(_) => RowVectors::Multi(MultiRows::new(self.pooler.width())),
+            None => self.pooler.no_rows(),
+        };
         if let RowVectors::Dense { width, values } = &mut vectors {
             values.reserve(rows * *width);
         }
@@ -132,15 +162,22 @@ impl RowWorker {
         let output = self.worker.run(&self.batch)?;
         watch.lap(&self.clocks.infer);
         check_output(&output, &self.batch, &self.pooler, &self.model)?;
-        match &mut vectors {
-            RowVectors::Dense { values, .. } => {
+        match (&mut vectors, run.shared) {
+            (RowVectors::Multi(vectors), Some(shared)) => {
+                for (row, &number) in plan.rows.iter().enumerate() {
+                    let parts = shared.parts(number as usize);
+                    let states = states(&output, &self.batch, row)?;
+                    vectors.push(&self.pooler.parts(states, output.width(), parts));
+                }
+            }
+            (RowVectors::Dense { values, .. }, _) => {
                 let mut pooled = Vec::new();
                 for row in 0..rows {
                     pool_row(&output, &self.batch, row, &self.pooler, &mut pooled);
                 }
                 self.pooler.finish_rows(pooled, rows, values);
             }
-            RowVectors::Sparse(_) | RowVectors::Multi(_) => {
+            (RowVectors::Sparse(_) | RowVectors::Multi(_), _) => {
                 for row in 0..rows {
                     finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
                 }
@@ -185,6 +222,16 @@ pub(crate) fn check_output(
         )
         .with_remedy("fetch them again, from one revision"),
     })
+}
+
+/// The states of a row's tokens, `[tokens, width]`.
+fn states<'o>(output: &'o Output<'_>, batch: &Batch, row: usize) -> Result<&'o [f32]> {
+    match output {
+        Output::Tokens { .. } | Output::Padded { .. } => Ok(output.row(batch, row)),
+        Output::Pooled { .. } | Output::Entries { .. } => Err(Error::internal(
+            "an engine has pooled rows whose chunks are to be pooled",
+        )),
+    }
 }
 
 /// Pools one row of a checked output of dense vectors; appends the pooled vector to `out`.

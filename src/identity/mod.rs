@@ -80,6 +80,9 @@ pub struct VectorSettings {
     /// Width of a vector; a list where a row has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<Dimensions>,
+    /// `true` where the states of whole texts were pooled by their chunks; else absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_chunking: Option<bool>,
     /// Of sparse vectors, how they are made; absent for those in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<SparseSettings>,
@@ -316,6 +319,7 @@ impl VectorSettings {
             role,
             max_active_dims: _,
             pool_factor,
+            late,
             normalize,
         } = &model.options;
         let config = &model.config;
@@ -342,6 +346,7 @@ impl VectorSettings {
             prompts: _,
             dropped_id: _,
             most_characters: _, // follows from the limit
+            late: _,            // as the option says
         } = config;
         let modes = match output {
             OutputChoice::Tokens(_) => pooling.as_slice(),
@@ -357,6 +362,7 @@ impl VectorSettings {
             prompt: Some(prompt.clone()),
             max_length: config.limit(),
             dimensions: Some(config.vectors()),
+            late_chunking: late.then_some(true),
             sparse: kind.sparse().map(|sparse| {
                 let terms = sparse.terms.map(|terms| {
                     let pooling = if terms.sums { "sum" } else { "max" };

@@ -115,6 +115,7 @@ fn options() -> Vec<Row> {
         role: |all| all.model.role = Some(TextRole::Query) => Decides,
         max_active_dims: |all| all.model.max_active_dims = Some(3) => DoesNot("this model's vectors are not sparse"),
         pool_factor: |all| all.model.pool_factor = Some(2.0) => DoesNot("this model gives one vector for a text"),
+        late: |all| all.model.late = true => Decides,
     });
     let engine = rows!(EngineOptions {
         providers: |all| all.engine.providers = "rten".parse().unwrap() => Decides,

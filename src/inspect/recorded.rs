@@ -39,6 +39,7 @@ impl RecordedModel {
             include_prompt: _, // the model's files say so
             normalized: _,     // the caller decides
             normalized_before_cut: _,
+            late_chunking: _, // chunks alone are pooled so
             sparse,
             multi,
             scores,

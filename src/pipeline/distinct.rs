@@ -1,9 +1,11 @@
-//! Equal texts of a window are one text: tokenized once, run once, and its vector copied to every row.
+//! Equal texts of a window are one text: tokenized once, run once, and its vector copied to every row. With late chunking
+//! the rows that chunks share have numbers, and those of equal whole texts run once.
 
 use std::collections::HashMap;
 
 use crate::batch::TokenRows;
 use crate::record::Texts;
+use crate::tokenize::{SharedRows, Span};
 
 /// The distinct texts of a window, numbered in the order of their first rows.
 pub(crate) struct Distinct {
@@ -35,6 +37,41 @@ impl Distinct {
             }
             distinct.copies[number as usize] += 1;
             distinct.of_row.push(number);
+        }
+        distinct
+    }
+
+    /// Chunks that share rows: each has the number of its row, or that of an equal text's row. `texts` are the whole
+    /// texts, and `spans` the places of the chunks in them.
+    pub(crate) fn of_shared(shared: &SharedRows, spans: &[Span], texts: &Texts) -> Self {
+        let whole = Self::new(texts);
+        let rows: Vec<u32> = (shared.of_chunks())
+            .map(|(row, _)| u32::try_from(row).expect("a window has fewer than 2^32 rows"))
+            .collect();
+        // The first chunk of each text.
+        let mut first_chunks = vec![0; texts.len()];
+        for (chunk, span) in spans.iter().enumerate().filter(|(_, span)| span.part == 0) {
+            first_chunks[span.text as usize] = chunk;
+        }
+        let numbers: Vec<usize> = whole.of_rows().collect();
+        let of_row: Vec<u32> = (spans.iter())
+            .map(|span| {
+                let equal = whole.first(numbers[span.text as usize]);
+                rows[first_chunks[equal] + span.part as usize]
+            })
+            .collect();
+        let count = rows.last().map_or(0, |last| *last as usize + 1);
+        let mut distinct = Self {
+            firsts: vec![0; count],
+            copies: vec![0; count],
+            of_row,
+        };
+        for (chunk, &row) in (0..).zip(&distinct.of_row) {
+            let row = row as usize;
+            if distinct.copies[row] == 0 {
+                distinct.firsts[row] = chunk;
+            }
+            distinct.copies[row] += 1;
         }
         distinct
     }

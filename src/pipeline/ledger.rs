@@ -52,6 +52,14 @@ pub(super) struct Ledger<'a> {
     pub(super) sink: Box<dyn RowSink>,
 }
 
+/// The vector of that part of a row, where chunks share rows.
+fn of_part(vector: RowVector<'_>, part: Option<usize>) -> Option<RowVector<'_>> {
+    match (vector, part) {
+        (RowVector::Multi(row), Some(part)) => row.vectors().nth(part).map(RowVector::Dense),
+        (vector, _) => Some(vector),
+    }
+}
+
 /// Vectors of a window's texts, and why some have none.
 struct Outcome<'a> {
     vectors: Vec<Option<RowVector<'a>>>,
@@ -129,10 +137,17 @@ impl Ledger<'_> {
             causes: HashMap::new(),
         };
         let numbers = in_flight.distinct.of_rows().enumerate();
+        let shared = in_flight.shared.as_deref();
+        let parts: Option<Vec<usize>> =
+            shared.map(|shared| shared.of_chunks().map(|(_, part)| part).collect());
         for (text, number) in numbers.skip(texts.start).take(texts.len()) {
             let tokens = in_flight.tokens.get(number).len();
-            self.counts.tokens += tokens as u64;
-            self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
+            let part = parts.as_ref().map(|parts| parts[text]);
+            // A row that chunks share counts with its first.
+            if part.is_none_or(|part| part == 0) {
+                self.counts.tokens += tokens as u64;
+                self.counts.truncated += u64::from(in_flight.tokens.is_truncated(number));
+            }
             let (vector, cause) = if let Some(vector) = in_flight.found.get(number) {
                 self.counts.reused += 1;
                 (Some(RowVector::Dense(vector)), None)
@@ -144,7 +159,7 @@ impl Ledger<'_> {
                 (vector, Some(not_finite_empty()))
             } else {
                 (
-                    of_distinct[number],
+                    of_distinct[number].and_then(|vector| of_part(vector, part)),
                     causes.get(&number).map(|&cause| cause.clone()),
                 )
             };

@@ -19,7 +19,9 @@ use crate::output::{self, Destination, VectorWriter};
 use crate::progress::Progress;
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
-use crate::setting::{LIMIT, MAX_ACTIVE_DIMS, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD, SetBy};
+use crate::setting::{
+    LATE, LIMIT, MAX_ACTIVE_DIMS, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD, SetBy,
+};
 use crate::storage::Location;
 use crate::threads;
 use arrow::datatypes::Schema;
@@ -77,6 +79,13 @@ impl RunPlan {
                  sparse"
             ))
             .with_remedy("leave it out"));
+        }
+        if model.config.late && self.options.reuse.is_some() {
+            return Err(Error::usage(format!(
+                "{REUSE}: texts are looked up in an earlier output, and with {LATE} the vector of a chunk depends on the \
+                 text around it"
+            ))
+            .with_remedy("leave one of them out"));
         }
         let multi = model.config.kind.multi();
         if multi.is_some() && self.options.reuse.is_some() {

@@ -13,6 +13,8 @@ pub(super) struct RecordTally {
     records: u64,
     /// Records with an id.
     with_id: u64,
+    /// Whether the input has the field of ids.
+    has_id_field: bool,
     /// Texts of nothing but white space.
     pub(super) empty: u64,
     first_empty: Option<Place>,
@@ -28,6 +30,7 @@ impl RecordTally {
                     .get_or_insert_with(|| record_place(names, origin));
             }
         }
+        self.has_id_field |= window.has_id_field;
         self.records += texts.len() as u64;
         let ids = window.columns.columns().first();
         self.with_id += ids.map_or(0, |ids| (ids.len() - ids.null_count()) as u64);
@@ -50,6 +53,7 @@ impl RecordTally {
         if let Some(field) = field
             && self.records > 0
             && self.with_id == 0
+            && self.has_id_field
         {
             notes.push(format!(
                 "all ids are null: no record has a value in `{field}`; name the field that holds ids with \

@@ -25,7 +25,7 @@ use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
-use crate::tokenize::{Chunked, Chunks, Span, TextTokenizer};
+use crate::tokenize::{Chunked, Chunks, SharedRows, Span, TextTokenizer};
 
 /// How tokens are cut into batches, which is known once the engine is open.
 pub(super) struct Batching {
@@ -53,6 +53,8 @@ pub(super) struct InFlight {
     pub(super) found: Found,
     /// Tokens of the distinct texts; texts found in an earlier output have none.
     pub(super) tokens: Arc<TokenRows>,
+    /// With late chunking, the chunks of each row: distinct texts are rows then.
+    pub(super) shared: Option<Arc<SharedRows>>,
     /// What is settled together, in order.
     pub(super) portions: Vec<Portion>,
     /// Batches that were run, with the numbers of their portions.
@@ -148,7 +150,12 @@ impl Tokenizing {
         };
         let distinct = &in_flight.distinct;
         let ran = (0..distinct.len()).filter(|&text| in_flight.found.get(text).is_none());
-        let duplicates: u64 = ran.map(|text| distinct.copies(text) - 1).sum();
+        let again = |number| {
+            distinct
+                .copies(number)
+                .saturating_sub(in_flight.vectors_of(number))
+        };
+        let duplicates: u64 = ran.map(again).sum();
         clocks.planned(real as u64, padded as u64, duplicates);
         let (sender, done) = unbounded();
         for (portion, plans) in portions.iter_mut().zip(&plans) {
@@ -163,6 +170,7 @@ impl Tokenizing {
             portion,
             plan,
             tokens: Arc::clone(&in_flight.tokens),
+            shared: in_flight.shared.clone(),
             done: sender.clone(),
         };
         Ok(plans.map(job).collect())
@@ -182,19 +190,33 @@ impl Tokenizing {
                 let wanted: Vec<usize> = (0..distinct.len()).filter(wanted).collect();
                 let text = |number: usize| window.texts.get(distinct.first(wanted[number]));
                 let tokens = tokenizer.tokenize_each(wanted.len(), text, watch);
-                return Ok(InFlight::new(window, None, distinct, found, tokens));
+                return Ok(InFlight::new(window, None, distinct, found, (tokens, None)));
             };
             let Chunks {
                 texts,
                 tokens,
+                shared,
                 spans,
             } = tokenizer.chunk(&window.texts, chunked, watch);
+            if let Some(shared) = shared {
+                let distinct = Distinct::of_shared(&shared, &spans, &window.texts);
+                let records = std::mem::replace(&mut window.texts, texts);
+                let (chunks, found) = (Some((spans, records)), Found::default());
+                let tokens = (tokens, Some(Arc::new(shared)));
+                return Ok(InFlight::new(window, chunks, distinct, found, tokens));
+            }
             let distinct = Distinct::new(&texts);
             let found = found(&mut self.reuse, &texts, &distinct)?;
             let tokens = distinct.of_texts(&tokens, |text| found.get(text).is_none());
             let records = std::mem::replace(&mut window.texts, texts);
             let chunks = Some((spans, records));
-            Ok(InFlight::new(window, chunks, distinct, found, tokens))
+            Ok(InFlight::new(
+                window,
+                chunks,
+                distinct,
+                found,
+                (tokens, None),
+            ))
         })
     }
 }
@@ -214,11 +236,12 @@ impl InFlight {
         chunks: Option<(Vec<Span>, Texts)>,
         distinct: Distinct,
         found: Found,
-        tokens: TokenRows,
+        (tokens, shared): (TokenRows, Option<Arc<SharedRows>>),
     ) -> Self {
         let (spans, records) = chunks.unzip();
         Self {
             tokens: Arc::new(with_found(&found, distinct.len(), tokens)),
+            shared,
             window,
             spans,
             records,
@@ -228,6 +251,12 @@ impl InFlight {
             done: never(),
             columns_of_all: OnceCell::new(),
         }
+    }
+
+    /// How many vectors the distinct text of that number gives: one, or those of the chunks that share its row.
+    pub(super) fn vectors_of(&self, number: usize) -> u64 {
+        let shared = self.shared.as_ref();
+        shared.map_or(1, |shared| shared.chunks(number).len() as u64)
     }
 
     /// How many texts the record of that number is, the first of them being number `text`.

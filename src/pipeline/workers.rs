@@ -10,7 +10,7 @@ use super::tokenizing::InFlight;
 use crate::batch::{BatchPlan, TokenRows};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::engine::row_worker::{Finished, RowWorker};
+use crate::engine::row_worker::{Finished, RowWorker, RowsToRun};
 use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
 use crate::model::Model;
@@ -18,6 +18,7 @@ use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress, WindowSize};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{guarded, spawn};
+use crate::tokenize::SharedRows;
 
 /// A batch to run.
 pub(super) struct BatchJob {
@@ -25,6 +26,8 @@ pub(super) struct BatchJob {
     pub(super) portion: usize,
     pub(super) plan: BatchPlan,
     pub(super) tokens: Arc<TokenRows>,
+    /// See [`InFlight::shared`].
+    pub(super) shared: Option<Arc<SharedRows>>,
     pub(super) done: Sender<(usize, Finished)>,
 }
 
@@ -124,7 +127,11 @@ fn run_jobs(
             recv(stop.channel()) -> _ => return,
         };
         waiting.lap(&clocks.wait);
-        match guarded(|| worker.run(&job.plan, &job.tokens), Error::internal) {
+        let rows = RowsToRun {
+            tokens: &job.tokens,
+            shared: job.shared.as_deref(),
+        };
+        match guarded(|| worker.run(&job.plan, rows), Error::internal) {
             Ok(finished) => {
                 let _ = job.done.send((job.portion, finished));
             }
@@ -203,7 +210,7 @@ pub(super) fn collect(
         let mut done = BatchDone::default();
         for number in finished.rows.iter().map(|&number| number as usize) {
             done.rows += in_flight.distinct.copies(number);
-            done.run += 1;
+            done.run += in_flight.vectors_of(number);
             done.tokens += in_flight.tokens.get(number).len() as u64;
         }
         progress.batch(done);

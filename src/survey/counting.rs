@@ -57,23 +57,32 @@ impl Counting {
         let Chunks {
             texts,
             tokens,
+            shared,
             spans,
         } = match self.chunked {
             Some(how) => embedder.chunk(&window.texts, how),
             None => Chunks {
                 tokens: embedder.tokenize(&window.texts),
+                shared: None,
                 texts: window.texts.iter().collect(),
                 spans: Vec::new(),
             },
         };
-        let distinct = Distinct::new(&texts);
+        let distinct = match &shared {
+            Some(shared) => Distinct::of_shared(shared, &spans, &window.texts),
+            None => Distinct::new(&texts),
+        };
         let found = match &mut self.reuse {
             Some(reuse) => reuse.find(&texts, &distinct)?,
             None => Found::default(),
         };
         let record = |row: usize| spans.get(row).map_or(row, |span| span.text as usize);
         let mut refused = BTreeMap::new();
-        for (row, cause) in tokens.refusals().filter(|(row, _)| {
+        let first_chunk = |row: usize| (shared.as_ref()).map_or(row, |it| it.chunks(row).start);
+        let refusals = tokens
+            .refusals()
+            .map(|(row, cause)| (first_chunk(row), cause));
+        for (row, cause) in refusals.filter(|(row, _)| {
             let number = distinct.of_rows().nth(*row);
             number.is_none_or(|number| found.get(number).is_none())
         }) {
@@ -84,14 +93,19 @@ impl Counting {
         sample.rejected += (window.rejects.len() + refused.len()) as u64;
         sample.embedded += (window.texts.len() - refused.len()) as u64;
         sample.consumed = window.consumed;
+        let rows: Option<Vec<(usize, usize)>> = shared.as_ref().map(|it| it.of_chunks().collect());
         for (row, number) in distinct.of_rows().enumerate() {
             if refused.contains_key(&record(row)) {
                 continue;
             }
             sample.rows += 1;
-            let text = texts.get(row);
-            let is_new = self.seen.insert(self.hasher.hash_one(text));
-            if is_new && self.texts.len() < Self::MEASURED {
+            // With late chunking texts run whole.
+            let (text, part) = match &rows {
+                Some(_) => (window.texts.get(record(row)), spans[row].part),
+                None => (texts.get(row), 0),
+            };
+            let is_new = self.seen.insert(self.hasher.hash_one((text, part)));
+            if is_new && part == 0 && self.texts.len() < Self::MEASURED {
                 self.texts.push(text.to_owned());
             }
             if found.get(number).is_some() {
@@ -99,8 +113,14 @@ impl Counting {
                 continue;
             }
             sample.repeated += u64::from(!is_new);
-            sample.tokens += tokens.get(row).len() as u64;
-            sample.truncated += u64::from(tokens.is_truncated(row));
+            let own = match &rows {
+                Some(rows) => Some(rows[row].0).filter(|_| rows[row].1 == 0),
+                None => Some(row),
+            };
+            if let Some(row) = own {
+                sample.tokens += tokens.get(row).len() as u64;
+                sample.truncated += u64::from(tokens.is_truncated(row));
+            }
         }
         let names = reader.names();
         let unread = window.rejects.iter();

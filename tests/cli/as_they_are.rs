@@ -277,3 +277,24 @@ fn mistakes_of_the_first_hour_have_remedies() {
         sandbox.run("embed in.jsonl --text-field Body -o none.parquet --provider rten -m empty");
     assert!(run.stderr.contains("it holds no config.json"), "{run}");
 }
+
+/// A folder of documents alone is no table: the run says which files it has, and how they are embedded.
+#[test]
+fn a_folder_of_documents_says_how_they_are_embedded() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("notes")).unwrap();
+    sandbox.write("notes/a.html", "<p>a</p>");
+    let run = sandbox.embed("notes -o out.parquet");
+    assert_eq!(run.code, Some(2), "{run}");
+    let found =
+        "the folder notes holds no files with a known ending (.html); name them by a pattern";
+    assert!(run.stderr.contains(found), "{run}");
+    sandbox.write("notes/b.md", "# b");
+    let run = sandbox.embed("notes -o out.parquet");
+    let found = "with a known ending (.html, .md); `-i file` embeds documents";
+    assert!(run.stderr.contains(found), "{run}");
+    let run = sandbox.embed("notes -i file -o out.parquet");
+    assert_eq!(run.code, Some(0), "{run}");
+    let note = "1 file was passed over in notes, whose ending names no format that is read: .html";
+    assert!(run.stderr.contains(note), "{run}");
+}

@@ -512,6 +512,14 @@ fn a_crash_is_explained() {
             if format == "json" {
                 let last: serde_json::Value = serde_json::from_str(last).unwrap();
                 assert_eq!(last["level"], "error");
+                // Every line has a time, and times go on: that of the crash is no placeholder.
+                let time = |line: &str| {
+                    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                    let time = line["time"].as_str().map(str::to_owned);
+                    time.unwrap_or_else(|| panic!("no time: {line}"))
+                };
+                let times: Vec<String> = stderr.lines().map(time).collect();
+                assert!(times.len() > 1 && times.is_sorted(), "{times:?}");
             }
             assert!(!sandbox.path("out.npy").exists());
         }

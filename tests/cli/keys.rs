@@ -188,7 +188,42 @@ fn empty_texts_and_missing_ids_are_told() {
     let note = "2 texts are empty and embedded like any other (the first is folder/a.txt:2)";
     assert!(run.stderr.contains(note), "{run}");
     assert!(run.stderr.contains("\"empty_texts\":2"), "{run}");
-    sandbox.write("in.jsonl", "{\"key\": 1, \"text\": \"x\"}\n");
+    // Of a source without the default field, nobody expects ids; one that is there or named should have some.
+    sandbox.write("without.jsonl", "{\"text\": \"x\"}\n");
+    sandbox.write("without.csv", "text\nx\n");
+    sandbox.write("without.txt", "x\n");
+    sandbox.write("empty.csv", "id,text\n,x\n");
+    sandbox.write(
+        "late.jsonl",
+        "{\"text\": \"x\"}\n{\"id\": null, \"text\": \"x\"}\n",
+    );
+    for (input, is_told) in [
+        ("without.jsonl", false),
+        ("without.csv", false),
+        ("without.txt", false),
+        ("without.jsonl without.csv", false),
+        ("without.jsonl --sample 1", false),
+        ("empty.csv", true),
+        ("empty.csv --id-field id", true),
+        ("late.jsonl", true),
+        ("late.jsonl --window 1", true),
+        ("late.jsonl --sample 2", true),
+        ("without.csv empty.csv", true),
+    ] {
+        let run = sandbox.embed(&format!("{input} -o out.parquet --force"));
+        done(&run);
+        assert_eq!(run.stderr.contains("all ids are null"), is_told, "{run}");
+    }
+    for table in ["table.parquet", "table.arrow"] {
+        for (options, is_told) in [("--id-field none", false), ("", true)] {
+            let line = format!("late.jsonl {options} --keep text -o {table} --force");
+            done(&sandbox.embed(&line));
+            let run = sandbox.embed(&format!("{table} -o out.parquet --force"));
+            done(&run);
+            assert_eq!(run.stderr.contains("all ids are null"), is_told, "{run}");
+        }
+    }
+    sandbox.write("in.jsonl", "{\"id\": null, \"key\": 1, \"text\": \"x\"}\n");
     let told = "all ids are null: no record has a value in `id`; name the field that holds ids with `--id-field`";
     for (options, is_told) in [
         ("", true),

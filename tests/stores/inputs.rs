@@ -301,3 +301,34 @@ fn a_cut_body_without_a_length_is_no_shorter_file() {
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert_eq!(sandbox.files(), Vec::<String>::new());
 }
+
+/// Where the whole of such a file finds no room here, the run says so at once.
+#[test]
+fn no_room_for_a_body_without_a_length_is_told_with_the_folder() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&count);
+    let server = Faulty::start(None, move |request| {
+        if request.method != "HEAD" {
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+        let mut reply = Reply::new(200).body(rows());
+        reply.unmeasured = true;
+        reply
+    });
+    let sandbox = Sandbox::new();
+    let url = format!("http://{}/rows.jsonl", server.host());
+    let mut command = sandbox.embed_command(&format!("{url} -o out.jsonl"));
+    let output = command
+        .env("TMPDIR", sandbox.path("gone"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("set TMPDIR to a folder with room"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("try again later"), "{stderr}");
+    assert_eq!(count.load(Ordering::SeqCst), 1, "{stderr}");
+    assert_eq!(sandbox.files(), Vec::<String>::new());
+}

@@ -83,6 +83,8 @@ pub const CACHE_DIR: Setting = Setting("cache-dir");
 pub const CALIBRATION: Setting = Setting("calibration");
 /// `chunk`.
 pub const CHUNK: Setting = Setting("chunk");
+/// `late`.
+pub const LATE: Setting = Setting("late");
 /// `chunk-overlap`.
 pub const CHUNK_OVERLAP: Setting = Setting("chunk-overlap");
 /// `chunk-text`.

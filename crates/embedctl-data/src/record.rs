@@ -124,6 +124,8 @@ pub struct Window {
     pub batch: Option<RecordBatch>,
     /// Notes for the user about the input.
     pub warnings: Vec<String>,
+    /// Whether a record so far, or the header or schema of a table, had the field of ids.
+    pub has_id_field: bool,
     /// Its position in the input, for a job that may resume after it.
     pub mark: Option<Mark>,
 }

@@ -316,9 +316,17 @@ pub struct ModelConfig {
     pub dropped_id: Option<u32>,
     /// Characters after which a text is cut before it is tokenized (model2vec).
     pub most_characters: Option<usize>,
+    /// Whether token states are pooled by the chunks of a text; see [`ModelOptions::late`](crate::ModelOptions::late).
+    pub late: bool,
 }
 
 impl ModelConfig {
+    /// Whether a graph may pool a row by itself: over all of its tokens, into one vector.
+    #[must_use]
+    pub fn pools_whole_rows(&self) -> bool {
+        !self.late && (self.include_prompt || self.prompt.is_empty())
+    }
+
     /// [`ModelConfig::max_length`] of a model that states no limit.
     pub const UNLIMITED: usize = usize::MAX / 4;
 

@@ -51,6 +51,7 @@ impl Model {
     pub fn open(options: &ModelOptions) -> Result<Self> {
         let (opened, noted) = file_state::noted(|| Self::read(options));
         let mut model = opened?;
+        model.config.check_late()?;
         model.files = model.deciding_files(&noted)?;
         Ok(model)
     }

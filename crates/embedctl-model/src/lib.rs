@@ -35,6 +35,7 @@ mod config;
 mod files;
 mod found;
 mod heads;
+mod late;
 mod layers;
 mod locate;
 mod metadata;

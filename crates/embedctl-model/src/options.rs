@@ -88,6 +88,8 @@ pub struct ModelOptions {
     pub max_active_dims: Option<usize>,
     /// By how much a document's vectors become fewer, where each token has one: at least 1.
     pub pool_factor: Option<f64>,
+    /// Whether the states of a whole text are pooled by its chunks (late chunking), each of which gets a vector.
+    pub late: bool,
 }
 
 impl ModelOptions {

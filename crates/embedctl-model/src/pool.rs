@@ -171,6 +171,30 @@ impl Pooler {
         }
     }
 
+    /// Pools these parts of a row's states `[tokens, width]`, each into a vector, and finishes them. A part without a token
+    /// is pooled as the whole row.
+    #[must_use]
+    pub fn parts(
+        &self,
+        states: &[f32],
+        width: usize,
+        parts: &[std::ops::Range<usize>],
+    ) -> Vec<f32> {
+        let stepped = self.stepped(states, width);
+        let states = stepped.as_deref().unwrap_or(states);
+        let all = 0..states.len() / width.max(1);
+        let mut pooled = Vec::with_capacity(parts.len() * width * self.modes.len());
+        for part in parts {
+            let part = if part.is_empty() { &all } else { part };
+            for &mode in &self.modes {
+                pool_one(mode, states, width, part, 0, &mut pooled);
+            }
+        }
+        let mut vectors = Vec::with_capacity(parts.len() * self.width());
+        self.finish_rows(pooled, parts.len(), &mut vectors);
+        vectors
+    }
+
     /// Each token's state behind the modules before pooling, which keep its width; `None` where there are none.
     fn stepped(&self, states: &[f32], width: usize) -> Option<Vec<f32>> {
         if self.token_steps.steps().is_empty() {

@@ -289,6 +289,7 @@ pub(super) fn resolve(
             prompt,
             dropped_id: None,
             most_characters: None,
+            late: options.late,
         },
         tokenizer: tokenizer.tokenizer,
         notes,

@@ -200,6 +200,7 @@ fn finish(
         width,
         prompts,
         prompt,
+        late: options.late,
         ..static_config()
     };
     decide(&mut config);
@@ -246,6 +247,7 @@ pub(super) fn static_config() -> ModelConfig {
         prompt: String::new(),
         dropped_id: None,
         most_characters: None,
+        late: false,
     }
 }
 

@@ -210,6 +210,14 @@ struct SentRequests {
 /// Where the head of an answer is awaited.
 type Head = oneshot::Sender<Result<HttpResponse, HttpError>>;
 
+/// No room on this machine for a file that has to be fetched whole.
+fn no_room(reason: &str) -> Error {
+    Error::new(ErrorKind::Storage, "", reason).with_remedy(format!(
+        "set TMPDIR to a folder with room for all of it (now it is {}), or fetch it first and name the file",
+        std::env::temp_dir().display()
+    ))
+}
+
 impl Service {
     /// One request from its first byte to the last of its answer, on a thread of its own.
     fn exchange(
@@ -264,8 +272,14 @@ impl Service {
     fn send_whole(&self, mut parts: http::response::Parts, body: ureq::Body, head: Head) {
         let body = body.into_with_config().limit(u64::MAX).reader();
         let mut body = Paced::new(body, self.limits());
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        let mut here = true;
         let fetched = tempfile::tempfile().and_then(|mut file| {
-            let length = io::copy(&mut body, &mut file)?;
+            let copied = io::copy(&mut body, &mut file);
+            here = copied
+                .as_ref()
+                .is_err_and(|error| full.contains(&error.kind()));
+            let length = copied?;
             file.rewind()?;
             Ok((file, length))
         });
@@ -275,7 +289,12 @@ impl Service {
                 let reason = format!(
                     "its length is not known, and it could not be fetched into a temporary file ({error})"
                 );
-                let _ = head.send(Err(self.broken(&reason)));
+                let failed = match here {
+                    // Another try would fail in the same way.
+                    true => HttpError::new(HttpErrorKind::Unknown, no_room(&reason)),
+                    false => self.broken(&reason),
+                };
+                let _ = head.send(Err(failed));
                 return;
             }
         };

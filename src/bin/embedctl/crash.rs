@@ -5,6 +5,8 @@
 use embedctl::engine::EngineInfo;
 use embedctl::job::Job;
 
+#[cfg(unix)]
+use crate::printer;
 use crate::printer::{Hooks, Printer, engine_label};
 
 /// Prepares the message of a crash while the model is opened and during the run, which may be a job.
@@ -68,6 +70,56 @@ fn watch(printer: &Printer, place: &str, output: &str) {
     platform::say(crashed, without_memory);
 }
 
+/// The time of a line of the log, `seconds` and some milliseconds after the beginning of 1970. Allocates nothing.
+#[cfg(unix)]
+fn time_of_crash(seconds: u64, millis: i64) -> [u8; printer::NO_TIME.len()] {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, in eras of 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let mut time = [0; printer::NO_TIME.len()];
+    time.copy_from_slice(printer::NO_TIME.as_bytes());
+    for (mut value, start, digits) in [
+        (year, 0, 4),
+        (month, 5, 2),
+        (day, 8, 2),
+        (second / 3_600, 11, 2),
+        (second / 60 % 60, 14, 2),
+        (second % 60, 17, 2),
+        (millis.unsigned_abs(), 20, 3),
+    ] {
+        for place in (start..start + digits).rev() {
+            time[place] = b'0' + (value % 10) as u8;
+            value /= 10;
+        }
+    }
+    time
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use chrono::{DateTime, SecondsFormat, Utc};
+
+    #[test]
+    fn the_time_of_a_crash_is_that_of_other_lines() {
+        let leaps = [0, 951_782_399, 951_782_400, 4_107_542_400, 68_256_000];
+        let spread = (0..4_000).map(|step| step * 2_345_679);
+        for seconds in leaps.into_iter().chain(spread) {
+            let time = super::time_of_crash(seconds, 7);
+            let expected =
+                DateTime::<Utc>::from_timestamp(seconds.cast_signed(), 7_000_000).unwrap();
+            let expected = expected.to_rfc3339_opts(SecondsFormat::Millis, true);
+            assert_eq!(std::str::from_utf8(&time).unwrap(), expected);
+        }
+    }
+}
+
 #[cfg(unix)]
 mod platform {
     use std::mem::zeroed;
@@ -75,7 +127,9 @@ mod platform {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicPtr, Ordering};
 
+    use super::time_of_crash;
     use crate::memory;
+    use crate::printer::NO_TIME;
     use embedctl_common::threads::is_decoding;
 
     /// Signals of a crash, with their names.
@@ -92,8 +146,49 @@ mod platform {
 
     struct Words {
         /// Of a crash, in the order of [`SIGNALS`]; and of one while a file was decoded.
-        crashed: Vec<[String; 2]>,
-        without_memory: [String; 2],
+        crashed: Vec<[Line; 2]>,
+        without_memory: [Line; 2],
+    }
+
+    /// A line of the log.
+    struct Line {
+        text: String,
+        /// Where its time belongs, if it has one.
+        time: Option<usize>,
+    }
+
+    impl Line {
+        fn new(text: String) -> Self {
+            Self {
+                time: text.find(NO_TIME),
+                text,
+            }
+        }
+
+        /// Writes it to standard error, with the time. Allocates nothing, and takes little of a handler's small stack.
+        fn write(&self) {
+            // SAFETY: `clock_gettime` and `writev` are calls of the system alone, as a handler may make them; all pointers
+            // are to values that outlive the calls.
+            unsafe {
+                let mut now: libc::timespec = zeroed();
+                libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now);
+                let time = time_of_crash(now.tv_sec.unsigned_abs(), now.tv_nsec / 1_000_000);
+                let (before, after) = match self.time {
+                    Some(at) => self.text.split_at(at),
+                    None => ("", &*self.text),
+                };
+                let (time, after) = match self.time {
+                    Some(_) => (&time[..], &after[time.len()..]),
+                    None => (&[][..], after),
+                };
+                // At once, so that other lines stay apart.
+                let parts = [before.as_bytes(), time, after.as_bytes()].map(|part| libc::iovec {
+                    iov_base: part.as_ptr().cast_mut().cast(),
+                    iov_len: part.len(),
+                });
+                libc::writev(libc::STDERR_FILENO, parts.as_ptr(), 3);
+            }
+        }
     }
 
     /// Who handled the signals before, in the order of [`SIGNALS`].
@@ -103,10 +198,10 @@ mod platform {
     /// `without_memory` where memory
     /// had run out.
     pub fn say(crashed: impl Fn(&str, bool) -> String, without_memory: impl Fn(bool) -> String) {
-        let both = |name| [false, true].map(|decodes| crashed(name, decodes));
+        let both = |name| [false, true].map(|decodes| Line::new(crashed(name, decodes)));
         let words = Words {
             crashed: SIGNALS.iter().map(|(_, name)| both(name)).collect(),
-            without_memory: [false, true].map(without_memory),
+            without_memory: [false, true].map(|decodes| Line::new(without_memory(decodes))),
         };
         WORDS.store(Box::into_raw(Box::new(words)), Ordering::Release);
         BEFORE.get_or_init(install);
@@ -150,7 +245,7 @@ mod platform {
                 words.crashed.get(index)
             });
             if let Some(line) = lines.map(|lines| &lines[usize::from(is_decoding())]) {
-                libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+                line.write();
             }
             // A signal sent by a process does not repeat by itself, and the earlier handler may ignore it.
             let sent = info.as_ref().is_none_or(|info| info.si_code <= 0);

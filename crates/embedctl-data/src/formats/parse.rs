@@ -167,6 +167,11 @@ impl Parser {
         columns.undecided() || self.jsonl.has_unseen()
     }
 
+    /// Whether a record of JSON so far has the field of ids.
+    pub(crate) fn has_ids(&self) -> bool {
+        self.jsonl.has_ids()
+    }
+
     /// At the end of a window: whether every named field was in some record of the first one.
     ///
     /// # Errors

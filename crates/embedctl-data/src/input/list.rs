@@ -58,14 +58,22 @@ pub fn expand(
             notes.extend(others.note(input, format));
             if files.is_empty() {
                 let which = format.map_or_else(String::new, |format| format!("{format} "));
+                let found = match others.endings.is_empty() {
+                    true => String::new(),
+                    false => format!(" ({})", others.listed()),
+                };
+                let pattern = input.join("*");
                 return Err(Error::usage(format!(
-                    "the folder {} holds no {which}files with a known ending",
+                    "the folder {} holds no {which}files with a known ending{found}",
                     input.display()
                 ))
-                .with_remedy(format!(
-                    "name them by a pattern, with their format: `-i FORMAT '{}'`",
-                    input.join("*").display()
-                )));
+                .with_remedy(match others.has_documents(format) {
+                    true => format!("`-i {}` embeds documents", InputFormat::File),
+                    false => format!(
+                        "name them by a pattern, with their format: `-i FORMAT '{}'`",
+                        pattern.display()
+                    ),
+                }));
             }
             sources.extend(files);
         } else if is_pattern(input) && !input.exists() {
@@ -212,26 +220,39 @@ impl PassedOverFiles {
         false
     }
 
-    /// The note about them, if there are any.
-    fn note(&self, folder: &Path, format: Option<InputFormat>) -> Option<String> {
-        let count: usize = self.endings.values().sum();
+    /// Whether there are documents that another format would take.
+    fn has_documents(&self, format: Option<InputFormat>) -> bool {
+        self.documents && format.is_none()
+    }
+
+    /// Their endings.
+    fn listed(&self) -> String {
         let mut endings: Vec<_> = self.endings.keys().map(String::as_str).collect();
         let more = endings.len().saturating_sub(LISTED);
         endings.truncate(LISTED);
-        let more = match more {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let documents = match self.documents && format.is_none() {
+        let listed = endings.join(", ");
+        match more {
+            0 => listed,
+            more => format!("{listed} and {more} more"),
+        }
+    }
+
+    /// The note about them, if there are any.
+    fn note(&self, folder: &Path, format: Option<InputFormat>) -> Option<String> {
+        let count: usize = self.endings.values().sum();
+        let documents = match self.has_documents(format) {
             false => String::new(),
             true => format!("; `-i {}` embeds documents", InputFormat::File),
         };
-        let files = if count == 1 { "file was" } else { "files were" };
+        let (files, endings) = match count {
+            1 => ("file was", "ending names"),
+            _ => ("files were", "endings name"),
+        };
         (count > 0).then(|| {
             format!(
-                "{count} {files} passed over in {}, whose endings name no format that is read: {}{more}{documents}",
+                "{count} {files} passed over in {}, whose {endings} no format that is read: {}{documents}",
                 folder.display(),
-                endings.join(", ")
+                self.listed()
             )
         })
     }

@@ -230,7 +230,8 @@ impl RecordReader {
         self.parser.check_seen(&self.sources)?;
         let consumed = self.consumed + self.opened.as_ref().map_or(0, |opened| opened.consumed());
         let position = self.position();
-        let window = self.filling.close(consumed, position)?;
+        let mut window = self.filling.close(consumed, position)?;
+        window.has_id_field |= self.parser.has_ids();
         self.pace.handed_on();
         Ok(Some(window))
     }

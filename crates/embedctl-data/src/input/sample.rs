@@ -216,6 +216,7 @@ fn joined(windows: Vec<Window>) -> Result<Option<Window>> {
         joined.origins.extend(window.origins);
         joined.rejects.extend(window.rejects);
         joined.warnings.extend(window.warnings);
+        joined.has_id_field |= window.has_id_field;
         joined.consumed = window.consumed;
         joined.position = window.position;
     }

@@ -33,6 +33,8 @@ pub(crate) struct InputColumns {
     text: Option<String>,
     /// Name of the field that is the id, where one is.
     id_field: Option<String>,
+    /// Whether a source has that field.
+    found_ids: bool,
     /// Whether the types are those of a window that was closed, or of a table.
     fixed: bool,
     /// Whether every field is kept.
@@ -73,6 +75,7 @@ impl InputColumns {
             kept,
             text,
             id_field: options.id_field.clone(),
+            found_ids: false,
             fixed: false,
             all: options.keeps_all(),
             places,
@@ -102,6 +105,16 @@ impl InputColumns {
     /// Whether records have ids.
     pub(crate) fn has_ids(&self) -> bool {
         self.id_field.is_some()
+    }
+
+    /// Whether a source so far has the field of ids.
+    pub(crate) fn has_found_ids(&self) -> bool {
+        self.found_ids
+    }
+
+    /// Takes down whether a source has the field of ids.
+    pub(crate) fn find_ids(&mut self, found: bool) {
+        self.found_ids |= found;
     }
 
     /// Whether records of lines give integers as ids; otherwise strings.

@@ -307,6 +307,7 @@ impl Filling {
             position,
             batch: self.whole.take(),
             warnings: std::mem::take(&mut self.warnings),
+            has_id_field: self.columns.has_found_ids(),
             mark: None,
         };
         Ok(without(window, late, held))

@@ -121,6 +121,16 @@ impl LongTexts {
         }
     }
 
+    /// All tokens of `text` without special tokens, with their places in it, in code points.
+    ///
+    /// # Errors
+    /// As [`LongTexts::encode`].
+    pub(super) fn with_places(&self, text: &str) -> Result<Encoding, Cause> {
+        let is_long = text.len() > WHOLE_BYTES;
+        let _inside = is_long.then(|| self.room.enter(text.len() * self.needs));
+        self.guarded(|| self.tokenizer.encode_char_offsets(text, false))
+    }
+
     /// Where the tokens of `text` end, in bytes. A text longer than [`WHOLE_BYTES`] is cut for that; near the cuts the
     /// ends may differ from those of the whole text.
     ///

@@ -22,7 +22,7 @@ use crossbeam_channel::never;
 use rayon::prelude::*;
 use tokenizers::Tokenizer;
 
-pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, Span};
+pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span};
 
 use self::bert::{Bert, BertScratch};
 use self::chat::ChatRows;
@@ -60,6 +60,8 @@ pub struct TextTokenizer {
     side: Side,
     dropped: Option<u32>,
     most_characters: Option<usize>,
+    /// Whether chunks share the row of their text.
+    late: bool,
     prompt: String,
     prompt_tokens: usize,
     /// Tokens of the prompt alone, special ones not counted.
@@ -119,6 +121,7 @@ impl TextTokenizer {
             chat: None,
             dropped: config.dropped_id,
             most_characters: config.most_characters,
+            late: config.late,
             prompt: String::new(),
             prompt_tokens: 0,
             prompt_ids: 0,

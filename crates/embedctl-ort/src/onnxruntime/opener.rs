@@ -113,8 +113,8 @@ impl Opener {
         } = graph;
         // A prompt that is left out of pooling has a length that only the tokenizer knows.
         let told = |name| value_of(&options.provider_options, provider, name);
-        let pools = (model.config.include_prompt || model.config.prompt.is_empty())
-            && told("pooling") != Some(OptionValue::Word("host"));
+        let pools =
+            model.config.pools_whole_rows() && told("pooling") != Some(OptionValue::Word("host"));
         if let OutputChoice::Tokens(states) = &model.config.output
             && kind.own_memory
             && pools

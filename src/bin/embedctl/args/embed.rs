@@ -294,7 +294,7 @@ pub struct ChunkArgs {
     /// Split texts that are too long for the model into chunks, one row each
     ///
     /// Adds the columns chunk (from 0), chunk_start and chunk_end (code points of the text). Each chunk is embedded
-    /// on its own, without the rest of the text.
+    /// on its own, without the rest of the text, unless --late is given.
     #[arg(long, value_name = "WHERE", value_parser = chunk_by())]
     pub chunk: Option<ChunkBy>,
 
@@ -307,6 +307,14 @@ pub struct ChunkArgs {
     /// Tokens that a chunk repeats from the end of the previous one [default: 0]
     #[arg(long, value_name = "TOKENS", requires = "chunk")]
     pub chunk_overlap: Option<usize>,
+
+    /// Late chunking: run each text whole, and pool the states of each chunk's tokens
+    ///
+    /// So the vector of a chunk knows the text around it. For models that pool by mean, mean_sqrt_len_tokens or max. A
+    /// text beyond the model's limit runs in several parts of whole chunks, each of which repeats the end of the one
+    /// before it as context. Needs --chunk-tokens.
+    #[arg(long, requires = "chunk")]
+    pub late: bool,
 
     /// Add the column chunk_text with the text of each chunk
     #[arg(long, requires = "chunk")]

@@ -10,13 +10,14 @@ use super::values::positive;
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
 
 /// Arguments of `embed` that say something of vectors, and nothing of scores.
-pub const OF_VECTORS: [&str; 14] = [
+pub const OF_VECTORS: [&str; 15] = [
     "dtype",
     "calibration",
     "chunk",
     "chunk_tokens",
     "chunk_overlap",
     "chunk_text",
+    "late",
     "pooling",
     "normalize",
     "dimensions",

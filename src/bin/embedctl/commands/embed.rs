@@ -212,7 +212,10 @@ pub(super) fn options(
         ));
     }
     Ok(EmbedOptions {
-        model: model(&args.model.model, &args.model.overrides, messages),
+        model: ModelOptions {
+            late: args.chunks.late,
+            ..model(&args.model.model, &args.model.overrides, messages)
+        },
         engine: EngineOptions {
             batch_tokens: args.limits.batch_tokens,
             workers: args.limits.threads.unwrap_or(0),

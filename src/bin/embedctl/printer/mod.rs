@@ -280,10 +280,13 @@ impl Printer {
         self.message(level, message);
     }
 
-    /// An error as [`Printer::failure`] would print it, to be printed where nothing can be made any more.
+    /// An error as [`Printer::failure`] would print it, to be printed where nothing can be made any more but the time:
+    /// [`NO_TIME`] stands in its place.
     pub fn crash_line(&self, message: &str) -> String {
         if self.json {
-            let object = json!({"level": "error", "message": message, "causes": [], "hint": null});
+            let object = json!({
+                "level": "error", "time": NO_TIME, "message": message, "causes": [], "hint": null,
+            });
             return format!("{}\n", self.safe_json(&object));
         }
         // A bar may stand on the line.
@@ -382,6 +385,9 @@ impl Printer {
             .write_all(format!("{text}\n").as_bytes());
     }
 }
+
+/// A time that is not known yet, of the width of a time.
+pub const NO_TIME: &str = "0000-00-00T00:00:00.000Z";
 
 /// The time of a line of the log: UTC, to the millisecond.
 fn now() -> String {

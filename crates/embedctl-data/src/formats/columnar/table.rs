@@ -103,6 +103,7 @@ impl AskedColumns {
             (None, _) => {}
             (Some(id), _) => check_id(source, options, &names, id)?,
         }
+        columns.find_ids(self.id.is_some());
         self.kept = Vec::new();
         let fields = schema.fields().iter().map(|field| field.name().as_str());
         columns

@@ -216,6 +216,7 @@ impl AskedFields {
                 found => found,
             },
         };
+        columns.find_ids(self.id.is_some());
         columns
             .expand(names(), warnings)
             .map_err(|cause| source.usage(cause))?;

@@ -33,6 +33,8 @@ pub(crate) struct Jsonl {
     unseen: Vec<(usize, Setting, String)>,
     /// The source and the fields of the first record.
     first: Option<(u32, Vec<String>)>,
+    /// Whether a record so far has the field of ids.
+    has_ids: bool,
 }
 
 /// A named field that no record of the first window has had.
@@ -69,6 +71,7 @@ impl Jsonl {
         Self {
             unseen,
             first: None,
+            has_ids: false,
             paths: Paths::new(names.iter().copied()),
             options: Arc::clone(options),
             texts: texts_count,
@@ -128,6 +131,7 @@ impl Jsonl {
                 .retain(|(index, ..)| values.get(*index).is_none());
             self.first.get_or_insert_with(|| (source, names(line)));
         }
+        self.has_ids |= values.get(ID).is_some();
         Ok(Record {
             text: self.text(line, &values)?,
             id: self.id(&values, columns)?,
@@ -135,6 +139,11 @@ impl Jsonl {
                 .map(|index| columns.cell(index, values.get(self.kept + index)))
                 .collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Whether a record so far has the field of ids.
+    pub(crate) fn has_ids(&self) -> bool {
+        self.has_ids
     }
 
     /// The known fields of a line that is not a record; `None`: it is not an object.

@@ -1,15 +1,18 @@
 //! Long texts in chunks that each fit the model whole.
 //!
 //! A chunk is a text like any other: its tokens are those of `text[start..end]` alone, so its vector is that of this
-//! part of the text alone.
+//! part of the text alone. With late chunking it is a part of its text's row instead ([`late`]).
 
 mod cuts;
+mod late;
 mod marks;
 #[cfg(test)]
 mod tests;
 
 use rayon::prelude::*;
 use serde::Serialize;
+
+pub use self::late::SharedRows;
 
 use self::cuts::{ChunkPiece, Cutter};
 use super::TextTokenizer;
@@ -18,7 +21,7 @@ use crate::batch::TokenRows;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::named::named;
-use embedctl_common::setting::{CHUNK, CHUNK_OVERLAP, CHUNK_TOKENS, MAX_LENGTH};
+use embedctl_common::setting::{CHUNK, CHUNK_OVERLAP, CHUNK_TOKENS, LATE, MAX_LENGTH};
 use embedctl_common::stage::Clock;
 
 /// Texts that a thread takes at a time: they are long.
@@ -90,8 +93,10 @@ pub struct Span {
 pub struct Chunks {
     /// Their texts.
     pub texts: Texts,
-    /// Their tokens, ready to run.
+    /// Their tokens, ready to run: a row for each chunk, unless [`Chunks::shared`] tells the rows that they share.
     pub tokens: TokenRows,
+    /// With late chunking, the rows whose parts the chunks are.
+    pub shared: Option<SharedRows>,
     /// Their places in the texts.
     pub spans: Vec<Span>,
 }
@@ -116,6 +121,14 @@ impl TextTokenizer {
                 );
             }
             Some(tokens) => tokens.min(MOST_TOKENS),
+            None if self.late => {
+                return usage(
+                    format!(
+                        "{LATE}: chunks as long as the model's limit would be whole texts, whose vectors need no {LATE}"
+                    ),
+                    format!("say with {CHUNK_TOKENS} how many tokens a chunk may have"),
+                );
+            }
             None if limited => most,
             None => {
                 return usage(
@@ -151,11 +164,19 @@ impl TextTokenizer {
     #[must_use]
     pub fn chunk(&self, texts: &Texts, how: Chunked, clock: &Clock) -> Chunks {
         let some = |first: usize| {
-            let (mut chunks, mut scratch) = (Chunks::default(), BertScratch::default());
+            let (mut chunks, mut scratch) = (self.no_chunks(), BertScratch::default());
             for text in first..(first + TEXTS).min(texts.len()) {
                 let number = u32::try_from(text).expect("a window has fewer than 2^32 rows");
                 let text = texts.get(text);
-                match self.pieces(text, how, &mut scratch) {
+                let pieces = self.pieces(text, how, &mut scratch);
+                let pieces = pieces.and_then(|pieces| match &mut chunks.shared {
+                    Some(shared) => {
+                        self.push_shared(text, &pieces, &mut chunks.tokens, shared)?;
+                        Ok(pieces)
+                    }
+                    None => Ok(pieces),
+                });
+                match pieces {
                     Ok(pieces) => self.push_pieces(text, number, pieces, &mut chunks),
                     Err(cause) => {
                         chunks.spans.push(Span {
@@ -166,6 +187,9 @@ impl TextTokenizer {
                         });
                         chunks.texts.push(text);
                         chunks.tokens.push_refused(cause);
+                        if let Some(shared) = &mut chunks.shared {
+                            shared.push(std::iter::once(0..0));
+                        }
                     }
                 }
             }
@@ -176,13 +200,23 @@ impl TextTokenizer {
             let parts = firsts.map(|part| clock.time_part(|| some(part * TEXTS)));
             parts.collect()
         });
-        let mut all = Chunks::default();
+        let mut all = self.no_chunks();
         for part in parts {
             part.texts.iter().for_each(|text| all.texts.push(text));
             all.tokens.append(&part.tokens);
             all.spans.extend(part.spans);
+            if let (Some(all), Some(part)) = (&mut all.shared, part.shared) {
+                all.append(part);
+            }
         }
         all
+    }
+
+    fn no_chunks(&self) -> Chunks {
+        Chunks {
+            shared: self.late.then(SharedRows::default),
+            ..Chunks::default()
+        }
     }
 
     /// The parts of a text that become chunks.
@@ -233,7 +267,7 @@ impl TextTokenizer {
         }
     }
 
-    /// Appends the chunks of text `number`.
+    /// Appends the chunks of text `number`, and their rows, unless they share some.
     fn push_pieces(&self, text: &str, number: u32, pieces: Vec<ChunkPiece>, chunks: &mut Chunks) {
         let (mut starts, mut ends) = (Counter::new(text), Counter::new(text));
         for (part, piece) in (0..).zip(pieces) {
@@ -244,7 +278,9 @@ impl TextTokenizer {
                 end: ends.code_points(piece.range.end),
             });
             chunks.texts.push(&text[piece.range]);
-            self.frame(&piece.ids, false, &mut chunks.tokens);
+            if chunks.shared.is_none() {
+                self.frame(&piece.ids, false, &mut chunks.tokens);
+            }
         }
     }
 }

@@ -1,0 +1,52 @@
+//! The models that late chunking is for.
+
+use crate::config::{ModelConfig, OutputChoice, OutputKind, PoolingMode};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{LATE, POOLING};
+
+impl ModelConfig {
+    /// Refuses late chunking for a model that it is not defined for.
+    ///
+    /// # Errors
+    /// If the model gives no dense vectors or no states of tokens, or pools them in a way that depends on more than the
+    /// tokens of a chunk.
+    pub(crate) fn check_late(&self) -> Result<()> {
+        if !self.late {
+            return Ok(());
+        }
+        let usage = |reason: String| Error::usage(format!("{LATE}: {reason}"));
+        let rows = match &self.kind {
+            OutputKind::Vectors => None,
+            OutputKind::Scores(_) => Some("scores"),
+            OutputKind::Sparse(_) => Some("sparse vectors"),
+            OutputKind::Multi(_) => Some("a vector for each token"),
+        };
+        if let Some(rows) = rows {
+            let reason =
+                format!("the model gives {rows}, and chunks are pooled to one dense vector each");
+            return Err(usage(reason).with_remedy("leave it out"));
+        }
+        if let OutputChoice::Sentence(_) = self.output {
+            return Err(usage(
+                "the model gives finished vectors, and no states of tokens that could be pooled by chunk".to_owned(),
+            )
+            .with_remedy("leave it out"));
+        }
+        let is_of_chunk = |mode: &&PoolingMode| {
+            matches!(
+                mode,
+                PoolingMode::Mean | PoolingMode::MeanSqrtLen | PoolingMode::Max
+            )
+        };
+        match self.pooling.iter().find(|mode| !is_of_chunk(mode)) {
+            Some(mode) => Err(usage(format!(
+                "the model's pooling is {}, and the tokens of a chunk can be pooled by mean, mean_sqrt_len_tokens and max",
+                mode.name()
+            ))
+            .with_remedy(format!(
+                "{POOLING} mean, if the model's vectors are good with it; otherwise leave it out"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
