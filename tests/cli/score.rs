@@ -224,6 +224,9 @@ fn what_scores_cannot_be_is_refused() {
         ("--dimensions 8", "--dimensions is about vectors"),
         ("--chunk sentences", "--chunk is about vectors"),
         ("--normalize true", "--normalize is about vectors"),
+        ("--task query", "--task is about vectors"),
+        ("--kind sparse", "--kind is about vectors"),
+        ("--pool-factor 2", "--pool-factor is about vectors"),
     ] {
         let run = score(&sandbox, PAIRS, &format!("{line} {option}"));
         assert!(code(&run, 2).stderr.contains(words), "{option}: {run}");

@@ -1,8 +1,12 @@
 //! The layers that may follow pooling.
 
+mod auto_encoder;
+
 use std::sync::Arc;
 
 use embedctl_common::named::named;
+
+pub use auto_encoder::AutoEncoder;
 
 /// A dense layer: `activation(weight · x + bias)`, plus the residual where there is one.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,7 @@
 //! `modules.json`: the modules after the Transformer, with their weights.
 
 mod own_files;
+mod routes;
 
 use std::path::{Component, Path};
 
@@ -9,13 +10,23 @@ use super::config::Step;
 use super::metadata::{self, SentenceModuleConfig, SentenceTransformersConfig};
 use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask, TokenPooling};
 use super::options::{ModelOptions, ModelTask, TextRole};
-use super::score::LogitScore;
-use super::sparse::{self, SparseModule};
 use embedctl_common::error::{Error, Result};
 use embedctl_native::kernels::TermPooling;
 use own_files::{auto_encoder, dense, layer_norm, logit_score, pooling, splade_pooling};
 
-pub(crate) use own_files::ModuleWeights;
+pub(crate) use own_files::{LogitScore, ModuleWeights};
+pub(crate) use routes::entries;
+
+/// The modules that make a model's vectors sparse.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum SparseModule {
+    /// `SpladePooling` over the logits of a masked language model.
+    Terms(TermPooling),
+    /// A `SparseAutoEncoder` that keeps so many components.
+    AutoEncoder(usize),
+    /// A `SparseStaticEmbedding`.
+    Tokens,
+}
 
 /// The content of `modules.json`.
 #[derive(Debug, Default)]
@@ -73,7 +84,7 @@ pub(super) fn read(
     multi: Option<&MultiFiles>,
 ) -> Result<Option<Modules>> {
     let list = folder.join("modules.json");
-    let Some(entries) = sparse::entries(folder, options)? else {
+    let Some(entries) = entries(folder, options)? else {
         return Ok(None);
     };
     let scores = matches!(options.task, ModelTask::Score(_));

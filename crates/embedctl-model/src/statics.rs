@@ -58,7 +58,7 @@ fn stated<'a, D: serde::Deserializer<'a>>(
 /// # Errors
 /// If it holds one whose files are missing or contradict each other.
 pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticModel>> {
-    let Some(entries) = sparse::entries(root, options)? else {
+    let Some(entries) = modules::entries(root, options)? else {
         let file = root.join("config.json");
         return match metadata::read::<Value>(&file)?
             .and_then(|value| Model2Vec::deserialize(value).ok())

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use serde::Deserialize;
+
 use super::{Pooling, WorksOn};
 use crate::PoolingMode;
-use crate::layers::{Dense, DenseActivation, LayerNorm, Residual};
+use crate::layers::{AutoEncoder, Dense, DenseActivation, LayerNorm, Residual};
 use crate::metadata::{self, AutoEncoderConfig, DenseConfig, PoolingConfig, SpladeConfig};
-use crate::score::LogitScore;
-use crate::sparse::AutoEncoder;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::kernels::TermPooling;
 use embedctl_native::safetensors::{Checkpoint, missing};
@@ -183,6 +183,16 @@ pub(super) fn auto_encoder(folder: &Path, most: Option<usize>) -> Result<AutoEnc
         kept: most.unwrap_or(config.k),
         normalize: config.normalize,
     })
+}
+
+/// `config.json` of a `LogitScore` module.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct LogitScore {
+    /// The token whose logit is the score.
+    pub true_token_id: u32,
+    /// The token whose logit is taken from it.
+    #[serde(default)]
+    pub false_token_id: Option<u32>,
 }
 
 /// Keys of a `LogitScore` module's config.json.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::LogitScore;
 use super::heads::HeadSteps;
 use super::tensors::HeadTensors;
 use crate::config::{PoolingMode, Step};
+use crate::modules::LogitScore;
 use crate::{Dense, DenseActivation, Residual};
 use embedctl_common::error::{Error, Result};
 

@@ -14,8 +14,6 @@ mod tensors;
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::DenseActivation;
 
 pub use chat::{ChatMessage, ChatTemplate};
@@ -79,14 +77,4 @@ impl ScoreKind {
         };
         (1..scores.len()).fold(0, better)
     }
-}
-
-/// `config.json` of a `LogitScore` module.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct LogitScore {
-    /// The token whose logit is the score.
-    pub true_token_id: u32,
-    /// The token whose logit is taken from it.
-    #[serde(default)]
-    pub false_token_id: Option<u32>,
 }

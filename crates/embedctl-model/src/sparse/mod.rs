@@ -1,8 +1,6 @@
 //! Sparse vectors: the weights of a vocabulary's terms, as sentence-transformers' `SparseEncoder` makes them.
 
-mod auto_encoder;
 mod resolve;
-mod routes;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use embedctl_common::vectors::{SparseRow, SparseRows};
 use embedctl_native::kernels::TermPooling;
 
-pub use auto_encoder::AutoEncoder;
+pub use crate::layers::AutoEncoder;
 pub(crate) use resolve::{SparseFiles, is_weighed, refuse_dense, resolve};
-pub(crate) use routes::entries;
 pub(crate) use tokens::static_tokens;
 
 /// What is known of a model's sparse vectors.
@@ -27,17 +24,6 @@ pub struct SparseKind {
     pub weighed: Option<BTreeSet<u32>>,
     /// Entries that are kept at most: those of the greatest magnitudes.
     pub most: Option<usize>,
-}
-
-/// The modules that make a model's vectors sparse.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum SparseModule {
-    /// `SpladePooling` over the logits of a masked language model.
-    Terms(TermPooling),
-    /// A `SparseAutoEncoder` that keeps so many components.
-    AutoEncoder(usize),
-    /// A `SparseStaticEmbedding`.
-    Tokens,
 }
 
 impl SparseKind {

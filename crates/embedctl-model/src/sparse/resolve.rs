@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{SparseKind, SparseModule};
+use super::SparseKind;
 use crate::config::{OutputChoice, Step};
 use crate::heads;
 use crate::metadata;
-use crate::modules::Modules;
+use crate::modules::{Modules, SparseModule};
 use crate::options::{ModelOptions, ModelTask, VectorKind};
 use crate::resolve::Pooled;
 use crate::sentence_config::SentenceConfig;

@@ -260,7 +260,7 @@ mod tests {
             ("precision=bf16", "PROVIDER.NAME=VALUE"),
             ("openvino", "PROVIDER.NAME=VALUE"),
             ("npu.precision=bf16", "unknown provider 'npu'"),
-            ("cpu.threads=2", "has no options"),
+            ("rten.threads=2", "has no options"),
             (
                 "cuda.precision=fp16",
                 "cuda.memory-limit=SIZE, cuda.arena=exact|doubling",

@@ -9,23 +9,34 @@ use super::values::positive;
 /// The model that scores pairs where none is named.
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
 
-/// Arguments of `embed` that say something of vectors, and nothing of scores.
-pub const OF_VECTORS: [&str; 15] = [
-    "dtype",
-    "calibration",
-    "chunk",
-    "chunk_tokens",
-    "chunk_overlap",
-    "chunk_text",
-    "late",
-    "pooling",
-    "normalize",
-    "dimensions",
-    "kind",
-    "task",
-    "max_active_dims",
-    "pool_factor",
-    "sparse_tokens",
+/// Whether an argument was given.
+type IsGiven = fn(&EmbedArgs) -> bool;
+
+/// Arguments of `embed` that say something of vectors, and nothing of scores: their names, and whether they were given.
+pub const OF_VECTORS: [(&str, IsGiven); 15] = [
+    ("dtype", |args| args.output.dtype.is_some()),
+    ("calibration", |args| args.output.calibration.is_some()),
+    ("chunk", |args| args.chunks.chunk.is_some()),
+    ("chunk_tokens", |args| args.chunks.chunk_tokens.is_some()),
+    ("chunk_overlap", |args| args.chunks.chunk_overlap.is_some()),
+    ("chunk_text", |args| args.chunks.chunk_text),
+    ("late", |args| args.chunks.late),
+    ("pooling", |args| {
+        args.model.overrides.tokens.pooling.is_some()
+    }),
+    ("normalize", |args| args.model.overrides.normalize.is_some()),
+    ("dimensions", |args| {
+        !args.model.overrides.dimensions.is_empty()
+    }),
+    ("kind", |args| args.model.overrides.kind.is_some()),
+    ("task", |args| args.model.overrides.task.is_some()),
+    ("max_active_dims", |args| {
+        args.model.overrides.max_active_dims.is_some()
+    }),
+    ("pool_factor", |args| {
+        args.model.overrides.pool_factor.is_some()
+    }),
+    ("sparse_tokens", |args| args.output.sparse_tokens),
 ];
 
 /// Score pairs of texts with a reranker, or single texts with a classifier
@@ -61,7 +72,7 @@ pub struct ScoringArgs {
 
 /// The command as it is shown: the options of `embed` that mean nothing here are hidden, and refused where they are given.
 pub fn shown(command: Command) -> Command {
-    let command = OF_VECTORS.iter().fold(command, |command, name| {
+    let command = OF_VECTORS.iter().fold(command, |command, (name, _)| {
         command.mut_arg(name, |arg| arg.hide(true))
     });
     command

@@ -34,21 +34,10 @@ pub fn run(
 
 /// Refuses options of `embed` that say something of vectors alone.
 fn refuse_vectors(args: &ScoreArgs) -> Result<(), CommandFailure> {
-    let embed = &args.embed;
-    let (output, chunks) = (&embed.output, &embed.chunks);
-    let overrides = &embed.model.overrides;
-    let given = [
-        output.dtype.is_some(),
-        output.calibration.is_some(),
-        chunks.chunk.is_some(),
-        chunks.chunk_tokens.is_some(),
-        chunks.chunk_overlap.is_some(),
-        chunks.chunk_text,
-        overrides.tokens.pooling.is_some(),
-        overrides.normalize.is_some(),
-        !overrides.dimensions.is_empty(),
-    ];
-    match OF_VECTORS.iter().zip(given).find(|(_, given)| *given) {
+    let given = OF_VECTORS
+        .iter()
+        .find(|(_, is_given)| is_given(&args.embed));
+    match given {
         Some((name, _)) => Err(CommandFailure::usage(format!(
             "--{} is about vectors, and `score` writes scores; leave it out",
             name.replace('_', "-")
