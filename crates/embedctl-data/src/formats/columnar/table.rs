@@ -367,10 +367,14 @@ impl Prepared {
                     .map(|text| string(text, row).map(Cow::Borrowed));
                 Cow::Owned(template.text(values)?)
             }
-            None => Cow::Borrowed(
-                string(&self.texts[0], row)
-                    .ok_or_else(|| no_text(&format!("row {number}"), &self.options.text_field))?,
-            ),
+            None => Cow::Borrowed(string(&self.texts[0], row).ok_or_else(|| {
+                let which = match self.options.window_per_batch {
+                    // The sender of batches numbers rows in its own way.
+                    true => "the row".to_owned(),
+                    false => format!("row {number}"),
+                };
+                no_text(&which, &self.options.text_field)
+            })?),
         };
         if text.len() > limit {
             return Err(too_long("text", text.len() as u64, limit));
