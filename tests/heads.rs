@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use support::cases::stderr;
 use support::npy::Matrix;
 
 /// How far a number may be from the reference.
@@ -41,10 +42,6 @@ fn embed_with(model: &Path, name: &str, out: &Path, more: &[&str]) -> Output {
 
 fn embed(name: &str, out: &Path, more: &[&str]) -> Output {
     embed_with(&case(name).join("model"), name, out, more)
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The embeddings of a run into JSONL.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use support::cases::stderr;
 use support::npy::Matrix;
 
 /// How far a component may be from the reference.
@@ -122,10 +123,6 @@ fn command(input: &str) -> Command {
         .env("EMBEDCTL_NO_CONFIG", "1")
         .args(["embed", input, "--threads", "2", "--no-cache"]);
     command
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn rows(path: &Path) -> Vec<Chunk> {

@@ -8,7 +8,6 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
 use support::npy::{Matrix, apart};
 
 /// How far a score may be from the reference.
@@ -24,20 +23,12 @@ fn tolerance(expected: &[f32]) -> f32 {
 
 /// The folders of all cases.
 fn cases() -> Vec<PathBuf> {
-    let folders = std::fs::read_dir("fixtures/scores").unwrap();
-    let folders = folders.map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = folders
-        .filter(|path| path.join("case.json").exists())
-        .collect();
-    cases.sort();
-    assert!(cases.len() >= 45, "only {} cases found", cases.len());
-    cases
+    support::cases::all("fixtures/scores", 45)
 }
 
 /// Runs the binary on the records of a case.
 fn score(case: &Path, provider: &str, more: &[&str]) -> Result<Matrix, String> {
-    let described = std::fs::read(case.join("case.json")).unwrap();
-    let described: Value = serde_json::from_slice(&described).unwrap();
+    let described = support::cases::described(case);
     let args = described["args"].as_array().unwrap().iter();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.npy");

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use support::cases::{embed, stderr};
 use support::npy::Matrix;
 
 /// How far an entry may be from the reference, of a weight of 1 or less; of larger ones so much of their size.
@@ -21,42 +22,11 @@ const SUPPORT: f32 = 1e-4;
 type Entries = BTreeMap<usize, f32>;
 
 fn cases() -> Vec<PathBuf> {
-    let folders = std::fs::read_dir("fixtures/sparse").unwrap();
-    let folders = folders.map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = folders
-        .filter(|path| path.join("case.json").exists())
-        .collect();
-    cases.sort();
-    assert!(cases.len() >= 36, "only {} cases found", cases.len());
-    cases
+    support::cases::all("fixtures/sparse", 36)
 }
 
 fn case(name: &str) -> PathBuf {
     Path::new("fixtures/sparse").join(name)
-}
-
-/// Runs the binary on the records of a case.
-fn embed(case: &Path, out: &Path, more: &[&str]) -> Output {
-    let described = std::fs::read(case.join("case.json")).unwrap();
-    let described: Value = serde_json::from_slice(&described).unwrap();
-    let args = described["args"].as_array().unwrap().iter();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
-    command
-        .env("EMBEDCTL_NO_CONFIG", "1")
-        .arg("embed")
-        .arg(case.join("records.jsonl"))
-        .arg("-m")
-        .arg(case.join("model"))
-        .arg("-o")
-        .arg(out)
-        .args(["--threads", "2", "--no-cache"])
-        .args(args.map(|arg| arg.as_str().unwrap()))
-        .args(more);
-    command.output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The rows of a JSONL output; none where a row is null.

@@ -9,9 +9,10 @@ mod outputs;
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
+use support::cases::{described, embed, stderr};
 use support::npy::Matrix;
 
 /// How far a component may be from the reference.
@@ -20,45 +21,11 @@ const TOLERANCE: f32 = 2e-5;
 type Vectors = Vec<Vec<f32>>;
 
 fn cases() -> Vec<PathBuf> {
-    let folders = std::fs::read_dir("fixtures/multi").unwrap();
-    let folders = folders.map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = folders
-        .filter(|path| path.join("case.json").exists())
-        .collect();
-    cases.sort();
-    assert!(cases.len() >= 73, "only {} cases found", cases.len());
-    cases
+    support::cases::all("fixtures/multi", 73)
 }
 
 fn case(name: &str) -> PathBuf {
     Path::new("fixtures/multi").join(name)
-}
-
-fn described(case: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(case.join("case.json")).unwrap()).unwrap()
-}
-
-/// Runs the binary on the records of a case.
-fn embed(case: &Path, out: &Path, more: &[&str]) -> Output {
-    let described = described(case);
-    let args = described["args"].as_array().unwrap().iter();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
-    command
-        .env("EMBEDCTL_NO_CONFIG", "1")
-        .arg("embed")
-        .arg(case.join("records.jsonl"))
-        .arg("-m")
-        .arg(case.join("model"))
-        .arg("-o")
-        .arg(out)
-        .args(["--threads", "2", "--no-cache"])
-        .args(args.map(|arg| arg.as_str().unwrap()))
-        .args(more);
-    command.output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The rows of a JSONL output; none where a row is null.
@@ -96,7 +63,7 @@ fn expected(case: &Path) -> Vec<Vectors> {
         .collect()
 }
 
-/// What differs between rows and the reference, if anything does.
+/// The difference between rows and the reference, if there is one.
 fn difference(ours: &[Option<Vectors>], expected: &[Vectors]) -> Option<String> {
     if ours.len() != expected.len() {
         return Some(format!("{} rows instead of {}", ours.len(), expected.len()));

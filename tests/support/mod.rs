@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // Each test file uses some of these.
 
+pub mod cases;
 pub mod npy;
 
 use std::ffi::OsString;

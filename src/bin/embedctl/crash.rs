@@ -146,18 +146,18 @@ mod platform {
 
     struct Words {
         /// Of a crash, in the order of [`SIGNALS`]; and of one while a file was decoded.
-        crashed: Vec<[Line; 2]>,
-        without_memory: [Line; 2],
+        crashed: Vec<[CrashLine; 2]>,
+        without_memory: [CrashLine; 2],
     }
 
     /// A line of the log.
-    struct Line {
+    struct CrashLine {
         text: String,
         /// Where its time belongs, if it has one.
         time: Option<usize>,
     }
 
-    impl Line {
+    impl CrashLine {
         fn new(text: String) -> Self {
             Self {
                 time: text.find(NO_TIME),
@@ -198,10 +198,10 @@ mod platform {
     /// `without_memory` where memory
     /// had run out.
     pub fn say(crashed: impl Fn(&str, bool) -> String, without_memory: impl Fn(bool) -> String) {
-        let both = |name| [false, true].map(|decodes| Line::new(crashed(name, decodes)));
+        let both = |name| [false, true].map(|decodes| CrashLine::new(crashed(name, decodes)));
         let words = Words {
             crashed: SIGNALS.iter().map(|(_, name)| both(name)).collect(),
-            without_memory: [false, true].map(|decodes| Line::new(without_memory(decodes))),
+            without_memory: [false, true].map(|decodes| CrashLine::new(without_memory(decodes))),
         };
         WORDS.store(Box::into_raw(Box::new(words)), Ordering::Release);
         BEFORE.get_or_init(install);

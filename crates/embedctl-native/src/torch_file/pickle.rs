@@ -24,7 +24,7 @@ pub(super) struct TensorPlace {
 
 /// A name that may be used.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Known {
+enum PickledName {
     /// `collections.OrderedDict`.
     Dictionary,
     /// `torch._utils._rebuild_tensor_v2`.
@@ -35,21 +35,21 @@ enum Known {
 
 /// A value on the machine's stack.
 #[derive(Debug, Clone, PartialEq)]
-enum Value {
+enum PickledValue {
     Mark,
     None,
     Flag,
     Number(usize),
     Text(String),
-    Tuple(Vec<Value>),
-    Name(Known),
+    Tuple(Vec<PickledValue>),
+    Name(PickledName),
     /// A dictionary; only texts are kept as keys.
-    Dictionary(BTreeMap<String, Value>),
+    Dictionary(BTreeMap<String, PickledValue>),
     Storage(String, NumberType),
     Tensor(TensorPlace),
 }
 
-impl Value {
+impl PickledValue {
     /// How many values it is, those inside counted; text counts by its length.
     fn size(&self) -> usize {
         match self {
@@ -66,13 +66,13 @@ const MOST_VALUES: usize = 4096;
 /// Bytes of a text at most.
 const MOST_TEXT: usize = 1 << 16;
 
-fn known(module: &str, name: &str) -> Option<Known> {
+fn known(module: &str, name: &str) -> Option<PickledName> {
     match (module, name) {
-        ("collections", "OrderedDict") => Some(Known::Dictionary),
-        ("torch._utils", "_rebuild_tensor_v2") => Some(Known::Tensor),
-        ("torch", "FloatStorage") => Some(Known::Storage(NumberType::F32)),
-        ("torch", "HalfStorage") => Some(Known::Storage(NumberType::F16)),
-        ("torch", "BFloat16Storage") => Some(Known::Storage(NumberType::Bf16)),
+        ("collections", "OrderedDict") => Some(PickledName::Dictionary),
+        ("torch._utils", "_rebuild_tensor_v2") => Some(PickledName::Tensor),
+        ("torch", "FloatStorage") => Some(PickledName::Storage(NumberType::F32)),
+        ("torch", "HalfStorage") => Some(PickledName::Storage(NumberType::F16)),
+        ("torch", "BFloat16Storage") => Some(PickledName::Storage(NumberType::Bf16)),
         _ => None,
     }
 }
@@ -82,25 +82,25 @@ fn known(module: &str, name: &str) -> Option<Known> {
 /// # Errors
 /// The reason why it is refused.
 pub(super) fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, TensorPlace>, String> {
-    let machine = Machine {
+    let machine = Unpickler {
         rest: bytes,
-        ..Machine::default()
+        ..Unpickler::default()
     };
-    let Value::Dictionary(entries) = machine.run()? else {
+    let PickledValue::Dictionary(entries) = machine.run()? else {
         return Err("holds something else than a dictionary of tensors".into());
     };
     let tensors = entries.into_iter().map(|(name, value)| match value {
-        Value::Tensor(place) => Ok((name, place)),
+        PickledValue::Tensor(place) => Ok((name, place)),
         _ => Err(format!("holds '{name}', which is not a tensor")),
     });
     tensors.collect()
 }
 
 #[derive(Default)]
-struct Machine<'a> {
+struct Unpickler<'a> {
     rest: &'a [u8],
-    stack: Vec<Value>,
-    memory: BTreeMap<usize, Value>,
+    stack: Vec<PickledValue>,
+    memory: BTreeMap<usize, PickledValue>,
     /// Values that were copied to the memory and back, inner ones counted.
     copied: usize,
 }
@@ -110,8 +110,8 @@ fn damaged() -> String {
     "is cut short or damaged".into()
 }
 
-impl<'a> Machine<'a> {
-    fn run(mut self) -> Result<Value, String> {
+impl<'a> Unpickler<'a> {
+    fn run(mut self) -> Result<PickledValue, String> {
         loop {
             if self.stack.len() > MOST_VALUES || self.copied > MOST_VALUES {
                 return Err("holds more values than the dictionary of a layer".into());
@@ -141,29 +141,29 @@ impl<'a> Machine<'a> {
             // BINGET, LONG_BINGET
             b'h' => self.get(1),
             b'j' => self.get(4),
-            b'(' => self.push(Value::Mark),
-            b'N' => self.push(Value::None),
+            b'(' => self.push(PickledValue::Mark),
+            b'N' => self.push(PickledValue::None),
             // NEWTRUE, NEWFALSE
-            0x88 | 0x89 => self.push(Value::Flag),
+            0x88 | 0x89 => self.push(PickledValue::Flag),
             // BININT1, BININT2, BININT
             b'K' => self.integer(1),
             b'M' => self.integer(2),
             b'J' => self.integer(4),
             // BINUNICODE
             b'X' => self.text(),
-            b')' => self.push(Value::Tuple(Vec::new())),
+            b')' => self.push(PickledValue::Tuple(Vec::new())),
             // TUPLE1, TUPLE2, TUPLE3
             0x85..=0x87 => {
                 let count = usize::from(code - 0x84);
                 let start = self.stack.len().checked_sub(count).ok_or_else(damaged)?;
                 let values = self.stack.split_off(start);
-                self.push(Value::Tuple(values))
+                self.push(PickledValue::Tuple(values))
             }
             b't' => {
                 let values = self.since_mark()?;
-                self.push(Value::Tuple(values))
+                self.push(PickledValue::Tuple(values))
             }
-            b'}' => self.push(Value::Dictionary(BTreeMap::new())),
+            b'}' => self.push(PickledValue::Dictionary(BTreeMap::new())),
             // SETITEM, SETITEMS
             b's' => {
                 let start = self.stack.len().checked_sub(2).ok_or_else(damaged)?;
@@ -179,7 +179,7 @@ impl<'a> Machine<'a> {
             b'R' => self.reduce(),
             b'b' => match (self.pop()?, self.stack.last()) {
                 // The attribute `_metadata` of a `state_dict`.
-                (Value::Dictionary(_), Some(Value::Dictionary(_))) => Ok(()),
+                (PickledValue::Dictionary(_), Some(PickledValue::Dictionary(_))) => Ok(()),
                 _ => Err("sets attributes of something else than a dictionary".into()),
             },
             other => Err(format!(
@@ -210,18 +210,21 @@ impl<'a> Machine<'a> {
         std::str::from_utf8(line).map_err(|_| damaged())
     }
 
-    fn push(&mut self, value: Value) -> Result<(), String> {
+    fn push(&mut self, value: PickledValue) -> Result<(), String> {
         self.stack.push(value);
         Ok(())
     }
 
-    fn pop(&mut self) -> Result<Value, String> {
+    fn pop(&mut self) -> Result<PickledValue, String> {
         self.stack.pop().ok_or_else(damaged)
     }
 
     /// The values behind the last mark, which goes.
-    fn since_mark(&mut self) -> Result<Vec<Value>, String> {
-        let mark = self.stack.iter().rposition(|value| *value == Value::Mark);
+    fn since_mark(&mut self) -> Result<Vec<PickledValue>, String> {
+        let mark = self
+            .stack
+            .iter()
+            .rposition(|value| *value == PickledValue::Mark);
         let mark = mark.ok_or_else(damaged)?;
         let values = self.stack.split_off(mark + 1);
         self.stack.pop();
@@ -231,7 +234,7 @@ impl<'a> Machine<'a> {
     fn name(&mut self) -> Result<(), String> {
         let (module, name) = (self.line()?, self.line()?);
         match known(module, name) {
-            Some(known) => self.push(Value::Name(known)),
+            Some(known) => self.push(PickledValue::Name(known)),
             None => Err(format!(
                 "asks for {module:?} {name:?} of Python, which is not loaded: only dictionaries of tensors in float32, \
                  float16 or bfloat16 are read"
@@ -243,8 +246,8 @@ impl<'a> Machine<'a> {
     fn put(&mut self, width: usize) -> Result<(), String> {
         let place = self.number(width)?;
         let value = match self.stack.last().ok_or_else(damaged)? {
-            Value::Mark => return Err(damaged()),
-            Value::Dictionary(_) => Value::Dictionary(BTreeMap::new()),
+            PickledValue::Mark => return Err(damaged()),
+            PickledValue::Dictionary(_) => PickledValue::Dictionary(BTreeMap::new()),
             other => other.clone(),
         };
         self.copied += value.size();
@@ -256,7 +259,7 @@ impl<'a> Machine<'a> {
         let place = self.number(width)?;
         let value = match self.memory.get(&place) {
             // It may have been filled since.
-            Some(Value::Dictionary(_)) => return Err("uses a dictionary twice".into()),
+            Some(PickledValue::Dictionary(_)) => return Err("uses a dictionary twice".into()),
             Some(value) => value.clone(),
             None => return Err(damaged()),
         };
@@ -268,7 +271,7 @@ impl<'a> Machine<'a> {
         let number = self.number(width)?;
         match width == 4 && number > 0x7fff_ffff {
             true => Err("holds a negative number".into()),
-            false => self.push(Value::Number(number)),
+            false => self.push(PickledValue::Number(number)),
         }
     }
 
@@ -278,17 +281,17 @@ impl<'a> Machine<'a> {
             return Err(damaged());
         }
         let text = std::str::from_utf8(self.take(length)?).map_err(|_| damaged())?;
-        self.push(Value::Text(text.to_owned()))
+        self.push(PickledValue::Text(text.to_owned()))
     }
 
     /// Puts pairs of keys and values into the dictionary on top.
-    fn set(&mut self, values: Vec<Value>) -> Result<(), String> {
-        let Some(Value::Dictionary(entries)) = self.stack.last_mut() else {
+    fn set(&mut self, values: Vec<PickledValue>) -> Result<(), String> {
+        let Some(PickledValue::Dictionary(entries)) = self.stack.last_mut() else {
             return Err(damaged());
         };
         let mut values = values.into_iter();
         while let Some(key) = values.next() {
-            let (Value::Text(key), Some(value)) = (key, values.next()) else {
+            let (PickledValue::Text(key), Some(value)) = (key, values.next()) else {
                 return Err("has a key that is not a text".into());
             };
             entries.insert(key, value);
@@ -298,13 +301,13 @@ impl<'a> Machine<'a> {
 
     /// `('storage', class, member, device, count)`.
     fn storage(&mut self) -> Result<(), String> {
-        let Value::Tuple(parts) = self.pop()? else {
+        let PickledValue::Tuple(parts) = self.pop()? else {
             return Err(damaged());
         };
         let [
-            Value::Text(what),
-            Value::Name(Known::Storage(kind)),
-            Value::Text(member),
+            PickledValue::Text(what),
+            PickledValue::Name(PickledName::Storage(kind)),
+            PickledValue::Text(member),
             _,
             _,
         ] = &parts[..]
@@ -312,31 +315,33 @@ impl<'a> Machine<'a> {
             return Err(damaged());
         };
         match what.as_str() {
-            "storage" => self.push(Value::Storage(member.clone(), *kind)),
+            "storage" => self.push(PickledValue::Storage(member.clone(), *kind)),
             _ => Err(damaged()),
         }
     }
 
     /// A call: of a tensor's place, or of an empty dictionary.
     fn reduce(&mut self) -> Result<(), String> {
-        let (Value::Tuple(arguments), Value::Name(called)) = (self.pop()?, self.pop()?) else {
+        let (PickledValue::Tuple(arguments), PickledValue::Name(called)) =
+            (self.pop()?, self.pop()?)
+        else {
             return Err(damaged());
         };
         match (called, &arguments[..]) {
-            (Known::Dictionary, []) => self.push(Value::Dictionary(BTreeMap::new())),
+            (PickledName::Dictionary, []) => self.push(PickledValue::Dictionary(BTreeMap::new())),
             (
-                Known::Tensor,
+                PickledName::Tensor,
                 [
-                    Value::Storage(storage, kind),
-                    Value::Number(offset),
-                    Value::Tuple(shape),
-                    Value::Tuple(strides),
+                    PickledValue::Storage(storage, kind),
+                    PickledValue::Number(offset),
+                    PickledValue::Tuple(shape),
+                    PickledValue::Tuple(strides),
                     ..,
                 ],
             ) => {
-                let numbers = |values: &[Value]| -> Option<Vec<usize>> {
-                    let number = |value: &Value| match value {
-                        Value::Number(number) => Some(*number),
+                let numbers = |values: &[PickledValue]| -> Option<Vec<usize>> {
+                    let number = |value: &PickledValue| match value {
+                        PickledValue::Number(number) => Some(*number),
                         _ => None,
                     };
                     values.iter().map(number).collect()
@@ -347,7 +352,7 @@ impl<'a> Machine<'a> {
                 if !is_row_major(&shape, &strides) {
                     return Err("has a tensor whose numbers do not follow one another".into());
                 }
-                self.push(Value::Tensor(TensorPlace {
+                self.push(PickledValue::Tensor(TensorPlace {
                     storage: storage.clone(),
                     kind: *kind,
                     offset: *offset,

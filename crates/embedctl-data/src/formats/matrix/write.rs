@@ -103,12 +103,12 @@ impl RowDescriptions {
 }
 
 /// The file beside a matrix of tokens' vectors that says how many each row has.
-struct Lengths {
+struct LengthsFile {
     sidecar: Sidecar,
     rows: u64,
 }
 
-impl Lengths {
+impl LengthsFile {
     fn begin(target: &mut Target) -> Result<Self> {
         let mut sidecar = target
             .sidecar(sidecar::LENGTHS)?
@@ -135,7 +135,7 @@ pub(super) struct MatrixWriter {
     encoding: VectorEncoding,
     rows: RowDescriptions,
     /// How many vectors each row has, where that is any number.
-    lengths: Option<Lengths>,
+    lengths: Option<LengthsFile>,
     /// Rows of the matrix.
     vectors: u64,
     /// Of the values, without the header: of the array's bytes as a reader has them.
@@ -147,7 +147,9 @@ impl MatrixWriter {
     pub fn new(begin: Beginning, is_npy: bool) -> Result<Self> {
         let mut target = begin.target;
         let is_multi = begin.encoding.is_multi();
-        let lengths = is_multi.then(|| Lengths::begin(&mut target)).transpose()?;
+        let lengths = is_multi
+            .then(|| LengthsFile::begin(&mut target))
+            .transpose()?;
         let mut writer = Self {
             lengths,
             vectors: 0,
@@ -211,7 +213,7 @@ impl VectorWriter for MatrixWriter {
         self.target.overwrite(0, &header)?;
         let mut first = Hash::default();
         first.add(&header);
-        let lengths = self.lengths.take().map(Lengths::finish).transpose()?;
+        let lengths = self.lengths.take().map(LengthsFile::finish).transpose()?;
         let mut hashes = vec![
             ("header", &first),
             ("values", &self.values),

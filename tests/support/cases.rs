@@ -1,0 +1,56 @@
+//! Cases of `fixtures`: a folder each, with a model, records, a reference, and `case.json`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The folders of all cases in `fixtures`, in order.
+///
+/// # Panics
+/// If there are fewer than `least`: a test over too few shows nothing.
+pub fn all(fixtures: &str, least: usize) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(fixtures).unwrap();
+    let folders = folders.map(|entry| entry.unwrap().path());
+    let mut cases: Vec<PathBuf> = folders
+        .filter(|path| path.join("case.json").exists())
+        .collect();
+    cases.sort();
+    assert!(cases.len() >= least, "only {} cases found", cases.len());
+    cases
+}
+
+/// A case's `case.json`.
+///
+/// # Panics
+/// If it cannot be read.
+pub fn described(case: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(case.join("case.json")).unwrap()).unwrap()
+}
+
+/// Runs the binary on the records of a case, with its arguments and `more`.
+///
+/// # Panics
+/// If the case is damaged, or the binary cannot be run.
+pub fn embed(case: &Path, out: &Path, more: &[&str]) -> Output {
+    let described = described(case);
+    let args = described["args"].as_array().unwrap().iter();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));
+    command
+        .env("EMBEDCTL_NO_CONFIG", "1")
+        .arg("embed")
+        .arg(case.join("records.jsonl"))
+        .arg("-m")
+        .arg(case.join("model"))
+        .arg("-o")
+        .arg(out)
+        .args(["--threads", "2", "--no-cache"])
+        .args(args.map(|arg| arg.as_str().unwrap()))
+        .args(more);
+    command.output().unwrap()
+}
+
+/// The messages of a run.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
