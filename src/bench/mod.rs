@@ -14,6 +14,7 @@
 
 mod child;
 mod compare;
+mod comparison;
 mod configuration;
 mod corpus;
 mod machine;
@@ -33,7 +34,7 @@ mod worker;
 mod workload;
 
 pub use crate::work::Work;
-pub use compare::{BaselineComparison, Compared, Verdict};
+pub use comparison::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
 pub use machine::Machine;

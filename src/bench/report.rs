@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::compare::BaselineComparison;
+use super::comparison::BaselineComparison;
 use super::configuration::Configuration;
 use super::machine::Machine;
 use super::protocol::{OpenedAs, Stages};

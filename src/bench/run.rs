@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use super::configuration::Configuration;
 use super::machine::Machine;
 use super::options::{BenchOptions, LEAST_SAMPLES, TIGHT, Watcher};
 use super::peak;
 use super::report::{BenchReport, Row, SCHEMA, now};
-use super::runner::{Runner, RunnerShare};
+use super::runner::{Runner, RunnerShare, configurations};
 use super::stats::Spread;
 use super::tune::tune;
 use super::workload::Workload;
@@ -178,12 +177,6 @@ fn rounds(
         }
     }
     Ok(())
-}
-
-/// The configurations in the order of the runners.
-pub(super) fn configurations(runners: &[Runner]) -> Vec<Configuration> {
-    let all = runners.iter().map(|runner| runner.configuration.clone());
-    all.collect()
 }
 
 fn is_tight(runner: &Runner) -> bool {

@@ -251,3 +251,9 @@ impl Runner {
         self.worker = None;
     }
 }
+
+/// The configurations in the order of the runners.
+pub(super) fn configurations(runners: &[Runner]) -> Vec<Configuration> {
+    let all = runners.iter().map(|runner| runner.configuration.clone());
+    all.collect()
+}

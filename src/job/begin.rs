@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::about::About;
 use super::part::Part;
-use super::parts::{About, Create, Limits, Parts};
+use super::parts::{Create, Limits, Parts};
 use super::reader::Covered;
 use super::shards::Shard;
 use super::state::State;

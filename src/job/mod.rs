@@ -23,6 +23,7 @@
 //! A single file with `--resume` is a job too: its parts lie in `OUT.parts/` in a format of their own
 //! ([`spool`]) and become the file at the end.
 
+mod about;
 mod agreement;
 mod begin;
 mod beside;
@@ -33,6 +34,7 @@ mod completion_tests;
 mod damaged_tests;
 mod ending;
 mod fingerprint;
+mod gaps;
 #[cfg(test)]
 mod memory_tests;
 mod names;
@@ -59,13 +61,14 @@ mod two_runs_tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use about::About;
 pub use agreement::Inputs;
 pub use begin::Begun;
 pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
 pub use fingerprint::Fingerprint;
 pub use open::Done;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
-pub use parts::{About, Create, Limits, Made, Parts};
+pub use parts::{Create, Limits, Made, Parts};
 pub use paths::{folder_format, is_folder, is_inside, manifest_place, parts_of, rejects_of};
 pub use reader::{Covered, JobReader};
 pub(crate) use reader::{point_inside, text_hash};

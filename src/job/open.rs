@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::about::About;
 use super::part::{PartInfo, Point, encoded};
-use super::parts::About;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::output::VectorWriter;

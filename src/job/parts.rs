@@ -12,18 +12,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::about::About;
 use super::beside::{self, Beside};
 use super::commit::{Commit, FileState, hashes_of};
 use super::open::{Done, Open, Spooled};
-use super::part::{Part, PartInfo, Point, ShardEnd, SourceState};
+use super::part::{Part, PartInfo, Point, ShardEnd};
 use super::seal::sealed;
-use super::shards::Stretch;
 use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::hash;
@@ -51,31 +50,6 @@ pub struct Limits {
     pub bytes: u64,
     /// Maximum time.
     pub time: Duration,
-}
-
-/// The facts of a job that all of its parts share.
-#[derive(Debug)]
-pub struct About {
-    /// The job.
-    pub job: Job,
-    /// Hash of the fingerprint.
-    pub fingerprint: String,
-    /// The sources, as they were when the run began.
-    pub sources: Vec<SourceState>,
-    /// Indices of the first one that the shard reads, and of the one behind its last.
-    pub share: Range<u32>,
-    /// The shard's share of them; empty for a job without shards.
-    pub stretches: Vec<Stretch>,
-}
-
-impl About {
-    /// The sources that the shard reads.
-    fn of_share(&self) -> &[SourceState] {
-        let Range { start, end } = self.share;
-        self.sources
-            .get(start as usize..end as usize)
-            .unwrap_or_default()
-    }
 }
 
 /// Writes the parts of a shard that are missing.

@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::agreement::gaps;
 use super::commit::{Commit, FileState, Unproven, said};
 use super::fingerprint::Fingerprint;
+use super::gaps::gaps;
 use super::names;
 use super::part::{Manifest, Part, ShardEnd};
 use super::seal::opened;

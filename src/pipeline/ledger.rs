@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::assembly::{Assembly, Extra, OutputRow};
-use super::portion::Portion;
+use super::fault::record_place;
+use super::in_flight::{InFlight, Portion};
 use super::provenance::ProvenanceBuilder;
 use super::sink::{RowSink, SettledPortion};
-use super::tokenizing::InFlight;
 use super::{OnError, Summary};
 use crate::engine::row_worker::{Finished, not_finite_empty};
 use crate::error::{Cause, Error, Place, Result};
@@ -18,16 +18,6 @@ use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
 use crate::record::{Origin, Reject, RowRef, RowVector, SourceNames};
 use crate::setting::FAIL_ON_EMPTY;
-
-/// Where a record was read, for messages.
-pub(crate) fn record_place(names: &SourceNames, origin: &Origin) -> Place {
-    let name = names.get(origin.source as usize);
-    Place::file(name.map_or("input", String::as_str)).line(origin.line)
-}
-
-pub(super) fn bad_record(names: &SourceNames, reject: &Reject) -> Error {
-    Error::record(record_place(names, &reject.origin), &reject.cause)
-}
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
 fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {

@@ -19,8 +19,10 @@ mod assembly;
 mod distinct;
 #[cfg(test)]
 mod fake_tests;
+mod fault;
 mod fingerprint;
 mod finished;
+mod in_flight;
 mod job;
 mod keys;
 mod labels;
@@ -47,9 +49,9 @@ use std::time::Duration;
 
 pub(crate) use self::assembly::{Assembly, Extra, OutputRow};
 pub(crate) use self::distinct::Distinct;
+pub(crate) use self::fault::record_place;
 pub use self::finished::Complete;
 use self::labels::LabelColumns;
-pub(crate) use self::ledger::record_place;
 use self::opening::Opening;
 pub use self::plan::{RunPlan, check_places, job};
 pub(crate) use self::reuse::EarlierVectors;

@@ -3,20 +3,15 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::job::JobSink;
-use super::opening::open_engine;
 use super::reuse::Earlier;
-use super::run::run;
-use super::source::{RecordSource, ShardInputs, Streams};
-use super::{EmbedOptions, Summary, fingerprint};
-use crate::cancel::CancelToken;
+use super::source::ShardInputs;
+use super::{EmbedOptions, fingerprint};
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::job::{self, Fingerprint, Job, SourceState, folder_format, is_inside};
+use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::Model;
 use crate::output::{self, Destination, VectorWriter};
-use crate::progress::Progress;
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
@@ -175,37 +170,6 @@ impl RunPlan {
         let rejects = self.options.rejects.as_ref();
         let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
         Ok((writer, rejects.transpose()?))
-    }
-
-    /// Opens the input: all of it, or the remaining records of a job, with that job.
-    pub(super) fn source(&self) -> Result<(Box<dyn RecordSource>, Option<JobSink>)> {
-        let options = &self.options;
-        if let Some(job) = &self.job {
-            let (source, sink) = JobSink::open(self, job)?;
-            return Ok((Box::new(source), Some(sink)));
-        }
-        if let Destination::Path(path) = &options.output.destination
-            && options.output.force
-        {
-            // The remains of an unfinished run, if the single file is made anew.
-            job::forget(path)?;
-        }
-        let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
-        if options.output.is_stream()? {
-            reader.begin_small();
-        }
-        Ok(match options.input.window_per_batch {
-            true => (Box::new(Streams::new(reader)), None),
-            false => (Box::new(reader), None),
-        })
-    }
-
-    /// Runs the plan.
-    ///
-    /// # Errors
-    /// As [`super::embed`].
-    pub fn embed(&self, progress: &Arc<dyn Progress>, cancel: &CancelToken) -> Result<Summary> {
-        run(self, None, open_engine, progress, cancel)
     }
 }
 

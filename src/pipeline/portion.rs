@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::tokenizing::InFlight;
+use super::in_flight::{InFlight, Portion};
 use crate::engine::Engine;
 
 /// Operations of a portion, about: some seconds of a few cores, and of a device.
@@ -50,33 +50,6 @@ impl PortionLimits {
     /// Whether a portion is full that has so many tokens and takes that many operations.
     fn are_reached(&self, tokens: usize, operations: f64) -> bool {
         operations >= self.operations && tokens >= self.tokens
-    }
-}
-
-/// Consecutive records of a window, which are settled together.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Portion {
-    /// The records that are texts, by their numbers among those of the window.
-    pub(super) records: Range<usize>,
-    /// The records that the reader has rejected, by their numbers among those of the window.
-    pub(super) rejects: Range<usize>,
-    /// The distinct texts that run for it: those that no portion before it has run.
-    pub(super) runs: Vec<u32>,
-    /// Its batches.
-    pub(super) batches: usize,
-    /// Whether it ends where the window ends.
-    pub(super) is_last: bool,
-}
-
-impl Portion {
-    /// Number of the record behind it, among all records of the window.
-    pub(super) fn end(&self) -> usize {
-        self.records.end + self.rejects.end
-    }
-
-    /// Number of its first record, among all records of the window.
-    pub(super) fn start(&self) -> usize {
-        self.records.start + self.rejects.start
     }
 }
 

@@ -6,16 +6,18 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
+use super::in_flight::InFlight;
+use super::job::JobSink;
 use super::ledger::Ledger;
-use super::opening::{Opening, ended, in_background, precision_hook, wait};
+use super::opening::{Opening, ended, in_background, open_engine, precision_hook, wait};
 use super::plan::RunPlan;
 use super::portion::PortionLimits;
 use super::provenance::ProvenanceBuilder;
 use super::reuse::Earlier;
 use super::sink::{RowSink, WholeSink};
-use super::source::{RecordSource, SourceEvent, spawn_reader};
+use super::source::{RecordSource, SourceEvent, Streams, spawn_reader};
 use super::tally::RecordTally;
-use super::tokenizing::{Batching, InFlight, Tokenizing};
+use super::tokenizing::{Batching, Tokenizing};
 use super::workers::{Collected, Workers, collect};
 use super::{EmbedOptions, Opened, Summary};
 use crate::cancel::CancelToken;
@@ -23,7 +25,10 @@ use crate::embedder::cosine_of_samples;
 use crate::engine::row_bounds::RowBounds;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result};
+use crate::input::RecordReader;
+use crate::job;
 use crate::model::{Model, ModelProvenance, WeightsKind};
+use crate::output::Destination;
 use crate::output::{self, RunFiles};
 use crate::pool::Pooler;
 use crate::progress::{Counts, InputSize, Progress};
@@ -322,6 +327,39 @@ impl Run {
             rejected_before: before.rejected,
             notes,
         })
+    }
+}
+
+impl RunPlan {
+    /// Opens the input: all of it, or the remaining records of a job, with that job.
+    fn source(&self) -> Result<(Box<dyn RecordSource>, Option<JobSink>)> {
+        let options = &self.options;
+        if let Some(job) = &self.job {
+            let (source, sink) = JobSink::open(self, job)?;
+            return Ok((Box::new(source), Some(sink)));
+        }
+        if let Destination::Path(path) = &options.output.destination
+            && options.output.force
+        {
+            // The remains of an unfinished run, if the single file is made anew.
+            job::forget(path)?;
+        }
+        let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
+        if options.output.is_stream()? {
+            reader.begin_small();
+        }
+        Ok(match options.input.window_per_batch {
+            true => (Box::new(Streams::new(reader)), None),
+            false => (Box::new(reader), None),
+        })
+    }
+
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// As [`super::embed`].
+    pub fn embed(&self, progress: &Arc<dyn Progress>, cancel: &CancelToken) -> Result<Summary> {
+        run(self, None, open_engine, progress, cancel)
     }
 }
 

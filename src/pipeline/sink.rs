@@ -1,11 +1,10 @@
 //! The sinks of rows and rejected records: one interface for a whole output and for the parts of a job.
 
 use super::assembly::{Assembly, OutputRow};
+use super::in_flight::{InFlight, Portion};
 use super::plan::RunPlan;
-use super::portion::Portion;
 use super::provenance::ProvenanceBuilder;
 use super::source::InputEnd;
-use super::tokenizing::InFlight;
 use crate::error::Result;
 use crate::input::RecordReader;
 use crate::job;

@@ -1,6 +1,6 @@
 //! Records that are embedded and may not be meant so: empty texts, and ids that are all null.
 
-use super::ledger::record_place;
+use super::fault::record_place;
 use crate::error::Place;
 use crate::input::InputOptions;
 use crate::record::{SourceNames, Texts, Window};

@@ -1,31 +1,27 @@
 //! The tokenizer: texts of windows become tokens, and tokens batches, in input order.
 
-use std::cell::OnceCell;
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use crossbeam_channel::{Receiver, Sender, bounded, never, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::OnError;
-use super::assembly::{followed_by, with_nulls};
 use super::distinct::Distinct;
-use super::ledger::bad_record;
+use super::fault::bad_record;
+use super::in_flight::InFlight;
 use super::opening::WindowHook;
-use super::portion::{self, Portion, PortionLimits};
-use super::reuse::{EarlierVectors, with_found};
+use super::portion::{self, PortionLimits};
+use super::reuse::EarlierVectors;
 use super::source::SourceEvent;
 use super::workers::BatchJob;
-use crate::batch::{self, BatchPlan, TokenRows};
+use crate::batch::{self, BatchPlan};
 use crate::engine::BatchLimits;
 use crate::engine::row_bounds::RowBounds;
-use crate::engine::row_worker::Finished;
 use crate::error::{Error, Result};
 use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::stage::Clocks;
 use crate::threads::{guarded, spawn};
-use crate::tokenize::{Chunked, Chunks, SharedRows, Span, TextTokenizer};
+use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 
 /// How tokens are cut into batches, which is known once the engine is open.
 pub(super) struct Batching {
@@ -38,29 +34,6 @@ pub(super) struct Batching {
     pub(super) bounds: RowBounds,
     /// Sees each window's tokens.
     pub(super) hook: Option<WindowHook>,
-}
-
-/// A window on its way through the workers, which know its distinct texts alone.
-pub(super) struct InFlight {
-    /// Its texts are records, or their chunks.
-    pub(super) window: Window,
-    /// The record of each chunk, if records are cut into chunks.
-    pub(super) spans: Option<Vec<Span>>,
-    /// The texts of the records, where the window's are chunks.
-    pub(super) records: Option<Texts>,
-    pub(super) distinct: Distinct,
-    /// Vectors that an earlier output has of the distinct texts.
-    pub(super) found: Found,
-    /// Tokens of the distinct texts; texts found in an earlier output have none.
-    pub(super) tokens: Arc<TokenRows>,
-    /// With late chunking, the chunks of each row: distinct texts are rows then.
-    pub(super) shared: Option<Arc<SharedRows>>,
-    /// What is settled together, in order.
-    pub(super) portions: Vec<Portion>,
-    /// Batches that were run, with the numbers of their portions.
-    pub(super) done: Receiver<(usize, Finished)>,
-    /// See [`InFlight::columns_of_all`].
-    columns_of_all: OnceCell<RecordBatch>,
 }
 
 /// How texts become tokens, and tokens batches.
@@ -226,70 +199,5 @@ fn found(reuse: &mut Option<EarlierVectors>, texts: &Texts, distinct: &Distinct)
     match reuse {
         Some(reuse) => reuse.find(texts, distinct),
         None => Ok(Found::default()),
-    }
-}
-
-impl InFlight {
-    /// A window without batches yet; `tokens` are those of the distinct texts that were not found.
-    fn new(
-        window: Window,
-        chunks: Option<(Vec<Span>, Texts)>,
-        distinct: Distinct,
-        found: Found,
-        (tokens, shared): (TokenRows, Option<Arc<SharedRows>>),
-    ) -> Self {
-        let (spans, records) = chunks.unzip();
-        Self {
-            tokens: Arc::new(with_found(&found, distinct.len(), tokens)),
-            shared,
-            window,
-            spans,
-            records,
-            distinct,
-            found,
-            portions: Vec::new(),
-            done: never(),
-            columns_of_all: OnceCell::new(),
-        }
-    }
-
-    /// How many vectors the distinct text of that number gives: one, or those of the chunks that share its row.
-    pub(super) fn vectors_of(&self, number: usize) -> u64 {
-        let shared = self.shared.as_ref();
-        shared.map_or(1, |shared| shared.chunks(number).len() as u64)
-    }
-
-    /// How many texts the record of that number is, the first of them being number `text`.
-    pub(super) fn texts_of(&self, record: usize, text: usize) -> usize {
-        let Some(spans) = &self.spans else {
-            return 1;
-        };
-        let of_record = |span: &&Span| span.text as usize == record;
-        spans[text..].iter().take_while(of_record).count()
-    }
-
-    /// The texts of a portion, by their numbers.
-    pub(super) fn texts(&self, portion: &Portion) -> Range<usize> {
-        let Range { start, end } = portion.records;
-        match &self.spans {
-            None => start..end,
-            Some(spans) => {
-                let first = |record| spans.partition_point(|span| (span.text as usize) < record);
-                first(start)..first(end)
-            }
-        }
-    }
-
-    /// The window's columns, with the rows of rejected records behind those of texts.
-    pub(super) fn columns_of_all(&self) -> Result<&RecordBatch> {
-        if let Some(columns) = self.columns_of_all.get() {
-            return Ok(columns);
-        }
-        let window = &self.window;
-        let columns = match &window.rejected {
-            Some(rejected) => followed_by(&window.columns, rejected)?,
-            None => with_nulls(&window.columns, window.rejects.len())?,
-        };
-        Ok(self.columns_of_all.get_or_init(|| columns))
     }
 }

@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
+use super::in_flight::InFlight;
 use super::opening::ended;
-use super::tokenizing::InFlight;
 use crate::batch::{BatchPlan, TokenRows};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;

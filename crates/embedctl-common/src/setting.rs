@@ -16,20 +16,40 @@ pub fn write_as_options() {
 
 /// A setting, as messages name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Setting(&'static str);
+pub struct Setting {
+    words: &'static str,
+    /// The option's letter, where messages name it by that.
+    letter: Option<char>,
+}
 
 impl Setting {
+    const fn long(words: &'static str) -> Self {
+        Self {
+            words,
+            letter: None,
+        }
+    }
+
+    const fn short(words: &'static str, letter: char) -> Self {
+        Self {
+            words,
+            letter: Some(letter),
+        }
+    }
+
     /// The setting's words, parted by hyphens: `max-length`.
     #[must_use]
     pub const fn words(self) -> &'static str {
-        self.0
+        self.words
     }
 
     fn write(self, f: &mut fmt::Formatter<'_>, as_option: bool) -> fmt::Result {
-        if as_option {
-            return write!(f, "--{}", self.0);
+        match (as_option, self.letter) {
+            (true, Some(letter)) => return write!(f, "-{letter}"),
+            (true, None) => return write!(f, "--{}", self.words),
+            (false, _) => {}
         }
-        for (index, word) in self.0.split('-').enumerate() {
+        for (index, word) in self.words.split('-').enumerate() {
             if index > 0 {
                 f.write_str("_")?;
             }
@@ -50,7 +70,7 @@ impl fmt::Display for Setting {
 pub enum SetBy {
     /// A setting.
     Setting(Setting),
-    /// A name that is the same everywhere: an environment variable, `-o`.
+    /// A name that is the same everywhere, such as an environment variable.
     Name(&'static str),
 }
 
@@ -70,145 +90,151 @@ impl From<Setting> for SetBy {
 }
 
 /// `api-key-file`.
-pub const API_KEY_FILE: Setting = Setting("api-key-file");
+pub const API_KEY_FILE: Setting = Setting::long("api-key-file");
 /// `baseline`.
-pub const BASELINE: Setting = Setting("baseline");
+pub const BASELINE: Setting = Setting::long("baseline");
 /// `batch-size`.
-pub const BATCH_SIZE: Setting = Setting("batch-size");
+pub const BATCH_SIZE: Setting = Setting::long("batch-size");
 /// `batch-tokens`.
-pub const BATCH_TOKENS: Setting = Setting("batch-tokens");
+pub const BATCH_TOKENS: Setting = Setting::long("batch-tokens");
 /// `cache-dir`.
-pub const CACHE_DIR: Setting = Setting("cache-dir");
+pub const CACHE_DIR: Setting = Setting::long("cache-dir");
 /// `calibration`.
-pub const CALIBRATION: Setting = Setting("calibration");
+pub const CALIBRATION: Setting = Setting::long("calibration");
 /// `chunk`.
-pub const CHUNK: Setting = Setting("chunk");
+pub const CHUNK: Setting = Setting::long("chunk");
 /// `late`.
-pub const LATE: Setting = Setting("late");
+pub const LATE: Setting = Setting::long("late");
 /// `chunk-overlap`.
-pub const CHUNK_OVERLAP: Setting = Setting("chunk-overlap");
+pub const CHUNK_OVERLAP: Setting = Setting::long("chunk-overlap");
 /// `chunk-text`.
-pub const CHUNK_TEXT: Setting = Setting("chunk-text");
+pub const CHUNK_TEXT: Setting = Setting::long("chunk-text");
 /// `chunk-tokens`.
-pub const CHUNK_TOKENS: Setting = Setting("chunk-tokens");
+pub const CHUNK_TOKENS: Setting = Setting::long("chunk-tokens");
 /// `corpus`.
-pub const CORPUS: Setting = Setting("corpus");
+pub const CORPUS: Setting = Setting::long("corpus");
 /// `csv-delimiter`.
-pub const CSV_DELIMITER: Setting = Setting("csv-delimiter");
+pub const CSV_DELIMITER: Setting = Setting::long("csv-delimiter");
 /// `csv-escape`.
-pub const CSV_ESCAPE: Setting = Setting("csv-escape");
+pub const CSV_ESCAPE: Setting = Setting::long("csv-escape");
 /// `csv-null`.
-pub const CSV_NULL: Setting = Setting("csv-null");
+pub const CSV_NULL: Setting = Setting::long("csv-null");
 /// `csv-quote`.
-pub const CSV_QUOTE: Setting = Setting("csv-quote");
+pub const CSV_QUOTE: Setting = Setting::long("csv-quote");
 /// `device`.
-pub const DEVICE: Setting = Setting("device");
+pub const DEVICE: Setting = Setting::long("device");
 /// `dimensions`.
-pub const DIMENSIONS: Setting = Setting("dimensions");
+pub const DIMENSIONS: Setting = Setting::long("dimensions");
 /// `dtype`.
-pub const DTYPE: Setting = Setting("dtype");
+pub const DTYPE: Setting = Setting::long("dtype");
 /// `duration`.
-pub const DURATION: Setting = Setting("duration");
+pub const DURATION: Setting = Setting::long("duration");
 /// `embedding-field`.
-pub const EMBEDDING_FIELD: Setting = Setting("embedding-field");
+pub const EMBEDDING_FIELD: Setting = Setting::long("embedding-field");
 /// `fail-on-empty`.
-pub const FAIL_ON_EMPTY: Setting = Setting("fail-on-empty");
+pub const FAIL_ON_EMPTY: Setting = Setting::long("fail-on-empty");
 /// `force`.
-pub const FORCE: Setting = Setting("force");
+pub const FORCE: Setting = Setting::long("force");
 /// `id-field`.
-pub const ID_FIELD: Setting = Setting("id-field");
+pub const ID_FIELD: Setting = Setting::long("id-field");
 /// `id-type`.
-pub const ID_TYPE: Setting = Setting("id-type");
+pub const ID_TYPE: Setting = Setting::long("id-type");
 /// `input`.
-pub const INPUT: Setting = Setting("input");
+pub const INPUT: Setting = Setting::long("input");
+/// `input-format`, as an option `-i`.
+pub const INPUT_FORMAT: Setting = Setting::short("input-format", 'i');
 /// `keep`.
-pub const KEEP: Setting = Setting("keep");
+pub const KEEP: Setting = Setting::long("keep");
 /// `like`.
-pub const LIKE: Setting = Setting("like");
+pub const LIKE: Setting = Setting::long("like");
 /// `limit`.
-pub const LIMIT: Setting = Setting("limit");
+pub const LIMIT: Setting = Setting::long("limit");
 /// `listen`.
-pub const LISTEN: Setting = Setting("listen");
+pub const LISTEN: Setting = Setting::long("listen");
 /// `local-dir`.
-pub const LOCAL_DIR: Setting = Setting("local-dir");
+pub const LOCAL_DIR: Setting = Setting::long("local-dir");
 /// `kind`.
-pub const KIND: Setting = Setting("kind");
+pub const KIND: Setting = Setting::long("kind");
 /// `lock`.
-pub const LOCK: Setting = Setting("lock");
+pub const LOCK: Setting = Setting::long("lock");
 /// `max-active-dims`.
-pub const MAX_ACTIVE_DIMS: Setting = Setting("max-active-dims");
+pub const MAX_ACTIVE_DIMS: Setting = Setting::long("max-active-dims");
 /// `max-length`.
-pub const MAX_LENGTH: Setting = Setting("max-length");
+pub const MAX_LENGTH: Setting = Setting::long("max-length");
 /// `max-record-bytes`.
-pub const MAX_RECORD_BYTES: Setting = Setting("max-record-bytes");
+pub const MAX_RECORD_BYTES: Setting = Setting::long("max-record-bytes");
 /// `min-cosine`.
-pub const MIN_COSINE: Setting = Setting("min-cosine");
+pub const MIN_COSINE: Setting = Setting::long("min-cosine");
 /// `model`.
-pub const MODEL: Setting = Setting("model");
+pub const MODEL: Setting = Setting::long("model");
 /// `model-file`.
-pub const MODEL_FILE: Setting = Setting("model-file");
+pub const MODEL_FILE: Setting = Setting::long("model-file");
 /// `no-profile`.
-pub const NO_PROFILE: Setting = Setting("no-profile");
+pub const NO_PROFILE: Setting = Setting::long("no-profile");
 /// `normalize`.
-pub const NORMALIZE: Setting = Setting("normalize");
+pub const NORMALIZE: Setting = Setting::long("normalize");
 /// `offline`.
-pub const OFFLINE: Setting = Setting("offline");
+pub const OFFLINE: Setting = Setting::long("offline");
 /// `on-error`.
-pub const ON_ERROR: Setting = Setting("on-error");
+pub const ON_ERROR: Setting = Setting::long("on-error");
 /// `ort-lib`.
-pub const ORT_LIB: Setting = Setting("ort-lib");
+pub const ORT_LIB: Setting = Setting::long("ort-lib");
 /// `part-rows`.
-pub const PART_ROWS: Setting = Setting("part-rows");
+pub const PART_ROWS: Setting = Setting::long("part-rows");
+/// `output`, as an option `-o`.
+pub const OUTPUT: Setting = Setting::short("output", 'o');
+/// `output-format`, as an option `-f`.
+pub const OUTPUT_FORMAT: Setting = Setting::short("output-format", 'f');
 /// `pool-factor`.
-pub const POOL_FACTOR: Setting = Setting("pool-factor");
+pub const POOL_FACTOR: Setting = Setting::long("pool-factor");
 /// `pooling`.
-pub const POOLING: Setting = Setting("pooling");
+pub const POOLING: Setting = Setting::long("pooling");
 /// `precision`.
-pub const PRECISION: Setting = Setting("precision");
+pub const PRECISION: Setting = Setting::long("precision");
 /// `prompt`.
-pub const PROMPT: Setting = Setting("prompt");
+pub const PROMPT: Setting = Setting::long("prompt");
 /// `prompt-name`.
-pub const PROMPT_NAME: Setting = Setting("prompt-name");
+pub const PROMPT_NAME: Setting = Setting::long("prompt-name");
 /// `provider`.
-pub const PROVIDER: Setting = Setting("provider");
+pub const PROVIDER: Setting = Setting::long("provider");
 /// `provider-option`.
-pub const PROVIDER_OPTION: Setting = Setting("provider-option");
+pub const PROVIDER_OPTION: Setting = Setting::long("provider-option");
 /// `rejects`.
-pub const REJECTS: Setting = Setting("rejects");
+pub const REJECTS: Setting = Setting::long("rejects");
 /// `resume`.
-pub const RESUME: Setting = Setting("resume");
+pub const RESUME: Setting = Setting::long("resume");
 /// `reuse`.
-pub const REUSE: Setting = Setting("reuse");
+pub const REUSE: Setting = Setting::long("reuse");
 /// `sample`.
-pub const SAMPLE: Setting = Setting("sample");
+pub const SAMPLE: Setting = Setting::long("sample");
 /// `shard`.
-pub const SHARD: Setting = Setting("shard");
+pub const SHARD: Setting = Setting::long("shard");
 /// `source-columns`.
-pub const SOURCE_COLUMNS: Setting = Setting("source-columns");
+pub const SOURCE_COLUMNS: Setting = Setting::long("source-columns");
 /// `storage-option`.
-pub const STORAGE_OPTION: Setting = Setting("storage-option");
+pub const STORAGE_OPTION: Setting = Setting::long("storage-option");
 /// `text-field`.
-pub const TEXT_FIELD: Setting = Setting("text-field");
+pub const TEXT_FIELD: Setting = Setting::long("text-field");
 /// The field of the first text of a pair.
-pub const QUERY_FIELD: Setting = Setting("query-field");
+pub const QUERY_FIELD: Setting = Setting::long("query-field");
 /// `text-template`.
-pub const TEXT_TEMPLATE: Setting = Setting("text-template");
+pub const TEXT_TEMPLATE: Setting = Setting::long("text-template");
 /// `texts`.
-pub const TEXTS: Setting = Setting("texts");
+pub const TEXTS: Setting = Setting::long("texts");
 /// `threads`.
-pub const THREADS: Setting = Setting("threads");
+pub const THREADS: Setting = Setting::long("threads");
 /// `sparse-tokens`.
-pub const SPARSE_TOKENS: Setting = Setting("sparse-tokens");
+pub const SPARSE_TOKENS: Setting = Setting::long("sparse-tokens");
 /// `task`.
-pub const TASK: Setting = Setting("task");
+pub const TASK: Setting = Setting::long("task");
 /// `vector-type`.
-pub const VECTOR_TYPE: Setting = Setting("vector-type");
+pub const VECTOR_TYPE: Setting = Setting::long("vector-type");
 /// `verify`.
-pub const VERIFY: Setting = Setting("verify");
+pub const VERIFY: Setting = Setting::long("verify");
 /// `weights`.
-pub const WEIGHTS: Setting = Setting("weights");
+pub const WEIGHTS: Setting = Setting::long("weights");
 /// `window`.
-pub const WINDOW: Setting = Setting("window");
+pub const WINDOW: Setting = Setting::long("window");
 
 #[cfg(test)]
 mod tests {
@@ -223,9 +249,11 @@ mod tests {
                 self.0.write(f, self.1)
             }
         }
-        let written = |words, as_option| Written(Setting(words), as_option).to_string();
-        assert_eq!(written("max-record-bytes", false), "max_record_bytes");
-        assert_eq!(written("max-record-bytes", true), "--max-record-bytes");
+        let written = |setting, as_option| Written(setting, as_option).to_string();
+        assert_eq!(written(MAX_RECORD_BYTES, false), "max_record_bytes");
+        assert_eq!(written(MAX_RECORD_BYTES, true), "--max-record-bytes");
+        assert_eq!(written(INPUT_FORMAT, false), "input_format");
+        assert_eq!(written(INPUT_FORMAT, true), "-i");
         assert_eq!(MAX_LENGTH.to_string(), "max_length");
     }
 }

@@ -46,14 +46,14 @@ pub fn dataset(settings: &HubSettings, cancel: &CancelToken, id: &str) -> Result
             &SilentTransfer,
         )
     });
-    let described = described.map_err(|error| match error.kind() {
+    let (commit, listing) = described.map_err(|error| match error.kind() {
         ErrorKind::Interrupted => error,
         // The same words, without "model" before them.
         _ => Error::new(ErrorKind::Storage, name, error.reason()).with_remedy_if(error.remedy()),
     })?;
-    let files = described.listing.0.into_iter();
+    let files = listing.0.into_iter();
     Ok(Dataset {
-        commit: described.commit,
+        commit,
         files: files.map(|(path, file)| (path, file.size)).collect(),
     })
 }

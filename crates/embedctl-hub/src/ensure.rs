@@ -214,10 +214,10 @@ fn confirm(
         pause: std::time::Duration::from_millis(200),
         ..settings.clone()
     };
-    let described = with_client(&hasty, cancel, |client| {
+    let (commit, listing) = with_client(&hasty, cancel, |client| {
         listing::describe(client, model, &super::SilentTransfer)
     })?;
-    store.put_listing(&described.commit, &described.listing)
+    store.put_listing(&commit, &listing)
 }
 
 fn doubt(model: &ModelId) -> String {

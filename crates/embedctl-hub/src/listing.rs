@@ -10,7 +10,6 @@ use super::client::Client;
 use super::digest::Digest;
 use super::fault::RequestFault;
 use super::id::{ModelId, escaped, is_commit, is_path};
-use super::revision::Revision;
 use super::settings::HubSettings;
 use embedctl_common::error::{Error, Result};
 
@@ -135,7 +134,7 @@ struct Lfs {
     size: Option<u64>,
 }
 
-/// Asks the Hub for a revision's commit and files.
+/// Asks the Hub for a revision's commit and all of its files.
 ///
 /// # Errors
 /// If there is no such repository or revision, it may not be read, or the Hub cannot be reached.
@@ -143,7 +142,7 @@ pub(super) fn describe(
     client: &Client,
     model: &ModelId,
     transfer: &dyn Transfer,
-) -> Result<Revision> {
+) -> Result<(String, Listing)> {
     describe_kind(client, "models", model, &model.to_string(), transfer)
 }
 
@@ -154,7 +153,7 @@ pub(super) fn describe_kind(
     model: &ModelId,
     name: &str,
     transfer: &dyn Transfer,
-) -> Result<Revision> {
+) -> Result<(String, Listing)> {
     let endpoint = &client.settings().endpoint;
     // `blobs`: with sizes and hashes, which otherwise take a request a file.
     let url = format!(
@@ -186,7 +185,7 @@ fn parsed(
     name: &str,
     settings: &HubSettings,
     transfer: &dyn Transfer,
-) -> Result<Revision> {
+) -> Result<(String, Listing)> {
     let endpoint = &settings.endpoint;
     let strange = |what: &str| {
         Error::model(
@@ -232,7 +231,7 @@ fn parsed(
         let more = left_out - NAMED;
         transfer.warning(&format!("{name}: {more} more such names are left out"));
     }
-    Ok(Revision::whole(commit.to_ascii_lowercase(), Listing(files)))
+    Ok((commit.to_ascii_lowercase(), Listing(files)))
 }
 
 /// The address of a file's content.

@@ -45,7 +45,8 @@ impl Revision {
         {
             return Ok(Self::whole(model.revision.clone(), listing));
         }
-        listing::describe(client, model, transfer)
+        let (commit, listing) = listing::describe(client, model, transfer)?;
+        Ok(Self::whole(commit, listing))
     }
 
     /// The revision as the cache knows it, without the network.

@@ -33,8 +33,12 @@ mod folder;
 mod hostile_tests;
 #[cfg(feature = "cloud")]
 mod list;
+#[cfg(feature = "cloud")]
+mod local_copy;
 mod location;
 mod option;
+#[cfg(feature = "cloud")]
+mod random_access;
 #[cfg(feature = "cloud")]
 mod read;
 #[cfg(feature = "cloud")]
@@ -64,7 +68,9 @@ pub use list::Object;
 pub use location::Location;
 pub use option::StorageOption;
 #[cfg(feature = "cloud")]
-pub use read::{ObjectFile, ObjectReader};
+pub use random_access::ObjectFile;
+#[cfg(feature = "cloud")]
+pub use read::ObjectReader;
 pub use seeking::Seeking;
 #[cfg(feature = "cloud")]
 pub use store::Storage;

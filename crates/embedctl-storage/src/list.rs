@@ -15,7 +15,7 @@ use super::Child;
 use super::address::{Address, Scheme};
 use super::failure::Failure;
 use super::folder;
-use super::read::LocalCopy;
+use super::local_copy::LocalCopy;
 use super::refusal::{Doing, is_denied, is_missing, says_nothing};
 use super::store::{Bucket, ObjectLocation, Storage};
 use super::version::{Version, WholeAnswer, bare};

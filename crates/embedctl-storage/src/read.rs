@@ -1,13 +1,9 @@
-//! Reading an object: from a byte to its end, or parts of it in any order. Both continue where a connection was cut, and
-//! never mix the bytes of two versions: every answer must be of the version that was listed. Where the server gives no
-//! means to tell versions apart, an object is read from its beginning in one request; after a cut it is asked for again
-//! as a whole, and its beginning must have the same hash. Other orders are read from a copy made in that way.
+//! Reading an object from a byte to its end. It continues where a connection was cut, and never mixes the bytes of two
+//! versions: every answer must be of the version that was listed. Where the server gives no means to tell versions apart,
+//! an object is read from its beginning in one request; after a cut it is asked for again as a whole, and its beginning
+//! must have the same hash. Other orders are read from a copy made in that way.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::ops::Range;
-use std::sync::Mutex;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,26 +14,21 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::RETRIES;
-use super::failure::{Failure, Refusal, in_parts, watched, watched_body};
+use super::failure::{Failure, Refusal, watched, watched_body};
 use super::list::Object;
+use super::local_copy::CopyReason;
 use super::refusal::Doing;
 use super::version::Version;
 use embedctl_common::error::{Error, ErrorKind, Result};
-use embedctl_common::threads::locked;
 
 /// Bytes that must arrive for a cut connection not to count against the retries.
 const PROGRESS: u64 = 1 << 20;
 /// Chunks in the channel to the reader: some hundred KiB.
 const AHEAD: usize = 4;
-/// Bytes of a part that is fetched for random access, and of all that are kept.
-const BLOCK: u64 = 1 << 20;
-const LARGEST_FETCH: u64 = 8 << 20;
-const KEPT: u64 = 32 << 20;
-
 /// The cause of an early end of a stream.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // made once a broken stream
-enum Broken {
+pub(super) enum Broken {
     /// The read may be continued.
     Cut(Failure),
     /// The object was replaced.
@@ -77,15 +68,6 @@ impl Object {
         self.copy.reason()
     }
 
-    /// Parts of it in any order.
-    #[must_use]
-    pub fn random_access(&self) -> ObjectFile {
-        ObjectFile {
-            object: self.clone(),
-            blocks: Mutex::default(),
-        }
-    }
-
     /// All of it, where it is short.
     ///
     /// # Errors
@@ -100,6 +82,22 @@ impl Object {
             .read_to_end(&mut bytes)
             .map_err(|error| own(error, self))?;
         Ok(bytes)
+    }
+
+    /// Fills `into`, which must lie inside, from the copy on this machine.
+    ///
+    /// # Errors
+    /// If the object has changed or gone, the store refuses, or the copy fails.
+    pub(super) fn read_copied(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let original = || {
+            let reason = match self.is_certain() {
+                true => CopyReason::NoParts,
+                false => CopyReason::NoVersions,
+            };
+            let content = ObjectSource::Streamed(Box::new(self.streamed(0)));
+            (reason, ObjectReader(content))
+        };
+        self.copy.read_at(self.address(), original, offset, into)
     }
 
     fn stream(&self, offset: u64) -> mpsc::Receiver<Result<Bytes, Broken>> {
@@ -155,7 +153,7 @@ impl Object {
     }
 
     /// Whether it makes sense to try again; the failure's error where it does not.
-    fn again(&self, broken: Broken, failures: &mut u32) -> Result<()> {
+    pub(super) fn again(&self, broken: Broken, failures: &mut u32) -> Result<()> {
         if self.storage.cancel().is_cancelled() {
             return Err(Error::interrupted());
         }
@@ -201,8 +199,7 @@ impl Read for ObjectReader {
                 let length = buffer
                     .len()
                     .min(usize::try_from(left).unwrap_or(usize::MAX));
-                (object.copy.read_at(object, *offset, &mut buffer[..length]))
-                    .map_err(io::Error::other)?;
+                (object.read_copied(*offset, &mut buffer[..length])).map_err(io::Error::other)?;
                 *offset += length as u64;
                 Ok(length)
             }
@@ -306,208 +303,10 @@ impl Streamed {
     }
 }
 
-/// A copy on this machine of an object whose versions cannot be told apart, or that its server gives as a whole only: a
-/// file without a name.
-#[derive(Debug, Default)]
-pub(super) struct LocalCopy(Mutex<Option<CopiedObject>>);
-
-#[derive(Debug)]
-struct CopiedObject {
-    file: File,
-    /// Why there is one.
-    reason: &'static str,
-}
-
-/// Why an object is copied.
-const NO_VERSIONS: &str = "gives neither an ETag nor a settled Last-Modified";
-const NO_PARTS: &str = "gives no parts of a file";
-const NO_LENGTH: &str = "does not say how long the file is";
-
-impl LocalCopy {
-    /// The content of an answer without a length.
-    pub(super) fn of_unknown_length(file: File) -> Self {
-        let reason = NO_LENGTH;
-        Self(Mutex::new(Some(CopiedObject { file, reason })))
-    }
-
-    fn is_there(&self) -> bool {
-        locked(&self.0).is_some()
-    }
-
-    fn reason(&self) -> Option<&'static str> {
-        locked(&self.0).as_ref().map(|copied| copied.reason)
-    }
-
-    /// Fills `into`, which must lie inside, from the copy, which is made before its first use.
-    fn read_at(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
-        let mut copy = locked(&self.0);
-        let CopiedObject { file, reason } = match &mut *copy {
-            Some(copied) => copied,
-            none => none.insert(Self::make(object)?),
-        };
-        let read = file
-            .seek(SeekFrom::Start(offset))
-            .and_then(|_| file.read_exact(into));
-        read.map_err(|error| Self::failed(object, reason, error))
-    }
-
-    fn make(object: &Object) -> Result<CopiedObject> {
-        let reason = match object.is_certain() {
-            true => NO_PARTS,
-            false => NO_VERSIONS,
-        };
-        let failed = |error| Self::failed(object, reason, error);
-        let mut file = tempfile::tempfile().map_err(failed)?;
-        let mut content = ObjectReader(ObjectSource::Streamed(Box::new(object.streamed(0))));
-        match io::copy(&mut content, &mut file) {
-            Ok(_) => Ok(CopiedObject { file, reason }),
-            Err(error) => Err(match error.downcast::<Error>() {
-                Ok(own) => own,
-                Err(error) => failed(error),
-            }),
-        }
-    }
-
-    fn failed(object: &Object, reason: &str, error: io::Error) -> Error {
-        let reason = format!(
-            "its server {reason}, so it is read from a copy in {}, which failed",
-            std::env::temp_dir().display()
-        );
-        Error::new(ErrorKind::Storage, object.address(), reason)
-            .with_remedy("set TMPDIR to a folder with room for all of it, or fetch it first and name the file")
-            .caused_by(error)
-    }
-}
-
 /// The library's own error behind an [`io::Error`].
 fn own(error: io::Error, object: &Object) -> Error {
     match error.downcast::<Error>() {
         Ok(own) => own,
         Err(error) => Error::new(ErrorKind::Storage, object.address(), error.to_string()),
-    }
-}
-
-/// Parts of an object in any order, some of which are kept: readers of Parquet ask for many small ones.
-#[derive(Debug)]
-pub struct ObjectFile {
-    object: Object,
-    blocks: Mutex<Blocks>,
-}
-
-/// The fetched blocks, the latest last.
-#[derive(Debug, Default)]
-struct Blocks {
-    kept: VecDeque<(u64, Bytes)>,
-    /// Where the last fetch ended, and how much it was.
-    end: u64,
-    length: u64,
-}
-
-impl ObjectFile {
-    /// Bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.object.size()
-    }
-
-    /// The object.
-    #[must_use]
-    pub fn object(&self) -> &Object {
-        &self.object
-    }
-
-    /// A part of it, which must lie inside.
-    ///
-    /// # Errors
-    /// If the object has changed or gone, or the store refuses.
-    pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
-        if !self.object.is_certain() || self.object.copy.is_there() {
-            return self.read_copied(offset, length);
-        }
-        let mut blocks = locked(&self.blocks);
-        let begun = blocks.from(offset);
-        if begun.len() >= length {
-            return Ok(begun.slice(..length));
-        }
-        // Bytes that are here are not fetched again.
-        let (start, end) = (offset + begun.len() as u64, offset + length as u64);
-        // Sequential reads get larger blocks.
-        let ahead = if start == blocks.end {
-            blocks.length * 2
-        } else {
-            BLOCK
-        };
-        let least = ahead.clamp(BLOCK, LARGEST_FETCH);
-        let fetched = start..end.max(start + least).min(self.size().max(end));
-        let Some(bytes) = self.fetch(fetched.clone())? else {
-            return self.read_copied(offset, length);
-        };
-        blocks.end = fetched.end;
-        blocks.length = fetched.end - fetched.start;
-        blocks.keep(start, bytes.clone());
-        let rest = bytes.slice(..length - begun.len());
-        Ok(match begun.is_empty() {
-            true => rest,
-            false => [begun, rest].concat().into(),
-        })
-    }
-
-    fn read_copied(&self, offset: u64, length: usize) -> Result<Bytes> {
-        let mut part = vec![0; length];
-        self.object.copy.read_at(&self.object, offset, &mut part)?;
-        Ok(part.into())
-    }
-
-    /// A part of it; `None` where its server gives no parts.
-    fn fetch(&self, range: Range<u64>) -> Result<Option<Bytes>> {
-        let mut failures = 0;
-        loop {
-            let (object, range) = (self.object.clone(), range.clone());
-            let got = async move {
-                let options = GetOptions {
-                    range: Some(GetRange::Bounded(range)),
-                    ..GetOptions::default()
-                };
-                let got = object
-                    .location
-                    .store
-                    .get_opts(&object.location.path, options)
-                    .await?;
-                let same = object.is_still(&Version::answered(&got));
-                Ok((same, got.bytes().await?))
-            };
-            let broken = match self.object.storage.attempt(in_parts(got))? {
-                Ok((true, bytes)) => return Ok(Some(bytes)),
-                Ok((false, _)) => Broken::Changed,
-                Err(Failure {
-                    refusal: Some(Refusal { no_parts: true, .. }),
-                    ..
-                }) => return Ok(None),
-                Err(failure) => Broken::Cut(failure),
-            };
-            self.object.again(broken, &mut failures)?;
-        }
-    }
-}
-
-impl Blocks {
-    /// The cached bytes from `offset` on.
-    fn from(&self, offset: u64) -> Bytes {
-        let follows = |(start, bytes): &(u64, Bytes)| {
-            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
-            (from < bytes.len()).then(|| bytes.slice(from..))
-        };
-        let found = self.kept.iter().filter_map(follows);
-        found.max_by_key(Bytes::len).unwrap_or_default()
-    }
-
-    fn keep(&mut self, offset: u64, bytes: Bytes) {
-        self.kept.push_back((offset, bytes));
-        let size = |blocks: &VecDeque<(u64, Bytes)>| -> u64 {
-            blocks.iter().map(|(_, bytes)| bytes.len() as u64).sum()
-        };
-        while self.kept.len() > 1 && size(&self.kept) > KEPT {
-            self.kept.pop_front();
-        }
     }
 }

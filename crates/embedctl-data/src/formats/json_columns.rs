@@ -1,6 +1,6 @@
 //! The columns `id` and kept fields, as JSON.
 
-use crate::formats::output::refused_type;
+use crate::formats::refused_type;
 use crate::json_values::{self as json, ColumnValues};
 use arrow::array::{RecordBatch, new_empty_array};
 use arrow::datatypes::{Field, FieldRef};

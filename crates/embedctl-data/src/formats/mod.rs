@@ -1,8 +1,7 @@
 //! Every format that is read or written: a folder or a file for each, with all that is particular to it.
 //!
 //! ```text
-//!  input.rs   the reader of each input format ──► InputSpec
-//!  output.rs  the writer of each output format and its read-back ─► OutputSpec
+//!  mod.rs     the specification of each format: an InputSpec to read it, an OutputSpec to write it and read it back
 //!
 //!              text  jsonl  csv  parquet  arrow  matrix  pgcopy
 //!  reader       ×      ×     ×      ×       ×
@@ -15,6 +14,7 @@
 pub(crate) mod arrow;
 mod columnar;
 mod csv;
+mod fault;
 pub(crate) mod input;
 mod json_columns;
 pub(crate) mod jsonl;
@@ -26,3 +26,72 @@ mod pgcopy;
 pub(crate) mod reader;
 mod rows;
 mod text;
+
+use self::input::InputSpec;
+use self::output::OutputSpec;
+use crate::reading::format::InputFormat;
+use crate::writing::format::{Compression, OutputFormat};
+use ::arrow::datatypes::FieldRef;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
+
+impl InputFormat {
+    /// How its sources are read.
+    pub(crate) fn spec(self) -> &'static dyn InputSpec {
+        match self {
+            Self::Text | Self::File | Self::Jsonl | Self::Json | Self::OpenAiBatch => {
+                &rows::LineInput
+            }
+            Self::Csv => &csv::CsvInput { separator: b',' },
+            Self::Tsv => &csv::CsvInput { separator: b'\t' },
+            Self::Parquet => &parquet::ParquetInput,
+            Self::Arrow => &arrow::ArrowInput,
+        }
+    }
+}
+
+impl OutputFormat {
+    /// How it is written and read back.
+    pub(crate) fn spec(self) -> &'static dyn OutputSpec {
+        match self {
+            Self::Parquet => &parquet::ParquetOutput,
+            Self::Arrow => &arrow::ArrowFileOutput,
+            Self::Arrows => &arrow::ArrowStreamOutput,
+            Self::Npy => &matrix::MatrixOutput::Npy,
+            Self::Npz => &matrix::NpzOutput,
+            Self::Jsonl(Compression::None) => &jsonl::JsonlOutput(Compression::None),
+            Self::Jsonl(Compression::Gzip) => &jsonl::JsonlOutput(Compression::Gzip),
+            Self::Jsonl(Compression::Zstd) => &jsonl::JsonlOutput(Compression::Zstd),
+            Self::Pgcopy => &pgcopy::PgcopyOutput,
+            Self::Fbin => &matrix::MatrixOutput::Fbin,
+            Self::I8bin => &matrix::MatrixOutput::I8bin,
+            Self::U8bin => &matrix::MatrixOutput::U8bin,
+        }
+    }
+
+    /// Checks that the format has a form for a kept column of this type.
+    ///
+    /// # Errors
+    /// If it has none; the remedy names the formats that have one.
+    pub(crate) fn check_type(self, field: &FieldRef) -> Result<()> {
+        self.spec()
+            .check_type(field)
+            .map_err(|reason| refused_type(field, &reason))
+    }
+}
+
+/// The error for a kept column that a format cannot hold, for `reason`. The remedy names the formats that can.
+pub(crate) fn refused_type(field: &FieldRef, reason: &str) -> Error {
+    let others = OutputFormat::all().filter(|format| format.spec().check_type(field).is_ok());
+    let others: Vec<_> = others
+        .map(|format| format!("{OUTPUT_FORMAT} {format}"))
+        .collect();
+    let remedy = match others.split_last() {
+        None => "leave it out".to_owned(),
+        Some((one, [])) => format!("leave it out, or choose {one}"),
+        Some((last, others)) => {
+            format!("leave it out, or choose {} or {last}", others.join(", "))
+        }
+    };
+    Error::usage(format!("{KEEP} {}: {reason}", field.name())).with_remedy(remedy)
+}

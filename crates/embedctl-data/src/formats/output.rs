@@ -1,21 +1,18 @@
-//! The writer of each output format, and the way it is read back.
+//! The interface of an output format: its writer, and the way it is read back.
 
 use std::io::Read;
 
 use serde_json::Value;
 
 use super::json_columns::check_json_type;
-use super::{arrow, jsonl, matrix, parquet, pgcopy};
 use crate::record::SourceNames;
 use crate::vectors::{ChosenRows, Said, TakeVector, in_order};
 use crate::writing::encoding::VectorEncoding;
-use crate::writing::format::{Compression, OutputFormat};
 use crate::writing::made;
 use crate::writing::target::Target;
 use crate::writing::writer::VectorWriter;
 use ::arrow::datatypes::FieldRef;
-use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::KEEP;
+use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
 /// The parts of a new writer.
@@ -79,48 +76,4 @@ pub(crate) trait OutputSpec: Sync {
     fn hashed(&self, file: &Readable, _name: &str) -> Result<Box<dyn Read>> {
         Ok(Box::new(in_order(file)?))
     }
-}
-
-impl OutputFormat {
-    /// How it is written and read back.
-    pub(crate) fn spec(self) -> &'static dyn OutputSpec {
-        match self {
-            Self::Parquet => &parquet::ParquetOutput,
-            Self::Arrow => &arrow::ArrowFileOutput,
-            Self::Arrows => &arrow::ArrowStreamOutput,
-            Self::Npy => &matrix::MatrixOutput::Npy,
-            Self::Npz => &matrix::NpzOutput,
-            Self::Jsonl(Compression::None) => &jsonl::JsonlOutput(Compression::None),
-            Self::Jsonl(Compression::Gzip) => &jsonl::JsonlOutput(Compression::Gzip),
-            Self::Jsonl(Compression::Zstd) => &jsonl::JsonlOutput(Compression::Zstd),
-            Self::Pgcopy => &pgcopy::PgcopyOutput,
-            Self::Fbin => &matrix::MatrixOutput::Fbin,
-            Self::I8bin => &matrix::MatrixOutput::I8bin,
-            Self::U8bin => &matrix::MatrixOutput::U8bin,
-        }
-    }
-
-    /// Checks that the format has a form for a kept column of this type.
-    ///
-    /// # Errors
-    /// If it has none; the remedy names the formats that have one.
-    pub(crate) fn check_type(self, field: &FieldRef) -> Result<()> {
-        self.spec()
-            .check_type(field)
-            .map_err(|reason| refused_type(field, &reason))
-    }
-}
-
-/// The error for a kept column that a format cannot hold, for `reason`. The remedy names the formats that can.
-pub(crate) fn refused_type(field: &FieldRef, reason: &str) -> Error {
-    let others = OutputFormat::all().filter(|format| format.spec().check_type(field).is_ok());
-    let others: Vec<_> = others.map(|format| format!("-f {format}")).collect();
-    let remedy = match others.split_last() {
-        None => "leave it out".to_owned(),
-        Some((one, [])) => format!("leave it out, or choose {one}"),
-        Some((last, others)) => {
-            format!("leave it out, or choose {} or {last}", others.join(", "))
-        }
-    };
-    Error::usage(format!("{KEEP} {}: {reason}", field.name())).with_remedy(remedy)
 }

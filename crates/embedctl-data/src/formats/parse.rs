@@ -3,6 +3,7 @@
 use std::str;
 use std::sync::Arc;
 
+use crate::formats::fault::{not_utf8, too_long};
 use crate::formats::jsonl::{self, Jsonl, Unseen};
 use crate::formats::text;
 use crate::reading::columns::InputColumns;
@@ -13,7 +14,7 @@ use crate::reading::source::Planned;
 use crate::reading::window::{Known, Record};
 use crate::record::RecordFields;
 use embedctl_common::error::{Cause, Error, Result};
-use embedctl_common::setting::{MAX_RECORD_BYTES, ON_ERROR, TEXT_FIELD};
+use embedctl_common::setting::{INPUT_FORMAT, TEXT_FIELD};
 
 /// The content of a line.
 #[derive(Debug)]
@@ -23,30 +24,6 @@ pub(crate) enum Parsed<'a> {
     Reject(Cause),
     /// Nothing that counts.
     Nothing,
-}
-
-/// Why a record above the limit is rejected.
-pub(crate) fn too_long(what: &str, length: u64, limit: usize) -> Cause {
-    Cause::of(format!(
-        "the {what} has {length} bytes, more than the limit of {limit}"
-    ))
-    .with(format!("raise it with `{MAX_RECORD_BYTES}`"))
-}
-
-/// The cause for a record (`which`) whose text, the field or column `name`, is null.
-pub(crate) fn no_text(which: &str, name: &str) -> Cause {
-    Cause::of(format!("{which} has no text (`{name}` is null)")).with(format!(
-        "give it a text, or leave such records out with `{ON_ERROR} skip`"
-    ))
-}
-
-/// The cause for a record whose bytes are not text.
-pub(crate) fn not_utf8(error: str::Utf8Error) -> Cause {
-    Cause::of(format!(
-        "the record is not valid UTF-8 at its byte {}",
-        error.valid_up_to() + 1
-    ))
-    .with("convert the input, for example with `iconv -f LATIN1 -t UTF-8`")
 }
 
 /// Parses lines of all formats.
@@ -198,13 +175,13 @@ impl Parser {
         let (has, remedy) = if has_text {
             (
                 format!(" with the field `{field}`"),
-                "say `-i jsonl`".to_owned(),
+                format!("say `{INPUT_FORMAT} jsonl`"),
             )
         } else {
             (
                 format!(" without the field `{field}`{}", jsonl::fields(line)),
                 format!(
-                    "say `-i jsonl` and name the field that holds the text with `{TEXT_FIELD}`"
+                    "say `{INPUT_FORMAT} jsonl` and name the field that holds the text with `{TEXT_FIELD}`"
                 ),
             )
         };
@@ -213,7 +190,7 @@ impl Parser {
             source.name
         ))
         .with_remedy(format!(
-            "{remedy} to embed that field, or `-i text` to embed the lines as they are"
+            "{remedy} to embed that field, or `{INPUT_FORMAT} text` to embed the lines as they are"
         ))
     }
 }

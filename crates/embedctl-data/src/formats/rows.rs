@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::input::InputSpec;
 use super::parquet;
 use super::parse::{Parsed, Parser};
 use super::reader::{Filled, Reader};
@@ -13,9 +14,26 @@ use crate::reading::source::{From, OpenSource, Planned};
 use crate::reading::window::Filling;
 use crate::record::Origin;
 use embedctl_common::error::Result;
+use embedctl_common::setting::INPUT_FORMAT;
+
+/// Every format of lines.
+pub(super) struct LineInput;
+
+impl InputSpec for LineInput {
+    fn open(
+        &self,
+        source: &Arc<Planned>,
+        options: &Arc<InputOptions>,
+        from: &mut From<'_>,
+        filling: &mut Filling,
+    ) -> Result<Option<Box<dyn Reader>>> {
+        let reader = RowReader::open(source, options, from, filling)?;
+        Ok(Some(Box::new(reader)))
+    }
+}
 
 /// Reads lines.
-pub(crate) struct RowReader {
+struct RowReader {
     source: Arc<Planned>,
     opened: OpenSource,
     /// The byte at which no line of this part begins any more.
@@ -24,7 +42,7 @@ pub(crate) struct RowReader {
 
 impl RowReader {
     /// Opens the source and reads its first bytes.
-    pub fn open(
+    fn open(
         source: &Arc<Planned>,
         options: &InputOptions,
         from: &mut From<'_>,
@@ -47,7 +65,7 @@ impl RowReader {
             }
             return Err(source
                 .usage(format!("this is not text: it looks like {format}"))
-                .with_remedy(format!("say `-i {format}`")));
+                .with_remedy(format!("say `{INPUT_FORMAT} {format}`")));
         }
         Ok(Self {
             source: Arc::clone(source),

@@ -2,18 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::input::InputSpec;
 use crate::reading::cells::Cell;
 use crate::reading::columns::InputColumns;
 use crate::reading::format::InputFormat;
 use crate::reading::source::Planned;
 use crate::reading::window::Record;
 use embedctl_common::error::{Cause, Result};
-
-/// The format.
-pub(super) struct TextInput;
-
-impl InputSpec for TextInput {}
 
 /// The record of line `number`, or of the whole source.
 ///

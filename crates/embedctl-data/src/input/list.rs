@@ -13,6 +13,7 @@ use crate::reading::format::{self, InputFormat};
 use crate::reading::source::Source;
 use crate::writing::format::OutputFormat;
 use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::INPUT_FORMAT;
 use embedctl_storage::{Address, Location, Storage};
 
 /// The sources that `inputs` name, in order; standard input where they name none. A folder is all files in it and in folders below, sorted by
@@ -68,9 +69,9 @@ pub fn expand(
                     input.display()
                 ))
                 .with_remedy(match others.has_documents(format) {
-                    true => format!("`-i {}` embeds documents", InputFormat::File),
+                    true => format!("`{INPUT_FORMAT} {}` embeds documents", InputFormat::File),
                     false => format!(
-                        "name them by a pattern, with their format: `-i FORMAT '{}'`",
+                        "name them by a pattern, with their format: `{INPUT_FORMAT} FORMAT '{}'`",
                         pattern.display()
                     ),
                 }));
@@ -242,7 +243,7 @@ impl PassedOverFiles {
         let count: usize = self.endings.values().sum();
         let documents = match self.has_documents(format) {
             false => String::new(),
-            true => format!("; `-i {}` embeds documents", InputFormat::File),
+            true => format!("; `{INPUT_FORMAT} {}` embeds documents", InputFormat::File),
         };
         let (files, endings) = match count {
             1 => ("file was", "ending names"),
@@ -381,7 +382,7 @@ mod tests {
         let note = "2 files were passed over in ";
         assert!(notes[0].starts_with(note), "{notes:?}");
         assert!(
-            notes[0].ends_with(": .md, without an ending; `-i file` embeds documents"),
+            notes[0].ends_with(": .md, without an ending; `input_format file` embeds documents"),
             "{notes:?}"
         );
         // A file of that very name is no pattern.

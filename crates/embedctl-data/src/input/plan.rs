@@ -9,8 +9,8 @@ use crate::reading::options::{ALL, ID, InputOptions, MOST_BYTES, Part};
 use crate::reading::source::{Planned, Source};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{
-    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, ID_TYPE, KEEP, MAX_RECORD_BYTES,
-    SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
+    CSV_DELIMITER, CSV_ESCAPE, CSV_NULL, CSV_QUOTE, ID_FIELD, ID_TYPE, INPUT_FORMAT, KEEP,
+    MAX_RECORD_BYTES, SOURCE_COLUMNS, TEXT_FIELD, TEXT_TEMPLATE, WINDOW,
 };
 
 /// Checks the options that do not depend on a source's format.
@@ -150,7 +150,9 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
                 "`{} {template}` needs fields, and text has none",
                 options.texts().0
             ))
-            .with_remedy("say `-i jsonl` or `-i csv` if it is that"));
+            .with_remedy(format!(
+                "say `{INPUT_FORMAT} jsonl` or `{INPUT_FORMAT} csv` if it is that"
+            )));
     }
     for (option, name, default) in named {
         let Some(name) = name.filter(|name| Some(*name) != default) else {
@@ -162,7 +164,7 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
                  numbers, or names of files)",
                 sources.first().map_or("the input", |source| &source.name)
             ))
-            .with_remedy("say `-i jsonl` if it is JSONL"));
+            .with_remedy(format!("say `{INPUT_FORMAT} jsonl` if it is JSONL")));
         }
     }
     Ok(())
@@ -197,7 +199,7 @@ fn check_csv(sources: &[Planned], options: &InputOptions) -> Result<()> {
         return Err(Error::usage(format!(
             "`{option}` is about CSV, and no input is read as that"
         ))
-        .with_remedy("leave it out, or say `-i csv`"));
+        .with_remedy(format!("leave it out, or say `{INPUT_FORMAT} csv`")));
     }
     for source in sources {
         let Some(separator) = separator(source) else {
@@ -239,7 +241,7 @@ fn check_text(source: &Planned, options: &InputOptions) -> Result<()> {
              (`{KEEP} {text_field}`)",
             source.name
         ))
-        .with_remedy("say `-i jsonl` if it is JSONL")),
+        .with_remedy(format!("say `{INPUT_FORMAT} jsonl` if it is JSONL"))),
         _ => Ok(()),
     }
 }

@@ -41,7 +41,9 @@ use crate::writing::place::OutputPlace;
 use crate::writing::target::Target;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, VECTOR_TYPE};
+use embedctl_common::setting::{
+    DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, OUTPUT, OUTPUT_FORMAT, VECTOR_TYPE,
+};
 use embedctl_storage::Readable;
 
 impl OutputOptions {
@@ -118,12 +120,12 @@ fn plan(
             "{format} needs a regular file, since its header is completed at the end, and {} is not one",
             place.shown().display()
         ))
-        .with_remedy("name a file with -o, or choose -f jsonl or -f parquet"));
+        .with_remedy(format!("name a file with {OUTPUT}, or choose {OUTPUT_FORMAT} jsonl or {OUTPUT_FORMAT} parquet")));
     }
     if !format.facts().is_text && place.is_terminal() {
         return Err(
             Error::usage(format!("{format} is not written to a terminal"))
-                .with_remedy("name a file with -o, redirect standard output, or choose -f jsonl"),
+                .with_remedy(format!("name a file with {OUTPUT}, redirect standard output, or choose {OUTPUT_FORMAT} jsonl")),
         );
     }
     Ok((format, place))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::builder::{Builder, KeptColumn};
 use super::cells::{self, Basis, Cell};
+use super::fault::unsound;
 use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::{ID, InputOptions};
@@ -16,8 +17,7 @@ use super::texts::is_text;
 use crate::record::{JSON_COLUMN, Origin};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use arrow::error::ArrowError;
-use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::{ID_TYPE, KEEP};
 
 /// Fields that a warning names one by one.
@@ -436,11 +436,6 @@ impl InputColumns {
         arrays.extend(self.places.finish());
         RecordBatch::try_new(self.schema(), arrays).map_err(unsound)
     }
-}
-
-/// The error for columns that do not go together.
-pub(crate) fn unsound(error: ArrowError) -> Error {
-    Error::internal(format!("columns of the input: {error}"))
 }
 
 fn schema(id: &KeptColumn, kept: &[KeptColumn], places: &PlaceColumns) -> SchemaRef {

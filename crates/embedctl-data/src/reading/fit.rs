@@ -11,7 +11,7 @@ use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{and, cast, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
-use super::columns::unsound;
+use super::fault::unsound;
 use super::fields::KeepType;
 use super::texts::{is_text, string, strings, unpacked};
 use crate::retype::{self, exact_cast};

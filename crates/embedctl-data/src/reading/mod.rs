@@ -14,6 +14,7 @@ pub(crate) mod columns;
 pub(crate) mod compression;
 pub(crate) mod csv_options;
 pub(crate) mod elements;
+pub(crate) mod fault;
 pub(crate) mod fields;
 pub(crate) mod fit;
 pub(crate) mod format;

@@ -16,7 +16,7 @@ use super::pace::{Ahead, Pace};
 use crate::position::Seek;
 use crate::reading::format::{self, InputFormat};
 use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
-use embedctl_common::setting::Setting;
+use embedctl_common::setting::{INPUT_FORMAT, Setting};
 use embedctl_storage::{Bytes, FileBytes, Readable};
 
 /// How standard input is called in messages.
@@ -95,7 +95,7 @@ fn unknown(name: &str) -> Error {
     if format::is_document(path) {
         return Error::usage(format!("{name} is a document, not a list of records")).with_remedy(
             format!(
-                "say `-i {}` to embed it as one text, or `-i text` to embed its lines",
+                "say `{INPUT_FORMAT} {}` to embed it as one text, or `{INPUT_FORMAT} text` to embed its lines",
                 InputFormat::File
             ),
         );
@@ -104,7 +104,7 @@ fn unknown(name: &str) -> Error {
         "cannot tell the format of {name}: known endings are .txt, .jsonl, .ndjson, .json, .csv and .tsv, each \
          also with .gz, .zst, .bz2 or .xz, .parquet, .arrow, .arrows, .ipc and .feather"
     ))
-    .with_remedy("say which it is with `-i`, for example `-i text` or `-i jsonl`")
+    .with_remedy(format!("say which it is with `{INPUT_FORMAT}`, for example `{INPUT_FORMAT} text` or `{INPUT_FORMAT} jsonl`"))
 }
 
 /// Standard input, taken once.
@@ -294,7 +294,7 @@ impl Planned {
         {
             return self
                 .usage("it is a batch file of OpenAI's API, whose texts are in `body.input`")
-                .with_remedy(format!("say `-i {}`", InputFormat::OpenAiBatch));
+                .with_remedy(format!("say `{INPUT_FORMAT} {}`", InputFormat::OpenAiBatch));
         }
         let mut like = None;
         let mut names: Vec<_> = fields

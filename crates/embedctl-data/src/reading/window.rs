@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::cells::Cell;
-use super::columns::{InputColumns, unsound};
+use super::columns::InputColumns;
+use super::fault::unsound;
 use crate::position::Position;
 use crate::record::{Origin, RecordFields, Reject, Texts, Window};
 use arrow::array::{BooleanArray, RecordBatch};

@@ -9,7 +9,9 @@ pub use crate::writing::format::{Compression, OutputFormat};
 use crate::writing::format::{SparseForm, TokenForm, endings};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
-use embedctl_common::setting::{CALIBRATION, DTYPE, SPARSE_TOKENS, VECTOR_TYPE};
+use embedctl_common::setting::{
+    CALIBRATION, DTYPE, OUTPUT, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE,
+};
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -133,7 +135,7 @@ impl OutputOptions {
         let holding = |holds: &dyn Fn(&OutputFormat) -> bool| {
             let names: Vec<String> = OutputFormat::all()
                 .filter(holds)
-                .map(|format| format!("-f {format}"))
+                .map(|format| format!("{OUTPUT_FORMAT} {format}"))
                 .collect();
             format!("choose {}", names.join(", "))
         };
@@ -142,7 +144,7 @@ impl OutputOptions {
                 return Err(Error::usage(format!(
                     "{format} output holds sparse vectors, and this model's are given in full"
                 ))
-                .with_remedy("choose -f npy or another format"));
+                .with_remedy(format!("choose {OUTPUT_FORMAT} npy or another format")));
             }
             if self.sparse_tokens {
                 return Err(Error::usage(format!(
@@ -214,7 +216,7 @@ impl OutputOptions {
                  must not depend on the records at hand"
             ))
             .with_remedy(format!(
-                "embed some thousand records with {DTYPE} f32 -o calibration.npy first, and give that file"
+                "embed some thousand records with {DTYPE} f32 {OUTPUT} calibration.npy first, and give that file"
             )));
         }
         Ok(dtype)

@@ -7,7 +7,7 @@ use super::place::{Identity, OutputPlace};
 use super::sidecar::SIDECARS;
 use embedctl_common::atomic::with_ending;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{CALIBRATION, REUSE, SetBy};
+use embedctl_common::setting::{CALIBRATION, OUTPUT, REUSE, SetBy};
 
 /// Refuses a run if two of its files are the same: the output, its sidecars, `others` that are written with it (with
 /// their options), inputs, the calibration, and an earlier output whose vectors are reused. Files are the same by
@@ -53,7 +53,10 @@ pub fn refuse_overlap<'a>(
         Destination::Stdout => add("standard output".to_owned(), Identity::of_stdout())?,
         Destination::Path(path) if is_folder => folders.push((OutputPlace::OUTPUT, path.as_path())),
         Destination::Path(path) => {
-            add(format!("-o {}", path.display()), Identity::of_path(path))?;
+            add(
+                format!("{OUTPUT} {}", path.display()),
+                Identity::of_path(path),
+            )?;
             let place = OutputPlace::find(&output.destination, OutputPlace::OUTPUT)?;
             if let Some(path) = place.file() {
                 let sidecars = output.resolved_format()?.possible_sidecars();
@@ -62,7 +65,7 @@ pub fn refuse_overlap<'a>(
                     .of(path)
                     .filter(|it| output.force && !own.contains(it));
                 for sidecar in own.iter().cloned().chain(former) {
-                    let what = format!("{}, which -o writes or replaces,", sidecar.display());
+                    let what = format!("{}, which {OUTPUT} writes or replaces,", sidecar.display());
                     add(what, Identity::of_path(&sidecar))?;
                 }
             }

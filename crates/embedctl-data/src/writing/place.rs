@@ -9,7 +9,7 @@ use super::handle;
 use super::options::Destination;
 use embedctl_common::atomic::{self, file_number, parent};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::SetBy;
+use embedctl_common::setting::{self, SetBy};
 use embedctl_storage::{Address, Location};
 
 /// Where an output goes, with symbolic links resolved.
@@ -44,8 +44,8 @@ pub(super) enum PlaceKind {
 }
 
 impl OutputPlace {
-    /// What names the output in messages, of a program too: a short option has one spelling.
-    pub const OUTPUT: SetBy = SetBy::Name("-o");
+    /// The output's setting, for messages.
+    pub const OUTPUT: SetBy = SetBy::Setting(setting::OUTPUT);
 
     /// Inspects the path that `option` names.
     ///

@@ -5,8 +5,9 @@ use std::ops::Range;
 use super::isa::{ProductPrecision, with};
 use super::lines::dwords_mut;
 use super::math::{Activation, Polynomials, activate, gelu_coarse};
-use super::matrix::{Matrix, i16_block, panel_width};
+use super::matrix::{Matrix, panel_width};
 use super::operand::Converted;
+use super::rounding::i16_block;
 use super::simd::Simd;
 use super::tile::{
     Block, Dot, Floats, Halves, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,

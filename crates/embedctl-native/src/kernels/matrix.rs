@@ -3,29 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::isa::{Isa, ProductPrecision, with};
-use super::lines::{CacheLines, bytes, bytes_mut, halves_mut};
-use super::operand::halves;
+use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;
+use super::rounding::quantize;
 use super::simd::Simd;
-use super::tile::{LINE, RUN};
-
-/// Most inputs whose 16-bit products are summed in 32 bits; longer sums are put together in single precision. The more
-/// there are, the coarser both sides must be.
-const I16_BLOCK: usize = 256;
-
-/// Inputs of a block, where there are `inputs` of a row: blocks are nearly even, and whole runs of a tile's steps.
-#[inline(always)]
-pub(super) fn i16_block(inputs: usize) -> usize {
-    let blocks = inputs.div_ceil(I16_BLOCK);
-    inputs.div_ceil(blocks).next_multiple_of(2 * RUN)
-}
-
-/// Root of the sum of squares, at most, of a block of 16-bit integers on either side: by Cauchy and Schwarz no sum of
-/// their products then leaves 32 bits, even if each is rounded up by half a step.
-pub(super) const I16_NORM: f32 = 46_000.0;
-
-/// Largest magnitude of a 16-bit integer.
-pub(super) const I16_TOP: f32 = 32_767.0;
+use super::tile::LINE;
 
 /// The weights of a linear layer, with its bias.
 ///
@@ -348,58 +330,4 @@ fn source_row(column: usize, width: usize, outputs: usize, gated: bool) -> Optio
     let (panel, within, half) = (column / width, column % width, width / 2);
     let output = panel * half + within % half;
     (output < outputs).then_some(output + if within < half { 0 } else { outputs })
-}
-
-/// Rounds a row of weights to the arithmetic; returns its scale and, in 8 bits, its sum.
-#[inline(always)]
-fn quantize(arithmetic: ProductPrecision, row: &[f32], out: &mut [i32]) -> (f32, f32) {
-    let top = row.iter().fold(1e-30_f32, |top, w| top.max(w.abs()));
-    // A NaN or an infinity among the weights must not vanish in integers.
-    let nan: f32 = row.iter().map(|w| w * 0.0).sum();
-    match arithmetic {
-        ProductPrecision::F32 => {
-            for (out, w) in out.iter_mut().zip(row) {
-                *out = w.to_bits() as i32;
-            }
-            (1.0, 0.0)
-        }
-        ProductPrecision::Bf16 => halves(row, out),
-        ProductPrecision::I16 => {
-            let scale = step16(top, row.chunks(i16_block(row.len())).map(squares));
-            for (out, w) in halves_mut(out).iter_mut().zip(row) {
-                *out = (w / scale).round_ties_even() as i16;
-            }
-            (scale + nan, 0.0)
-        }
-        ProductPrecision::I8 => {
-            let scale = top / 127.0;
-            let mut sum = 0;
-            for (out, w) in bytes_mut(out).iter_mut().zip(row) {
-                let q = (w / scale).round_ties_even() as i8;
-                sum += i32::from(q);
-                *out = q as u8;
-            }
-            (scale + nan, sum as f32 * scale + nan)
-        }
-    }
-}
-
-/// The step by which numbers are rounded to 16 bits: `top` is their greatest magnitude, `squares` are the sums of
-/// squares of each block. NaN where `top` is not finite.
-#[inline(always)]
-pub(super) fn step16(top: f32, squares: impl Iterator<Item = f32>) -> f32 {
-    if !top.is_finite() {
-        return f32::NAN;
-    }
-    let top = top.max(1e-30);
-    let norm = match (1e-17..1e17).contains(&top) {
-        true => squares.fold(0.0_f32, f32::max).sqrt(),
-        // Squares are beyond the range of floats.
-        false => top * (I16_BLOCK as f32).sqrt(),
-    };
-    (top / I16_TOP).max(norm / I16_NORM)
-}
-
-fn squares(values: &[f32]) -> f32 {
-    values.iter().map(|value| value * value).sum()
 }

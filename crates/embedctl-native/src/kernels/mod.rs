@@ -20,6 +20,7 @@ mod operand;
 pub mod peak;
 mod preparation;
 mod rotary;
+mod rounding;
 mod simd;
 mod terms;
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::collections::TryReserveError;
 
 use super::isa::{ProductPrecision, with};
-use super::lines::{CacheLines, dwords, halves_mut};
-use super::matrix::{Matrix, OperandForm, i16_block, step16};
+use super::lines::{CacheLines, dwords};
+use super::matrix::{Matrix, OperandForm};
 use super::preparation::Range;
+use super::rounding::{halves, i16_block, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
 
@@ -161,31 +162,6 @@ fn floats(x: &[f32], out: &mut [i32]) -> (f32, f32) {
         *out = x.to_bits() as i32;
     }
     (1.0, 0.0)
-}
-
-/// Rounded to bfloat16.
-#[inline(always)]
-pub(super) fn halves(x: &[f32], out: &mut [i32]) -> (f32, f32) {
-    let out = halves_mut(out);
-    let (out, rest) = out.split_at_mut(x.len());
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = bfloat16(*x);
-    }
-    rest.fill(0);
-    (1.0, 0.0)
-}
-
-/// The nearest bfloat16, ties to even, as an integer of its bits. NaN stays NaN.
-#[inline(always)]
-fn bfloat16(x: f32) -> i16 {
-    let bits = x.to_bits();
-    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
-    let bits = if x.is_nan() {
-        bits | 0x40_0000
-    } else {
-        rounded
-    };
-    (bits >> 16) as i16
 }
 
 /// Symmetric, by the greatest magnitude and the norm of the heaviest block.

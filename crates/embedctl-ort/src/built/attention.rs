@@ -5,8 +5,8 @@ use embedctl_native::{BesideProducts, PlainNetwork, PlainProduct, Product};
 use embedctl_onnx::Attribute;
 
 use super::FUSED;
-use super::network::Shared;
 use super::rotary::Turns;
+use super::shared::Shared;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 

@@ -4,7 +4,7 @@ use embedctl_native::architecture::LearnedPositions;
 use embedctl_native::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable};
 use embedctl_onnx::{Attribute, INT64};
 
-use super::network::Shared;
+use super::shared::Shared;
 use super::weights::stored_as;
 use super::writer::{GraphWriter, WeightSource};
 use super::{FloatType, GraphForm};

@@ -24,6 +24,7 @@ mod norm;
 mod pooling;
 mod relative;
 mod rotary;
+mod shared;
 mod weights;
 mod writer;
 

@@ -1,37 +1,12 @@
-//! A whole network: what its layers share, and the layers in their order.
+//! A whole network: embeddings, and the layers in their order.
 
-use embedctl_native::architecture::{Architecture, Layer, PositionBias};
+use embedctl_native::architecture::{Layer, PositionBias};
 use embedctl_native::{BesideProducts, Norms, PlainNetwork};
-use embedctl_onnx::{Attribute, FLOAT, INT32};
 
 use super::GraphForm;
 use super::attention::ScoreTerms;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
-
-/// Values that many nodes take.
-pub(super) struct Shared {
-    /// Token ids, `[rows, length]`.
-    pub ids: String,
-    /// Token types, `[rows, length]`; `None` where there is but one.
-    pub types: Option<String>,
-    /// The batch's length, `[1]`.
-    pub length: String,
-    /// Tokens of each row, `[rows, 1]`.
-    pub row_lengths: String,
-    /// From each query to each key, `[queries, keys]`, in single precision.
-    pub distances: String,
-    /// The mask of padding, `[rows, 1, 1, keys]`.
-    pub padding: String,
-    /// 1 for each token and 0 for padding, `[rows, length]`, in integers of 32 bits; made where attention is fused.
-    pub tokens: Option<String>,
-    /// The shape `[rows, heads, queries, keys]` of scores that were computed for groups of heads.
-    pub by_head: String,
-    /// The shape `[rows, keys' heads, group * queries, keys]`.
-    pub by_owner: String,
-    /// The shape `[rows, keys' heads, group, queries, size]`.
-    pub by_group: String,
-}
 
 /// Whether tokens see earlier ones alone, and how far: layers that are alike in it share a mask.
 type Sight = (bool, Option<usize>);
@@ -105,77 +80,6 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
 }
 
 impl GraphWriter {
-    fn shared(&mut self, architecture: &Architecture) -> Shared {
-        let attention = &architecture.attention;
-        let ids = self.token_input("input_ids");
-        let mask = self.token_input("attention_mask");
-        let types = (architecture.embeddings.types > 1).then(|| self.token_input("token_type_ids"));
-        self.enter("shared/".into());
-        let shape = self.node("Shape", &[&ids], Vec::new());
-        let one = self.integers(&[1]);
-        let length = self.node("Gather", &[&shape, &one], Vec::new());
-        let row_lengths = self.reduce("ReduceSum", &mask, &[1]);
-
-        // Places are counted in single precision, which every device has.
-        let count = self.integer(1);
-        let count = self.node("Gather", &[&shape, &count], Vec::new());
-        let [first, step] = [0, 1].map(|value| self.integer(value));
-        let places = self.node("Range", &[&first, &count, &step], Vec::new());
-        let places = self.cast(&places, FLOAT);
-        let (keys, queries) = (self.unsqueeze(&places, &[0]), self.unsqueeze(&places, &[1]));
-        let distances = self.sub(&keys, &queries);
-
-        let seen = self.cast(&mask, self.float.number());
-        let seen = self.unsqueeze(&seen, &[1, 2]);
-        let all = self.scalar(1.0);
-        let padding = self.sub(&all, &seen);
-        let hides = self.hides();
-        let padding = self.mul(&padding, &hides);
-
-        let tokens = self.fuses(attention).then(|| self.cast(&mask, INT32));
-
-        let (heads, owners) = (attention.heads as i64, attention.key_value_heads as i64);
-        let shape_of = |writer: &mut Self, before: &[i64], after: &[i64]| {
-            if heads == owners {
-                return String::new();
-            }
-            let before = writer.integers(before);
-            let mut parts = vec![before, length.clone()];
-            if !after.is_empty() {
-                parts.push(writer.integers(after));
-            }
-            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            writer.node("Concat", &parts, vec![Attribute::int("axis", 0)])
-        };
-        let by_head = shape_of(self, &[0, heads, -1], &[]);
-        let by_owner = shape_of(self, &[0, owners, -1], &[]);
-        let group = heads / owners.max(1);
-        let by_group = shape_of(self, &[0, owners, group], &[attention.head_size as i64]);
-        Shared {
-            ids,
-            types,
-            length,
-            row_lengths,
-            distances,
-            padding,
-            tokens,
-            by_head,
-            by_owner,
-            by_group,
-        }
-    }
-
-    /// The mask of keys that a layer's queries do not see; where attention is fused, without that of padding.
-    fn mask(&mut self, layer: &Layer, shared: &Shared) -> Option<String> {
-        let sight = self.sight(layer.causal, layer.reach, shared);
-        match (&shared.tokens, sight) {
-            (Some(_), None) => None,
-            (Some(_), Some(sight)) => Some(self.unsqueeze(&sight, &[0, 1])),
-            (None, None) => Some(shared.padding.clone()),
-            (None, Some(sight)) => Some(self.add(&shared.padding, &sight)),
-        }
-    }
-
     /// The feed-forward of `input`, or experts in its place, with its norms, added to `states`.
     fn second_half(
         &mut self,

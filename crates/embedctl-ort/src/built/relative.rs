@@ -6,7 +6,7 @@ use embedctl_native::{PlainNetwork, RelativeTables};
 use embedctl_onnx::{Attribute, INT64};
 
 use super::FloatType;
-use super::network::Shared;
+use super::shared::Shared;
 use super::writer::GraphWriter;
 
 impl GraphWriter {

@@ -3,7 +3,7 @@
 use embedctl_native::{PlainNetwork, RotaryTable};
 
 use super::FloatType;
-use super::network::Shared;
+use super::shared::Shared;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 

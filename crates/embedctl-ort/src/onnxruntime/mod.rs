@@ -9,6 +9,7 @@ mod agreement;
 mod binding;
 mod budget;
 mod constants;
+mod initializers;
 mod inputs;
 mod message;
 mod opener;

@@ -9,7 +9,7 @@ use crossbeam_channel::{bounded, select};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
-use super::weights::give_weights;
+use super::initializers::give_weights;
 use super::{constants, pooled};
 use crate::built::{BuiltGraph, FloatType, GraphForm};
 use crate::engine::{EngineOptions, Provider};

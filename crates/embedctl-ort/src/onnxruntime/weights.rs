@@ -24,16 +24,14 @@ use ort::memory::{Allocator, MemoryInfo};
 use ort::session::Session;
 use ort::session::builder::{GraphOptimizationLevel, PrepackedWeights, SessionBuilder};
 use ort::sys::ONNXTensorElementDataType as Element;
-use ort::value::{DynValue, PrimitiveTensorElementType, Tensor};
+use ort::value::DynValue;
 use prost::Message;
 
 use super::source::{GraphSource, load};
-use crate::built::{DeclaredWeight, FloatType};
 use embedctl_common::atomic::ScratchFolder;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_common::threads::spawn_scoped;
-use embedctl_native::PlainNetwork;
 use embedctl_onnx::EXTERNAL;
 use embedctl_onnx::skeleton::{self, TensorSkeleton};
 
@@ -221,48 +219,6 @@ fn write_optimized(
         // This session never runs.
         .with_prepacking(false)?;
     source.load(builder, cancel).map(drop)
-}
-
-/// Gives a builder the weights of a graph that was built, one after another; the session keeps them.
-pub(super) fn give_weights(
-    mut builder: SessionBuilder,
-    network: &PlainNetwork,
-    weights: &[DeclaredWeight],
-    cancel: &CancelToken,
-) -> Result<SessionBuilder, ort::Error> {
-    for weight in weights {
-        if cancel.is_cancelled() {
-            return Err(ort::Error::new("interrupted"));
-        }
-        let value = match weight.element {
-            FloatType::F32 => tensor_of::<f32>(network, weight),
-            FloatType::F16 => tensor_of::<half::f16>(network, weight),
-            FloatType::Bf16 => tensor_of::<half::bf16>(network, weight),
-        }?;
-        builder = builder.with_external_initializer(&weight.name, value)?;
-    }
-    network.check_unchanged().map_err(|error| failed(&error))?;
-    Ok(builder)
-}
-
-fn failed(error: &embedctl_common::Error) -> ort::Error {
-    ort::Error::new(with_causes(error))
-}
-
-/// A weight as a tensor of its own memory. `T` is its number type, and any bits are one of its numbers.
-fn tensor_of<T>(network: &PlainNetwork, weight: &DeclaredWeight) -> Result<DynValue, ort::Error>
-where
-    T: PrimitiveTensorElementType + Copy + Default + std::fmt::Debug + 'static,
-{
-    let mut values = vec![T::default(); weight.dims.iter().product()];
-    let length = size_of_val(values.as_slice());
-    assert_eq!(length, weight.bytes(), "the weight's own number type");
-    // SAFETY: the numbers are plain, as many bytes as said, and borrowed by nobody else meanwhile.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), length) };
-    weight
-        .read(network, bytes)
-        .map_err(|error| failed(&error))?;
-    Ok(Tensor::from_array((weight.dims.clone(), values))?.into_dyn())
 }
 
 /// A tensor over memory that stays where it is for as long as the tensor is used.

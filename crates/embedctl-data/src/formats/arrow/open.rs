@@ -16,6 +16,7 @@ use crate::reading::options::{InputOptions, Part};
 use crate::reading::source::{From, Planned};
 use crate::reading::window::Filling;
 use embedctl_common::error::Result;
+use embedctl_common::setting::INPUT_FORMAT;
 use embedctl_storage::Bytes;
 
 const FEATHER_1: &[u8] = b"FEA1";
@@ -140,7 +141,9 @@ fn check(source: &Planned, start: &[u8]) -> Result<()> {
             "is Feather version 1, which Arrow has given up",
             "write it again with `pyarrow.feather.write_feather(table, path)`",
         ),
-        _ if start.starts_with(PARQUET_MAGIC) => ("is Parquet", "say `-i parquet`"),
+        _ if start.starts_with(PARQUET_MAGIC) => {
+            ("is Parquet", &*format!("say `{INPUT_FORMAT} parquet`"))
+        }
         _ if start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) => (
             "is compressed as a whole",
             "decompress it first, Arrow compresses its buffers itself",
@@ -150,7 +153,7 @@ fn check(source: &Planned, start: &[u8]) -> Result<()> {
         _ if start == MAGIC => return Ok(()),
         _ => (
             "is neither an Arrow file nor an Arrow stream",
-            "name the format with `-i`",
+            &*format!("name the format with `{INPUT_FORMAT}`"),
         ),
     };
     Err(wrong(source, reason, remedy))

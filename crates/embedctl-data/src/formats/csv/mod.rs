@@ -14,7 +14,8 @@ use std::sync::Arc;
 use self::records::{NextRecord, Records};
 use self::split::{Split, SplitFields};
 use super::input::InputSpec;
-use crate::formats::parse::{Parser, no_text, not_utf8};
+use crate::formats::fault::{no_text, not_utf8};
+use crate::formats::parse::Parser;
 use crate::formats::reader::{Filled, Reader};
 use crate::position::Seek;
 use crate::reading::cells::Cell;
@@ -28,7 +29,9 @@ use crate::reading::window::{Filling, Known, Record};
 use crate::record::{Origin, RecordFields};
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
-use embedctl_common::setting::{CSV_DELIMITER, CSV_QUOTE, ID_FIELD, ID_TYPE, KEEP, Setting};
+use embedctl_common::setting::{
+    CSV_DELIMITER, CSV_QUOTE, ID_FIELD, ID_TYPE, INPUT_FORMAT, KEEP, Setting,
+};
 
 /// Lines of a quoted field that need no warning.
 const FEW_LINES: u64 = 5;
@@ -115,7 +118,7 @@ impl CsvReader {
                     Delimiter(dialect.delimiter)
                 ))
                 .with_remedy(match other {
-                    '\t' => "say `-i tsv`".to_owned(),
+                    '\t' => format!("say `{INPUT_FORMAT} tsv`"),
                     other => format!("say `{CSV_DELIMITER} '{other}'` if that is the separator"),
                 }));
         }

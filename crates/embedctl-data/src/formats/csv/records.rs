@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::formats::parse::too_long;
+use crate::formats::fault::too_long;
 use crate::position::Seek;
 use crate::reading::csv_options::CsvDialect;
 use crate::reading::source::{OpenSource, Planned};

@@ -11,18 +11,12 @@ use std::io::Read;
 
 pub(crate) use read::{Jsonl, Unseen, fields, is_blank};
 
-use super::input::InputSpec;
 use super::output::{Beginning, OutputSpec};
 use crate::vectors::{Said, TakeVector, in_order};
 use crate::writing::format::Compression;
 use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
-
-/// The format of records.
-pub(super) struct JsonlInput;
-
-impl InputSpec for JsonlInput {}
 
 /// The format of vectors.
 pub(super) struct JsonlOutput(pub Compression);

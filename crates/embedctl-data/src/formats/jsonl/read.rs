@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
-use crate::formats::parse::no_text;
+use crate::formats::fault::no_text;
 use crate::reading::cells::Cell;
 use crate::reading::columns::InputColumns;
 use crate::reading::json::{self, JsonType};
@@ -15,7 +15,7 @@ use crate::reading::paths::{self, PathValues, Paths};
 use crate::reading::window::{Known, Record};
 use crate::record::RecordFields;
 use embedctl_common::error::Cause;
-use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP, Setting, TEXT_FIELD};
+use embedctl_common::setting::{ID_FIELD, ID_TYPE, INPUT_FORMAT, KEEP, Setting, TEXT_FIELD};
 
 /// How many of a record's fields are listed where the text is missing.
 const LISTED_FIELDS: usize = 5;
@@ -292,12 +292,13 @@ pub(crate) fn is_blank(line: &[u8]) -> bool {
 
 /// The reason why `line` is not one JSON object, and the remedy.
 fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
+    let plain = || format!("use `{INPUT_FORMAT} text` where lines are plain text");
     let start = line.trim_start().chars().next();
     if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
         let kind = json::kind(line.trim_start());
         let remedy = match kind {
-            JsonType::Array => "write its elements one a line (`jq -c '.[]'`)",
-            _ => "use `-i text` where lines are plain text",
+            JsonType::Array => "write its elements one a line (`jq -c '.[]'`)".to_owned(),
+            _ => plain(),
         };
         return Cause::of(format!("the line is {kind}, not a JSON object")).with(remedy);
     }
@@ -306,7 +307,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
         Some('{') => "mend it",
         Some('\u{feff}') => "remove the byte-order mark before it",
         Some('[') => "write the array's elements one a line (`jq -c '.[]'`)",
-        _ => "use `-i text` where lines are plain text",
+        _ => &plain(),
     };
     // An error about the whole value, such as its type, names no column.
     let place = match error.column() {
@@ -371,10 +372,10 @@ mod tests {
             ("[", "not valid JSON (", "jq -c '.[]'"),
             (r#"[{"text":"a"}]"#, "the line is an array", "jq -c '.[]'"),
             ("\u{feff}{}", "not valid JSON (", "byte-order mark"),
-            ("plain words", "not valid JSON (", "-i text"),
-            ("12", "the line is an integer", "-i text"),
-            (r#""words""#, "the line is a string", "-i text"),
-            ("null", "the line is null", "-i text"),
+            ("plain words", "not valid JSON (", "input_format text"),
+            ("12", "the line is an integer", "input_format text"),
+            (r#""words""#, "the line is a string", "input_format text"),
+            ("null", "the line is null", "input_format text"),
             ("{}", "no field `text` (it is empty)", "text_field"),
             (
                 r#"{"body":"x","t":1}"#,

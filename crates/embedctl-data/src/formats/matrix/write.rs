@@ -14,6 +14,7 @@ use crate::writing::target::{Sidecar, Target};
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;
+use embedctl_common::setting::OUTPUT_FORMAT;
 
 /// Bytes of rows' descriptions that gather before they are handed to the system.
 const BUFFER: usize = 1 << 20;
@@ -172,8 +173,9 @@ impl MatrixWriter {
         let count = self.vectors;
         let rows = u32::try_from(count).map_err(|_| {
             let reason = format!("{count} rows are more than its header can say");
-            Error::new(ErrorKind::Usage, self.target.shown().display(), reason)
-                .with_remedy("choose -f npy or -f parquet, or cut the input")
+            Error::new(ErrorKind::Usage, self.target.shown().display(), reason).with_remedy(
+                format!("choose {OUTPUT_FORMAT} npy or {OUTPUT_FORMAT} parquet, or cut the input"),
+            )
         })?;
         let width = u32::try_from(width).expect("no model has vectors of so many components");
         Ok([rows.to_le_bytes(), width.to_le_bytes()].concat())

@@ -27,6 +27,7 @@ use crate::reading::window::Filling;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::INPUT_FORMAT;
 use embedctl_storage::Bytes;
 
 const ENCRYPTED: &[u8] = b"PARE";
@@ -35,7 +36,9 @@ const ENCRYPTED: &[u8] = b"PARE";
 pub(in crate::formats) fn not_a_file(source: &Planned) -> Error {
     source
         .usage("Parquet is read from its end, so it has to be a file")
-        .with_remedy("save it and name the file, or send Arrow (`-i arrow`) through the pipe")
+        .with_remedy(format!(
+            "save it and name the file, or send Arrow (`{INPUT_FORMAT} arrow`) through the pipe"
+        ))
 }
 
 /// Opens a file, and gives the window's columns their types.

@@ -25,7 +25,7 @@ use crate::writing::writer::{Finish, VectorWriter};
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::KEEP;
+use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
 use embedctl_common::threads::caught;
 
 /// Bytes of a row group, which is held in memory until it is complete.
@@ -89,7 +89,8 @@ impl VectorWriter for ParquetWriter {
         }
         let batch = self.table.batch(rows)?;
         let batch = retype::batch_for_parquet(&batch).map_err(|error| {
-            Error::usage(format!("{KEEP}: Parquet: {error}")).with_remedy("choose -f arrow")
+            Error::usage(format!("{KEEP}: Parquet: {error}"))
+                .with_remedy(format!("choose {OUTPUT_FORMAT} arrow"))
         })?;
         let shown = self.shown.clone();
         let writer = self.open(&Schema::empty())?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::interval;
 use crate::formats::json_columns::{JsonColumns, check_json_type};
-use crate::formats::output::refused_type;
+use crate::formats::refused_type;
 use crate::json_values::is_json;
 use crate::retype;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};

@@ -158,7 +158,7 @@ fn headers_are_looked_at_before_any_record() {
             options(),
             "expected fields separated by commas; say `csv_delimiter ';'`",
         ),
-        ("id\ttext\n1\ta\n", options(), "say `-i tsv`"),
+        ("id\ttext\n1\ta\n", options(), "say `input_format tsv`"),
         (
             "id,text\n1,a\n",
             parted(";"),

@@ -221,7 +221,7 @@ fn what_is_no_table_or_cut_is_told() {
             "Feather version 1",
         ),
         ("i.arrow", Vec::new(), "is empty"),
-        ("j.arrow", whole.clone(), "say `-i parquet`"),
+        ("j.arrow", whole.clone(), "say `input_format parquet`"),
     ] {
         let files = Files::new().with(name, content);
         let error = windows_of(&files, options()).unwrap_err();

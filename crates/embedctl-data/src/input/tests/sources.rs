@@ -70,7 +70,9 @@ fn a_format_that_nothing_tells_must_be_named() {
     let files = Files::new().with("a.dat", "a\n");
     let error = files.open(options()).err().unwrap();
     assert!(error.kind() == ErrorKind::Usage);
-    assert!(error.to_string().contains("a.dat") && error.to_string().contains("`-i text`"));
+    assert!(
+        error.to_string().contains("a.dat") && error.to_string().contains("`input_format text`")
+    );
 
     let named = |format| InputOptions {
         format: Some(format),
@@ -248,7 +250,7 @@ fn standard_input_is_text_unless_it_looks_like_jsonl() {
         let error = from_stdin(input, options()).unwrap_err();
         assert!(error.kind() == ErrorKind::Usage);
         let error = error.to_string();
-        for words in [words, "`-i jsonl`", "`-i text`"] {
+        for words in [words, "`input_format jsonl`", "`input_format text`"] {
             assert!(error.contains(words), "{error}");
         }
     }

@@ -159,7 +159,7 @@ fn a_type_that_parquet_lacks_is_refused_by_the_fields_name() {
     let batch = RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
     let message = chain(&writer.write(rows(batch, 0, 2)).unwrap_err());
     assert!(
-        message.contains("keep span") && message.contains("-f arrow"),
+        message.contains("keep span") && message.contains("output_format arrow"),
         "{message}"
     );
 }
@@ -239,7 +239,7 @@ fn times_that_parquet_has_no_type_for_are_times_for_every_reader() {
     assert!(
         error.contains("id: ")
             && error.contains("9223372036854775807")
-            && error.contains("-f arrow"),
+            && error.contains("output_format arrow"),
         "{error}"
     );
 }

@@ -1,0 +1,156 @@
+//! Parts of an object in any order, all of the version that was listed.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use object_store::{GetOptions, GetRange};
+
+use super::failure::{Failure, Refusal, in_parts};
+use super::list::Object;
+use super::read::Broken;
+use super::version::Version;
+use embedctl_common::error::Result;
+use embedctl_common::threads::locked;
+
+/// Bytes of a part that is fetched for random access, and of all that are kept.
+const BLOCK: u64 = 1 << 20;
+const LARGEST_FETCH: u64 = 8 << 20;
+const KEPT: u64 = 32 << 20;
+
+impl Object {
+    /// Parts of it in any order.
+    #[must_use]
+    pub fn random_access(&self) -> ObjectFile {
+        ObjectFile {
+            object: self.clone(),
+            blocks: Mutex::default(),
+        }
+    }
+}
+
+/// Parts of an object in any order, some of which are kept: readers of Parquet ask for many small ones.
+#[derive(Debug)]
+pub struct ObjectFile {
+    object: Object,
+    blocks: Mutex<Blocks>,
+}
+
+/// The fetched blocks, the latest last.
+#[derive(Debug, Default)]
+struct Blocks {
+    kept: VecDeque<(u64, Bytes)>,
+    /// Where the last fetch ended, and how much it was.
+    end: u64,
+    length: u64,
+}
+
+impl ObjectFile {
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.object.size()
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// A part of it, which must lie inside.
+    ///
+    /// # Errors
+    /// If the object has changed or gone, or the store refuses.
+    pub fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        if !self.object.is_certain() || self.object.copy.is_there() {
+            return self.read_copied(offset, length);
+        }
+        let mut blocks = locked(&self.blocks);
+        let begun = blocks.from(offset);
+        if begun.len() >= length {
+            return Ok(begun.slice(..length));
+        }
+        // Bytes that are here are not fetched again.
+        let (start, end) = (offset + begun.len() as u64, offset + length as u64);
+        // Sequential reads get larger blocks.
+        let ahead = if start == blocks.end {
+            blocks.length * 2
+        } else {
+            BLOCK
+        };
+        let least = ahead.clamp(BLOCK, LARGEST_FETCH);
+        let fetched = start..end.max(start + least).min(self.size().max(end));
+        let Some(bytes) = self.fetch(fetched.clone())? else {
+            return self.read_copied(offset, length);
+        };
+        blocks.end = fetched.end;
+        blocks.length = fetched.end - fetched.start;
+        blocks.keep(start, bytes.clone());
+        let rest = bytes.slice(..length - begun.len());
+        Ok(match begun.is_empty() {
+            true => rest,
+            false => [begun, rest].concat().into(),
+        })
+    }
+
+    fn read_copied(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let mut part = vec![0; length];
+        self.object.read_copied(offset, &mut part)?;
+        Ok(part.into())
+    }
+
+    /// A part of it; `None` where its server gives no parts.
+    fn fetch(&self, range: Range<u64>) -> Result<Option<Bytes>> {
+        let mut failures = 0;
+        loop {
+            let (object, range) = (self.object.clone(), range.clone());
+            let got = async move {
+                let options = GetOptions {
+                    range: Some(GetRange::Bounded(range)),
+                    ..GetOptions::default()
+                };
+                let got = object
+                    .location
+                    .store
+                    .get_opts(&object.location.path, options)
+                    .await?;
+                let same = object.is_still(&Version::answered(&got));
+                Ok((same, got.bytes().await?))
+            };
+            let broken = match self.object.storage.attempt(in_parts(got))? {
+                Ok((true, bytes)) => return Ok(Some(bytes)),
+                Ok((false, _)) => Broken::Changed,
+                Err(Failure {
+                    refusal: Some(Refusal { no_parts: true, .. }),
+                    ..
+                }) => return Ok(None),
+                Err(failure) => Broken::Cut(failure),
+            };
+            self.object.again(broken, &mut failures)?;
+        }
+    }
+}
+
+impl Blocks {
+    /// The cached bytes from `offset` on.
+    fn from(&self, offset: u64) -> Bytes {
+        let follows = |(start, bytes): &(u64, Bytes)| {
+            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+            (from < bytes.len()).then(|| bytes.slice(from..))
+        };
+        let found = self.kept.iter().filter_map(follows);
+        found.max_by_key(Bytes::len).unwrap_or_default()
+    }
+
+    fn keep(&mut self, offset: u64, bytes: Bytes) {
+        self.kept.push_back((offset, bytes));
+        let size = |blocks: &VecDeque<(u64, Bytes)>| -> u64 {
+            blocks.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+        };
+        while self.kept.len() > 1 && size(&self.kept) > KEPT {
+            self.kept.pop_front();
+        }
+    }
+}
