@@ -22,7 +22,7 @@ use crate::engine::{EngineInfo, FloatType, Provider};
 use crate::error::Result;
 use crate::model::WeightsKind;
 use crate::model::{
-    Dimensions, Model, ModelConfig, ModelOptions, ModelProvenance, ModelTask, OutputChoice,
+    Adapter, Dimensions, Model, ModelConfig, ModelOptions, ModelProvenance, ModelTask, OutputChoice,
 };
 use crate::output::{Dtype, OutputOptions};
 
@@ -83,6 +83,9 @@ pub struct VectorSettings {
     /// `true` where the states of whole texts were pooled by their chunks; else absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_chunking: Option<bool>,
+    /// The task whose adapter, of those in the model's checkpoint, changed the network; absent where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// Of sparse vectors, how they are made; absent for those in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<SparseSettings>,
@@ -303,7 +306,7 @@ impl VectorSettings {
         // An option that is added to a model is placed here: it becomes a setting, or it acts on something that is part
         // of the identity already.
         let ModelOptions {
-            task,
+            task: scored,
             model: _, // these five choose files, whose hashes are compared
             model_file: _,
             kind: _,
@@ -316,7 +319,7 @@ impl VectorSettings {
             prompt_name: _,
             dimensions: _,
             vectors: _, // these are part of the configuration's kind, or choose prompts and files
-            role,
+            text_task,
             max_active_dims: _,
             pool_factor,
             late,
@@ -324,7 +327,7 @@ impl VectorSettings {
         } = &model.options;
         let config = &model.config;
         let ModelConfig {
-            kind,          // of scores see `task`; all else is read from files
+            kind,          // of scores see `scored`; all else is read from files
             max_length: _, // see `limit`
             output,
             pooling,
@@ -363,6 +366,10 @@ impl VectorSettings {
             max_length: config.limit(),
             dimensions: Some(config.vectors()),
             late_chunking: late.then_some(true),
+            task: match model.adapter() {
+                Some(Adapter::Task(task)) => Some(task.clone()),
+                Some(Adapter::LowRank(_)) | None => None,
+            },
             sparse: kind.sparse().map(|sparse| {
                 let terms = sparse.terms.map(|terms| {
                     let pooling = if terms.sums { "sum" } else { "max" };
@@ -373,14 +380,14 @@ impl VectorSettings {
                 SparseSettings {
                     terms: terms.or_else(|| weighs.then(|| "max of token weights".into())),
                     max_active_dims: sparse.most,
-                    role: role.map(|role| role.name().to_owned()),
+                    role: text_task.as_ref().map(|task| task.name().to_owned()),
                 }
             }),
             multi: kind.multi().map(|_| MultiSettings {
-                role: role.map_or("", |role| role.name()).to_owned(),
+                role: text_task.as_ref().map_or("", |task| task.name()).to_owned(),
                 pool_factor: *pool_factor,
             }),
-            scores: match task {
+            scores: match scored {
                 ModelTask::Embed => None,
                 ModelTask::Score(asked) => Some(ScoreSettings {
                     pairs: asked.pairs,

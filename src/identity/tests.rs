@@ -9,7 +9,7 @@ use super::*;
 use crate::cancel::CancelToken;
 use crate::engine::{self, Arithmetic, EngineOptions, FloatType};
 use crate::job::{Fingerprint, JobFile};
-use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, VectorKind};
+use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind};
 use crate::output::{Calibration, Destination, OutputFormat, RowNumbers, VectorType};
 use crate::progress::Counts;
 use crate::storage::Readable;
@@ -112,7 +112,7 @@ fn options() -> Vec<Row> {
         prompt_name: |all| all.model.prompt_name = Some("query".into()) => Decides,
         dimensions: |all| all.model.dimensions = vec![8] => Decides,
         vectors: |all| all.model.vectors = Some(VectorKind::Dense) => DoesNot("this model gives no others"),
-        role: |all| all.model.role = Some(TextRole::Query) => Decides,
+        text_task: |all| all.model.text_task = Some(TextTask::Role(TextRole::Query)) => Decides,
         max_active_dims: |all| all.model.max_active_dims = Some(3) => DoesNot("this model's vectors are not sparse"),
         pool_factor: |all| all.model.pool_factor = Some(2.0) => DoesNot("this model gives one vector for a text"),
         late: |all| all.model.late = true => Decides,

@@ -6,7 +6,8 @@ use crate::engine::{self, EngineOptions};
 use crate::error::{Error, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
 use crate::model::{
-    Model, ModelOptions, ModelTask, PoolingMode, ScoreTask, TextRole, VectorKind, WeightsKind,
+    Model, ModelOptions, ModelTask, PoolingMode, ScoreTask, TextRole, TextTask, VectorKind,
+    WeightsKind,
 };
 
 /// A model with what overrode its own files.
@@ -36,6 +37,7 @@ impl RecordedModel {
             pooling,
             prompt,
             max_length,
+            task,
             include_prompt: _, // the model's files say so
             normalized: _,     // the caller decides
             normalized_before_cut: _,
@@ -64,9 +66,11 @@ impl RecordedModel {
                     (None, Some(_)) => Some(VectorKind::Multi),
                     (None, None) => None,
                 },
-                role: (sparse.as_ref().and_then(|sparse| sparse.role.as_deref()))
+                text_task: (sparse.as_ref().and_then(|sparse| sparse.role.as_deref()))
                     .or(multi.as_ref().map(|multi| multi.role.as_str()))
-                    .and_then(TextRole::of_name),
+                    .and_then(TextRole::of_name)
+                    .map(TextTask::Role)
+                    .or(task.map(TextTask::Own)),
                 pool_factor: multi.as_ref().and_then(|multi| multi.pool_factor),
                 max_active_dims: sparse.as_ref().and_then(|sparse| sparse.max_active_dims),
                 prompt,

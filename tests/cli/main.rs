@@ -52,6 +52,7 @@ mod streams;
 #[path = "../support/terminal.rs"]
 mod support_terminal;
 mod tables;
+mod tasks;
 #[cfg(unix)]
 mod terminal;
 mod texts;

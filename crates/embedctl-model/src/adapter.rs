@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use embedctl_hub::weights::{ADAPTER_SETTINGS as SETTINGS, ADAPTER_WEIGHTS as WEIGHTS};
-use embedctl_native::{Adapter, AdapterSettings};
+use embedctl_native::{AdapterSettings, LowRankAdapter};
 
 use super::ModelName;
 use super::locate::{self, Located};
@@ -32,7 +32,7 @@ pub(crate) fn open(
     transformer: &Path,
     from_hub: bool,
     options: &ModelOptions,
-) -> Result<(Adapter, PathBuf)> {
+) -> Result<(LowRankAdapter, PathBuf)> {
     let settings = AdapterSettings::read(transformer.join(SETTINGS))?;
     let weights = transformer.join(WEIGHTS);
     if !weights.is_file() {
@@ -48,7 +48,7 @@ pub(crate) fn open(
     }
     let beside = transformer.join("config.json").is_file();
     if beside && !from_hub {
-        let adapter = Adapter {
+        let adapter = LowRankAdapter {
             settings,
             weights,
             base: None,
@@ -63,7 +63,7 @@ pub(crate) fn open(
         .with_remedy("add the base model's name or folder")
     })?;
     let folder = base_folder(&settings, &base, transformer, options)?;
-    let adapter = Adapter {
+    let adapter = LowRankAdapter {
         settings,
         weights,
         base: Some(base),

@@ -11,7 +11,7 @@ use super::config::OutputKind;
 use super::heads;
 use super::metadata::{self, TransformerConfig};
 use super::options::VectorKind;
-use super::{Model, OutputChoice, Side, Step, onnx_file, tokenizer};
+use super::{Model, OutputChoice, Side, Step, onnx_file, tasks, tokenizer};
 use embedctl_common::error::Result;
 use embedctl_common::folder::name_in;
 use embedctl_native::safetensors;
@@ -69,6 +69,9 @@ pub struct Card {
     pub prompts: BTreeMap<String, String>,
     /// The name of the one that is used when none is asked for.
     pub default_prompt: Option<String>,
+    /// The tasks for which its checkpoint has adapters, for `--task`; absent where it has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
     /// The tokenizer.
     pub tokenizer: TokenizerCard,
     /// The files of its folder, sorted by path.
@@ -142,6 +145,7 @@ impl Model {
             normalized: decided.normalized(),
             prompts: decided.prompts.by_name.clone(),
             default_prompt: decided.prompts.default.clone(),
+            tasks: tasks::names(self.network()),
             tokenizer: TokenizerCard {
                 class,
                 because,

@@ -13,17 +13,19 @@ use super::graph::{ElementType, Graph, Value};
 use super::locate::{self, GraphOutput};
 use super::modules::Modules;
 use super::multi::{MultiFiles, MultiLayout};
-use super::options::{TextRole, VectorKind};
+use super::options::{TextRole, TextTask, VectorKind};
 use super::sparse::{self, SparseKind};
 use super::{CheckpointFiles, Onnx};
 use super::{
     Model, ModelOptions, ModelTask, ScoreTask, WeightsKind, metadata, modules, resolve, statics,
+    tasks,
 };
 pub(super) use deciding::DecidingFile;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::file_state;
 use embedctl_common::folder::name_in;
 use embedctl_common::setting::PROVIDER;
+use embedctl_native::LowRankAdapter;
 
 /// What a reranker is asked for.
 const SCORE_PAIRS: ModelTask = ModelTask::Score(ScoreTask {
@@ -60,6 +62,7 @@ impl Model {
         let located = locate::folder(options)?;
         let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
+            tasks::chosen(&folder.join(&model.folder), options)?;
             if options.task != ModelTask::Embed {
                 return Err(Error::model(
                     folder.display(),
@@ -92,12 +95,12 @@ impl Model {
         }
         let multi = MultiFiles::find(&folder, options)?;
         // Such a model marks queries and documents. A prompt's name says it, too; a batch job embeds documents.
-        let role = (options.role)
+        let role = (options.role())
             .or_else(|| TextRole::of_name(options.prompt_name.as_deref()?))
             .unwrap_or(TextRole::Document);
         let options = &match &multi {
             Some(_) => ModelOptions {
-                role: Some(role),
+                text_task: (options.text_task.clone()).or(Some(TextTask::Role(role))),
                 ..options.clone()
             },
             None => options.clone(),
@@ -291,7 +294,9 @@ impl Model {
     /// The name of a file in messages and in provenance: its path inside the model's folder, or the base model's name
     /// and the path inside the base model's folder.
     fn name_of(&self, path: &Path) -> String {
-        let base = self.adapter().and_then(|adapter| adapter.base.as_ref());
+        let base = self
+            .adapter()
+            .and_then(|adapter| adapter.low_rank()?.base.as_ref());
         match base.filter(|_| !path.starts_with(&self.folder)) {
             Some(base) => format!("{base}/{}", name_in(self.network(), path)),
             None => name_in(&self.folder, path),
@@ -344,7 +349,8 @@ impl Model {
     fn weights(&self, kind: WeightsKind) -> Vec<PathBuf> {
         match (&self.checkpoint, &self.onnx) {
             (Ok(checkpoint), _) if kind == WeightsKind::Checkpoint => {
-                let adapter = checkpoint.adapter.iter().flat_map(Adapter::files);
+                let adapter = checkpoint.adapter.iter().filter_map(Adapter::low_rank);
+                let adapter = adapter.flat_map(LowRankAdapter::files);
                 checkpoint.files.iter().cloned().chain(adapter).collect()
             }
             (_, Ok(onnx)) => onnx.files().collect(),

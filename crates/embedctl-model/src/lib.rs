@@ -49,6 +49,7 @@ pub mod score;
 pub mod sentence_config;
 pub mod sparse;
 mod statics;
+mod tasks;
 pub mod tokenize;
 mod tokenizer;
 mod tokenizer_file;
@@ -77,7 +78,7 @@ pub use layers::{Dense, DenseActivation, LayerNorm, Residual};
 pub use metadata::TOKENIZER_TIME;
 #[cfg(test)]
 pub(crate) use metadata::tokenizer as tokenizer_file;
-pub use options::{ModelOptions, ModelTask, ScoreTask, TextRole, VectorKind};
+pub use options::{ModelOptions, ModelTask, ScoreTask, TextRole, TextTask, VectorKind};
 
 use embedctl_common::error::Cause;
 use embedctl_hub::{onnx_file, precision, weights};

@@ -7,7 +7,7 @@ use super::ModelName;
 use super::graph::Graph;
 use super::weights::{self, WeightsPreference};
 use super::{Adapter, CheckpointFiles, Onnx, adapter};
-use super::{ModelOptions, ModelTask, metadata, onnx_file, resolve};
+use super::{ModelOptions, ModelTask, metadata, onnx_file, resolve, tasks};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use embedctl_hub::{self as hub, CachedRepository};
@@ -93,7 +93,7 @@ pub(super) fn network(
     }
     let from_hub = located.revision.is_some();
     let (adapter, folder) = adapter::open(&transformer, from_hub, options)?;
-    Ok((Some(adapter), folder))
+    Ok((Some(Adapter::LowRank(adapter)), folder))
 }
 
 /// The weights of a model: the ONNX file and the checkpoint, or why there is none of that kind. ONNX files cannot be
@@ -109,7 +109,17 @@ pub(super) fn weights(
         let checkpoint = adapted(located, transformer, options)?;
         return Ok((Err(weights::refuses_onnx()), Ok(checkpoint)));
     }
-    let checkpoint = find_checkpoint(folder, transformer, options.weights)?;
+    if tasks::chosen(&folder.join(transformer), options)?.is_some() {
+        let checkpoint = find_checkpoint(folder, transformer, options)?;
+        return match checkpoint {
+            Ok(checkpoint) => Ok((Err(tasks::refuses_onnx()), Ok(checkpoint))),
+            Err(_) if options.weights.knows().is_none() => {
+                Err(Error::model(folder.display(), tasks::refuses_onnx()))
+            }
+            Err(cause) => Err(Error::model(folder.display(), cause)),
+        };
+    }
+    let checkpoint = find_checkpoint(folder, transformer, options)?;
     let onnx = match options.weights.or_onnx() {
         true => find_onnx(folder, transformer, options).and_then(read_onnx),
         false => Err(Error::model(
@@ -139,7 +149,10 @@ fn adapted(
         return Err(Error::model(subject.display(), weights::refuses_onnx()));
     }
     let (adapter, network) = network(located, transformer, options)?;
-    let checkpoint = find_checkpoint(&network, "", options.weights)?.map_err(|cause| {
+    if let Some(task) = tasks::chosen(&network, options)? {
+        return Err(tasks::refuses_adapter(&task));
+    }
+    let checkpoint = find_checkpoint(&network, "", options)?.map_err(|cause| {
         let cause = cause.map(|reason| {
             format!(
                 "is the network below an adapter, which the native engine must run: it {reason}"
@@ -163,7 +176,7 @@ pub(super) fn main_file(
     if adapter::has_adapter(&folder.join(transformer)) {
         return Ok(adapted(located, transformer, options)?.files[0].clone());
     }
-    match find_checkpoint(folder, transformer, options.weights)? {
+    match find_checkpoint(folder, transformer, options)? {
         Ok(checkpoint) => Ok(checkpoint.files[0].clone()),
         Err(_) => find_onnx(folder, transformer, options),
     }
@@ -189,9 +202,9 @@ fn read_onnx(path: PathBuf) -> Result<Onnx> {
 fn find_checkpoint(
     folder: &Path,
     transformer: &str,
-    weights: WeightsPreference,
+    options: &ModelOptions,
 ) -> Result<Result<CheckpointFiles, Cause>> {
-    let Some(knows) = weights.knows() else {
+    let Some(knows) = options.weights.knows() else {
         return Ok(Err("was not requested".into()));
     };
     let sub = match transformer {
@@ -215,8 +228,8 @@ fn find_checkpoint(
     Ok(Ok(CheckpointFiles {
         files: files.iter().map(|file| folder.join(file)).collect(),
         folder: folder.join(transformer),
+        adapter: tasks::adapter(&folder.join(transformer), options)?,
         config,
-        adapter: None,
     }))
 }
 

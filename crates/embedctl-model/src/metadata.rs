@@ -140,6 +140,7 @@ pub(super) struct TransformerConfig {
     pub context_length: Option<i64>,
     pub model_max_length: Option<i64>,
     pub position_biased_input: Option<bool>,
+    pub position_embedding_type: Option<Value>,
     pub pad_token_id: Option<Value>,
     pub hidden_size: Option<usize>,
     pub d_model: Option<usize>,

@@ -10,6 +10,7 @@ use super::config::Step;
 use super::metadata::{self, SentenceModuleConfig, SentenceTransformersConfig};
 use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask, TokenPooling};
 use super::options::{ModelOptions, ModelTask, TextRole};
+use super::tasks;
 use embedctl_common::error::{Error, Result};
 use embedctl_native::kernels::TermPooling;
 use own_files::{auto_encoder, dense, layer_norm, logit_score, pooling, splade_pooling};
@@ -101,7 +102,7 @@ pub(super) fn read(
         Some(MultiLayout::Converted | MultiLayout::Head) => WorksOn::Both,
         Some(_) => WorksOn::Tokens,
     };
-    let role = options.role.unwrap_or(TextRole::Document);
+    let role = options.role().unwrap_or(TextRole::Document);
     let mut transformer = None;
     let (mut is_masked, mut by_token) = (false, false);
     let mut named: Vec<(&str, Option<FollowingModule>)> = Vec::new();
@@ -119,8 +120,10 @@ pub(super) fn read(
         let own_kind = entry.kind.strip_prefix("sentence_transformers.");
         let pylate =
             (multi.is_some() && entry.kind == "pylate.models.Dense.Dense").then_some("Dense");
+        let own_code = tasks::is_transformer(&entry.kind, &own).then_some("Transformer");
         let kind = own_kind
             .or(pylate)
+            .or(own_code)
             .and_then(|rest| rest.rsplit('.').next())
             .ok_or_else(|| {
                 refuse(format!(

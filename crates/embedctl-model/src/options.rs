@@ -1,12 +1,13 @@
 //! The user's options about the model.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
 use super::weights::{FileChoice, WeightsKind, WeightsPreference};
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING, Setting};
 
@@ -36,6 +37,38 @@ named! {
         Query = "query",
         /// What is found.
         Document = "document",
+    }
+}
+
+/// The task that texts are for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextTask {
+    /// A role that texts may have with every model.
+    Role(TextRole),
+    /// A task of the model's own.
+    Own(String),
+}
+
+impl TextTask {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Role(role) => role.name(),
+            Self::Own(name) => name,
+        }
+    }
+}
+
+impl FromStr for TextTask {
+    type Err = Cause;
+
+    fn from_str(text: &str) -> Result<Self, Cause> {
+        match text.parse() {
+            Ok(role) => Ok(Self::Role(role)),
+            Err(unknown) if text.trim().is_empty() => Err(unknown),
+            Err(_) => Ok(Self::Own(text.to_owned())),
+        }
     }
 }
 
@@ -82,8 +115,8 @@ pub struct ModelOptions {
     pub dimensions: Vec<usize>,
     /// The form of vectors, where the model's files leave it open; `None`: dense then.
     pub vectors: Option<VectorKind>,
-    /// What texts are, where the model treats queries and documents differently; `None`: as its files say.
-    pub role: Option<TextRole>,
+    /// The task that texts are for, where the model treats some differently; `None`: as its files say.
+    pub text_task: Option<TextTask>,
     /// Entries of a sparse vector that are kept at most; `None`: as the model's files say.
     pub max_active_dims: Option<usize>,
     /// By how much a document's vectors become fewer, where each token has one: at least 1.
@@ -93,6 +126,15 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// The role of texts, where one is given.
+    #[must_use]
+    pub fn role(&self) -> Option<TextRole> {
+        match self.text_task {
+            Some(TextTask::Role(role)) => Some(role),
+            Some(TextTask::Own(_)) | None => None,
+        }
+    }
+
     /// The options about the files with weights.
     #[must_use]
     pub fn files(&self) -> FileChoice {

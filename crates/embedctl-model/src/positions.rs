@@ -111,7 +111,10 @@ pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> PositionRange
         .or_else(default)
         .and_then(|max| usize::try_from(max).ok())
         .filter(|&max| max > 0);
-    let after_padding = lists(AFTER_PADDING, kind).then(|| transformer.pad_id().unwrap_or(padding));
+    // Rotary positions of a repository's own code.
+    let is_rotary = (transformer.position_embedding_type.as_ref()).is_some_and(|it| it == "rotary");
+    let after_padding =
+        (lists(AFTER_PADDING, kind) && !is_rotary).then(|| transformer.pad_id().unwrap_or(padding));
     let learned = match kind {
         "deberta" | "deberta-v2" => transformer.position_biased_input.unwrap_or(true),
         _ => after_padding.is_some() || lists(LEARNED, kind),
@@ -185,6 +188,9 @@ mod tests {
             ),
             Some(32)
         );
+        let rotary =
+            serde_json::json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"});
+        assert_eq!(usable(rotary), None);
         assert_eq!(
             usable(serde_json::json!({"model_type": "qwen3", "max_position_embeddings": 30})),
             None

@@ -18,6 +18,7 @@ use super::positions;
 use super::score::{self, ScoreFiles};
 use super::sentence_config::{self, SentenceConfig};
 use super::sparse::{self, SparseFiles};
+use super::tasks;
 use super::tokenizer::{self, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
@@ -67,6 +68,8 @@ pub(super) fn resolve(
         None => SentenceConfig::default(),
     };
     notes.extend(sentence.notes.iter().cloned());
+    tasks::chosen(network, options)?;
+    notes.extend(tasks::note(network, options));
     let whole_file = root.join("config_sentence_transformers.json");
     let whole: SentenceTransformersConfig = match modules {
         Some(_) => metadata::read(&whole_file)?.unwrap_or_default(),
@@ -131,7 +134,7 @@ pub(super) fn resolve(
         root,
         folder: &folder,
         sentence: &sentence,
-        role: options.role.unwrap_or(TextRole::Document),
+        role: options.role().unwrap_or(TextRole::Document),
     });
     let texts = match &multi {
         Some(multi) => {
@@ -177,6 +180,7 @@ pub(super) fn resolve(
         .filter(|_| scores.is_none() && multi.is_none());
     let activation = whole.activation_fn.clone();
     let mut prompts = prompts(whole);
+    tasks::add_prompts(&mut prompts.by_name, network);
     if let Some(multi) = &multi {
         multi.mark(&mut prompts);
     }
@@ -300,14 +304,14 @@ pub(super) fn resolve(
 fn texts_of_role(sentence: &SentenceConfig, options: &ModelOptions) -> Result<RoleTexts> {
     let of_roles = &sentence.of_roles;
     let expands = of_roles.query_expansion.0.as_ref();
-    if options.role == Some(TextRole::Query) && expands.is_some_and(|it| !it.is_null()) {
+    if options.role() == Some(TextRole::Query) && expands.is_some_and(|it| !it.is_null()) {
         let file = sentence.file.as_deref().unwrap_or(Path::new("the model"));
         return Err(Error::model(
             file.display(),
             "expands queries (query_expansion), which embedctl does for models that give each token a vector",
         ));
     }
-    let length = match options.role {
+    let length = match options.role() {
         Some(TextRole::Query) => of_roles.query_length.number(),
         Some(TextRole::Document) => of_roles.document_length.number(),
         None => None,
@@ -404,8 +408,8 @@ pub(super) fn choose_prompt(
         (None, "query" | "document") => Some(String::new()),
         (prompt, _) => prompt.cloned(),
     };
-    if let (None, None, Some(role)) = (&options.prompt, &options.prompt_name, options.role) {
-        return Ok(named(role.name()).unwrap_or_default());
+    if let (None, None, Some(task)) = (&options.prompt, &options.prompt_name, &options.text_task) {
+        return Ok(named(task.name()).unwrap_or_default());
     }
     match (&options.prompt, &options.prompt_name) {
         (Some(_), Some(_)) => Err(Error::usage(format!(

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::architecture::Architecture;
+use super::low_rank::LowRank;
 use super::names::{self, Alternatives, Sources, TASK_TYPE};
-use crate::adapter_settings::{self, AdapterSettings};
+use crate::adapter_settings::{AdapterSettings, LowRankAdapter};
 use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
 
@@ -53,10 +54,7 @@ impl CheckedAdapter {
     /// # Errors
     /// If it has weights that are not applied here, lacks some that its settings name, or has some for modules that
     /// the network lacks.
-    pub(crate) fn open(
-        adapter: &adapter_settings::Adapter,
-        architecture: &Architecture,
-    ) -> Result<Self> {
+    pub(crate) fn open(adapter: &LowRankAdapter, architecture: &Architecture) -> Result<Self> {
         let settings = adapter.settings.clone();
         let checkpoint = Arc::new(Checkpoint::open_files(std::slice::from_ref(
             &adapter.weights,
@@ -241,17 +239,17 @@ pub(crate) struct WeightChange<'a> {
     low_rank: Option<LowRank>,
 }
 
-/// Low-rank weights: `scale · up · down`.
-struct LowRank {
-    rank: usize,
-    scale: f32,
-    /// `[rank, inputs]`.
-    down: Vec<f32>,
-    /// `[rows, rank]`.
-    up: Vec<f32>,
-}
-
 impl WeightChange<'_> {
+    /// Low-rank weights alone, for a weight of `[rows, inputs]`.
+    pub(crate) fn low_rank([rows, inputs]: [usize; 2], low_rank: LowRank) -> Self {
+        Self {
+            rows,
+            inputs,
+            replaced: None,
+            low_rank: Some(low_rank),
+        }
+    }
+
     /// How many rows the module's weight has.
     pub(crate) fn rows(&self) -> usize {
         self.rows
@@ -265,21 +263,8 @@ impl WeightChange<'_> {
         if let Some(tensor) = self.replaced {
             tensor.read(first * self.inputs, rows)?;
         }
-        let Some(low_rank) = &self.low_rank else {
-            return Ok(());
-        };
-        let up = low_rank.up[first * low_rank.rank..].chunks_exact(low_rank.rank);
-        let mut delta = vec![0.0_f32; self.inputs];
-        for (row, up) in rows.chunks_exact_mut(self.inputs).zip(up) {
-            delta.fill(0.0);
-            for (factor, down) in up.iter().zip(low_rank.down.chunks_exact(self.inputs)) {
-                for (sum, value) in delta.iter_mut().zip(down) {
-                    *sum += factor * value;
-                }
-            }
-            for (value, delta) in row.iter_mut().zip(&delta) {
-                *value += low_rank.scale * delta;
-            }
+        if let Some(low_rank) = &self.low_rank {
+            low_rank.apply(first, self.inputs, rows);
         }
         Ok(())
     }

@@ -32,9 +32,29 @@ const INITIAL: &str = "gaussian eva orthogonal";
 const MERGE: &str =
     "merge the adapter into its base model with peft's merge_and_unload() and save that";
 
-/// An adapter, and where the network is that it changes.
+/// A change to the weights of a network.
 #[derive(Debug)]
-pub struct Adapter {
+pub enum Adapter {
+    /// Low-rank weights in a file of their own, as peft writes them.
+    LowRank(LowRankAdapter),
+    /// The low-rank weights of the task of this name, which the network's checkpoint holds.
+    Task(String),
+}
+
+impl Adapter {
+    /// The one with a file of its own.
+    #[must_use]
+    pub fn low_rank(&self) -> Option<&LowRankAdapter> {
+        match self {
+            Self::LowRank(adapter) => Some(adapter),
+            Self::Task(_) => None,
+        }
+    }
+}
+
+/// Low-rank weights in a file of their own, and where the network is that they change.
+#[derive(Debug)]
+pub struct LowRankAdapter {
     /// The settings in `adapter_config.json`.
     pub settings: AdapterSettings,
     /// `adapter_model.safetensors`.
@@ -43,7 +63,7 @@ pub struct Adapter {
     pub base: Option<String>,
 }
 
-impl Adapter {
+impl LowRankAdapter {
     /// Its own files: settings and weights.
     #[must_use]
     pub fn files(&self) -> [PathBuf; 2] {

@@ -9,14 +9,13 @@ use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::adapter::CheckedAdapter;
 use super::architecture::Architecture;
 use super::kernels::{Isa, ProductPrecision};
-use super::loader::NetworkWeights;
 use super::network::Network;
+use super::network_weights::NetworkWeights;
 use super::prefix::{self, Prefix};
 use super::tests::{CASES, case, run_all};
-use crate::adapter_settings::{self, AdapterSettings};
+use crate::adapter_settings::{Adapter, AdapterSettings, LowRankAdapter};
 use crate::safetensors::Checkpoint;
 use embedctl_common::error::Result;
 
@@ -26,16 +25,14 @@ const ADAPTERS: &str = "../../fixtures/adapters";
 fn open(folder: &Path, isa: Isa, arithmetic: ProductPrecision) -> Result<Network> {
     let settings = AdapterSettings::read(folder.join("adapter_config.json"))?;
     let base = folder.join(settings.base.as_deref().expect("a base model"));
-    let adapter = adapter_settings::Adapter {
+    let adapter = Adapter::LowRank(LowRankAdapter {
         settings,
         weights: folder.join("adapter_model.safetensors"),
         base: None,
-    };
+    });
     let architecture = Architecture::read(&base).expect("a known architecture");
-    let weights = NetworkWeights {
-        adapter: Some(CheckedAdapter::open(&adapter, &architecture)?),
-        ..Checkpoint::open(&base)?.expect("a checkpoint").into()
-    };
+    let weights = NetworkWeights::open(&base, Some(&adapter), &architecture)?;
+    let weights = weights.expect("a checkpoint");
     Network::open(architecture, &weights, isa, arithmetic)
 }
 

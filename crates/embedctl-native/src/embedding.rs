@@ -72,6 +72,9 @@ impl Executor<'_> {
                     return Err(unknown_id(id, outer.word.rows()));
                 }
                 outer.word.row(id as usize, row);
+                if let Some(change) = &outer.word_change {
+                    change.apply(id as usize, width, row);
+                }
                 if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
                     row.iter_mut().for_each(|value| *value *= embeddings.scale);
                 }

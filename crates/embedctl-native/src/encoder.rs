@@ -7,16 +7,15 @@ use embedctl_common::threads::exhausted;
 use embedctl_common::{Error, ErrorKind, Result, SparseRow, SparseRows};
 use embedctl_common::{machine, remedies, size, small_file};
 
-use crate::adapter::CheckedAdapter;
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, LARGEST_CONFIG};
 use crate::kernels::{Isa, ProductPrecision, TermPooling};
-use crate::loader::{Loader, NetworkWeights};
+use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
 use crate::need::{self, Need};
 use crate::network::Network;
+use crate::network_weights::NetworkWeights;
 use crate::prepared::PreparedCache;
-use crate::safetensors::Checkpoint;
 use crate::scratch::{Rows, Scratch};
 
 /// The engine's name in messages.
@@ -63,27 +62,19 @@ impl Encoder {
         let isa = Isa::here().map_err(Error::usage)?;
         let architecture =
             Architecture::read(folder).map_err(|unsupported| failed(unsupported.to_string()))?;
-        let checkpoint = Checkpoint::open(folder)?.ok_or_else(|| {
+        let weights = NetworkWeights::open(folder, adapter, &architecture)?;
+        let mut weights = weights.ok_or_else(|| {
             failed(format!(
                 "{} has no model.safetensors and no model.safetensors.index.json",
                 folder.display()
             ))
         })?;
-        let mut weights = NetworkWeights {
-            adapter: adapter
-                .map(|adapter| CheckedAdapter::open(adapter, &architecture))
-                .transpose()?,
-            ..checkpoint.into()
-        };
         let arithmetic = match arithmetic {
             ProductPrecision::I8 if !isa.speeds_up(ProductPrecision::I8) => ProductPrecision::I16,
             other => other,
         };
         let tables = Loader::new(&architecture, &weights, isa)?.table_bytes();
-        let changes = weights
-            .adapter
-            .as_ref()
-            .map_or(0, CheckedAdapter::low_rank_bytes);
+        let changes = weights.low_rank_bytes();
         let needs = |arithmetic| Need::of(&architecture, tables, changes, arithmetic, threads);
         need::check(needs, arithmetic)?;
         let need = needs(arithmetic).bytes();

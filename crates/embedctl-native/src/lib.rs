@@ -42,10 +42,12 @@ mod experts;
 pub mod kernels;
 mod layer_products;
 mod loader;
+mod low_rank;
 mod masked_head;
 mod names;
 mod need;
 mod network;
+mod network_weights;
 mod packed;
 mod plain;
 mod prefix;
@@ -58,6 +60,7 @@ pub mod safetensors;
 mod scratch;
 mod settings;
 mod statics;
+mod tasks;
 pub mod torch_file;
 
 #[cfg(test)]
@@ -67,6 +70,8 @@ mod damaged_tests;
 #[cfg(test)]
 mod prepared_tests;
 #[cfg(test)]
+mod tasks_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
@@ -75,7 +80,7 @@ use std::path::{Path, PathBuf};
 #[global_allocator]
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
 
-pub use self::adapter_settings::{Adapter, AdapterSettings};
+pub use self::adapter_settings::{Adapter, AdapterSettings, LowRankAdapter};
 pub use self::convolution::ConvolutionWeights;
 pub use self::encoder::{Encoder, EncoderWorker};
 pub use self::packed::{BesideProducts, Norms, Product};
@@ -101,9 +106,11 @@ pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
         let ending = file.extension();
         ending.is_some_and(|ending| ending == "safetensors")
     });
-    let names: Vec<String> = shards
-        .flat_map(|shard| safetensors::outlines(shard).unwrap_or_default().into_keys())
-        .collect();
+    let stored = shards.flat_map(|shard| safetensors::outlines(shard).unwrap_or_default());
+    let names: Vec<String> = match &architecture.tasks {
+        Some(_) => stored.map(|(name, _)| tasks::plain_name(&name)).collect(),
+        None => stored.map(|(name, _)| name).collect(),
+    };
     let names = names.iter().map(String::as_str);
     prefix::find(&architecture, files.last()?, names).ok()?.note
 }
@@ -123,6 +130,16 @@ pub fn support(config: &serde_json::Value) -> String {
 pub fn is_own_code(config: &serde_json::Value) -> bool {
     Architecture::parse(PathBuf::from("config.json"), config.clone())
         .is_ok_and(|architecture| architecture.own_code)
+}
+
+/// The tasks for which the checkpoint of this config.json has adapters; empty where it has none.
+#[must_use]
+pub fn task_names(config: &serde_json::Value) -> Vec<String> {
+    let architecture = Architecture::parse(PathBuf::from("config.json"), config.clone());
+    let tasks = architecture
+        .ok()
+        .and_then(|architecture| architecture.tasks);
+    tasks.map_or_else(Vec::new, |tasks| tasks.names)
 }
 
 /// Whether the settings of a config.json are all understood: asked before any weights are there.

@@ -7,68 +7,23 @@ use super::architecture::{
     Architecture, Layer, NormDescription, NormKind, PositionBias, QueryKeyNorm,
 };
 use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
+use super::low_rank::LowRank;
 use super::names::{self, Alternatives, NormNames, TASK_TYPE};
+use super::network_weights::NetworkWeights;
 use super::packed::{BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights};
 use super::prefix::{self, Prefix};
-use super::prepared::PreparedWeights;
 use super::product_loader::StoredProduct;
 use super::rotary::{Rotary, RotaryTable};
+use super::tasks::{ChangedModule, TaskWeights};
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::hash;
-
-/// A network's weights on the disk.
-#[derive(Debug)]
-pub(crate) struct NetworkWeights {
-    /// The checkpoint.
-    pub checkpoint: Arc<Checkpoint>,
-    /// The adapter that changes it.
-    pub adapter: Option<CheckedAdapter>,
-    /// Where its packed products are kept.
-    pub prepared: Option<PreparedWeights>,
-}
-
-impl NetworkWeights {
-    /// The SHA-256 of each file that decides the products, and of `config`, the text of config.json.
-    ///
-    /// # Errors
-    /// If one cannot be read.
-    pub(crate) fn hashes(&self, config: &[u8]) -> Result<Vec<String>> {
-        let mut hashes = vec![hash::of(config)];
-        hashes.extend(self.checkpoint.hashes()?);
-        if let Some(adapter) = &self.adapter {
-            hashes.push(format!("adapter {:?}", adapter.settings()));
-            hashes.extend(adapter.checkpoint().hashes()?);
-        }
-        Ok(hashes)
-    }
-
-    /// Checks that everything read so far came from the files as they were when they were opened.
-    ///
-    /// # Errors
-    /// If one of them was written to or cut since then.
-    pub(crate) fn check_unchanged(&self) -> Result<()> {
-        self.checkpoint.check_unchanged()?;
-        let adapter = self.adapter.as_ref();
-        adapter.map_or(Ok(()), |adapter| adapter.checkpoint().check_unchanged())
-    }
-}
-
-impl From<Checkpoint> for NetworkWeights {
-    fn from(checkpoint: Checkpoint) -> Self {
-        Self {
-            checkpoint: Arc::new(checkpoint),
-            adapter: None,
-            prepared: None,
-        }
-    }
-}
 
 /// Finds a model's tensors in a checkpoint.
 pub(crate) struct Loader<'a> {
     pub(super) architecture: &'a Architecture,
     pub(super) checkpoint: &'a Arc<Checkpoint>,
     pub(super) adapter: Option<&'a CheckedAdapter>,
+    pub(super) task: Option<&'a TaskWeights>,
     pub(super) prefix: String,
     pub(super) isa: Isa,
 }
@@ -92,6 +47,7 @@ impl<'a> Loader<'a> {
             architecture,
             checkpoint: &weights.checkpoint,
             adapter: weights.adapter.as_ref(),
+            task: weights.task.as_ref(),
             prefix,
             isa,
         })
@@ -125,8 +81,10 @@ impl<'a> Loader<'a> {
         } else {
             None
         };
+        let word = ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?;
         Ok(OuterWeights {
-            word: ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?,
+            word_change: self.word_change(word.rows())?,
+            word,
             positions: positions.transpose()?,
             types: self.types()?,
             angles: self.angles()?,
@@ -154,7 +112,14 @@ impl<'a> Loader<'a> {
         let width = embeddings.width;
         let mut types = match embeddings.types {
             0 => Vec::new(),
-            types => self.outer_tensor(self.architecture.names.token_type, &[types, width])?,
+            types => {
+                let own = self.architecture.names.token_type;
+                let mut table = self.outer_tensor(own, &[types, width])?;
+                if let Some(change) = self.table_change(&format!("{}{own}", self.prefix), types)? {
+                    change.apply(0, width, &mut table);
+                }
+                table
+            }
         };
         if embeddings.tasks > 0 {
             // A text's task is the first, so that its row may come with a token's type.
@@ -395,6 +360,20 @@ impl<'a> Loader<'a> {
         let names = self.architecture.names.word;
         let stored = self.full(names, ".weight").unwrap_or_default();
         self.table(names.first().copied().unwrap_or_default(), stored)
+    }
+
+    /// The chosen task's change to the table of tokens, which has `rows` rows.
+    pub(super) fn word_change(&self, rows: usize) -> Result<Option<LowRank>> {
+        let name = self.full(self.architecture.names.word, "");
+        self.table_change(&name.unwrap_or_default(), rows)
+    }
+
+    /// The chosen task's change to a table of embeddings, whose module's name is full.
+    fn table_change(&self, module: &str, rows: usize) -> Result<Option<LowRank>> {
+        let shape = [rows, self.architecture.embeddings.width];
+        let change =
+            |task: &TaskWeights| task.change(self.checkpoint, module, shape, ChangedModule::Table);
+        self.task.map(change).transpose()
     }
 
     /// Where the table of positions is.

@@ -10,7 +10,8 @@ use super::kernels::{
     Activation, CacheLines, Isa, Matrix, Norm, Operand, PackedLayout, ProductFinish,
     ProductPrecision, TermPooling, linear, linear_part,
 };
-use super::loader::{Loader, NetworkWeights};
+use super::loader::Loader;
+use super::network_weights::NetworkWeights;
 use super::product_loader::fitting;
 use super::rows::StoredRows;
 use super::scratch::Rows;

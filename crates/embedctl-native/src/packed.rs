@@ -4,6 +4,7 @@ use super::convolution::ConvolutionWeights;
 use super::disentangled::RelativePositions;
 use super::experts::ExpertWeights;
 use super::kernels::{Matrix, Norm};
+use super::low_rank::LowRank;
 use super::rotary::RotaryTable;
 use crate::safetensors::ElementTable;
 
@@ -74,6 +75,8 @@ pub struct BesideProducts {
 pub(crate) struct OuterWeights {
     /// Token embeddings.
     pub word: ElementTable,
+    /// The chosen task's change to them.
+    pub word_change: Option<LowRank>,
     /// Learned positions.
     pub positions: Option<ElementTable>,
     /// Token types, row-major; empty where there are none.

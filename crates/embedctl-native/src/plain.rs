@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use crate::adapter::CheckedAdapter;
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, ExpertsDescription, PositionBias};
 use crate::kernels::{Isa, Norm};
-use crate::loader::{Loader, NetworkWeights};
+use crate::loader::Loader;
+use crate::network_weights::NetworkWeights;
 use crate::packed::{BesideProducts, Product};
 use crate::product_loader::StoredProduct;
 use crate::relative_bias;
@@ -71,18 +71,12 @@ impl PlainNetwork {
     pub fn open(folder: &Path, adapter: Option<&Adapter>) -> Result<Self> {
         let architecture = Architecture::read(folder)
             .map_err(|unsupported| Error::model(unsupported.file.display(), unsupported.reason))?;
-        let checkpoint = Checkpoint::open(folder)?.ok_or_else(|| {
+        let weights = NetworkWeights::open(folder, adapter, &architecture)?.ok_or_else(|| {
             Error::model(
                 folder.display(),
                 "has no model.safetensors and no model.safetensors.index.json",
             )
         })?;
-        let weights = NetworkWeights {
-            adapter: adapter
-                .map(|adapter| CheckedAdapter::open(adapter, &architecture))
-                .transpose()?,
-            ..checkpoint.into()
-        };
         Ok(Self {
             architecture,
             weights,
@@ -125,7 +119,8 @@ impl PlainNetwork {
         tensor.expect_shape(&[stated.unwrap_or(rows), embeddings.width])?;
         let element = tensor.element();
         let element = element.ok_or_else(|| tensor.wrong("has elements that are not read"))?;
-        Ok((rows, width, element))
+        let changed = table == PlainTable::Tokens && self.weights.task.is_some();
+        Ok((rows, width, if changed { Element::F32 } else { element }))
     }
 
     fn table_tensor(&self, table: PlainTable) -> Result<Tensor<'_>> {
@@ -143,14 +138,22 @@ impl PlainNetwork {
         Ok((checkpoint, name))
     }
 
-    /// A table in its stored element type.
+    /// A table in its stored element type, or in single precision where a task changes it.
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
     pub fn table(&self, table: PlainTable) -> Result<ElementTable> {
         let (rows, width, _) = self.table_shape(table)?;
         let (checkpoint, name) = self.table_source(table)?;
-        ElementTable::open(checkpoint, &name, Some(rows), Some(width))
+        let stored = ElementTable::open(checkpoint, &name, Some(rows), Some(width))?;
+        let change = match table {
+            PlainTable::Tokens => self.loader()?.word_change(rows)?,
+            PlainTable::Positions => None,
+        };
+        Ok(match change {
+            None => stored,
+            Some(change) => stored.changed(|row, values| change.apply(row, width, values)),
+        })
     }
 
     /// Everything outside the layers but tables and products.

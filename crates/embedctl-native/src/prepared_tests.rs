@@ -6,11 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use super::architecture::Architecture;
 use super::kernels::{Isa, ProductPrecision};
-use super::loader::NetworkWeights;
 use super::network::Network;
+use super::network_weights::NetworkWeights;
 use super::prepared::PreparedCache;
 use super::tests::{CASES, case, run_all};
-use crate::safetensors::Checkpoint;
 use embedctl_common::atomic;
 
 const REDUCED: [ProductPrecision; 3] = [
@@ -27,7 +26,8 @@ fn open(
     cache: &PreparedCache,
 ) -> (Network, bool) {
     let architecture = Architecture::read(folder).unwrap();
-    let mut weights: NetworkWeights = Checkpoint::open(folder).unwrap().unwrap().into();
+    let weights = NetworkWeights::open(folder, None, &architecture);
+    let mut weights = weights.unwrap().unwrap();
     let config = fs::read(folder.join("config.json")).unwrap();
     let hashes = weights.hashes(&config).unwrap();
     weights.prepared = Some(cache.weights(isa, arithmetic, &hashes));

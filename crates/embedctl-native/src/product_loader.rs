@@ -1,12 +1,13 @@
 //! The weights of products: their rows under any of their names and in any of their orders, packed for the kernels.
 
-use super::adapter::class_parts;
+use super::adapter::{WeightChange, class_parts};
 use super::architecture::Architecture;
 use super::kernels::{Matrix, PackedLayout, ProductPrecision};
 use super::loader::Loader;
 use super::names::{self, Sources};
 use super::packed::Product;
 use super::rows::StoredRows;
+use super::tasks::ChangedModule;
 use crate::safetensors::{Tensor, missing};
 use embedctl_common::error::{Error, Result};
 
@@ -144,6 +145,7 @@ impl<'a> Loader<'a> {
             .unwrap_or_default();
         let total: usize = outputs.iter().sum();
         let (mut weight, mut bias) = (StoredRows::new(inputs), Vec::new());
+        let mut first_row = 0;
         for (index, part) in parts.iter().enumerate() {
             let rows = if parts.len() == 1 {
                 total
@@ -164,6 +166,14 @@ impl<'a> Loader<'a> {
                 tensor.expect_shape(shape)?;
                 Ok::<_, Error>(tensor)
             };
+            if let Some(task) = self.task {
+                let module = format!("{}{layer}{}", self.prefix, names::module(part));
+                let shape = [rows, inputs];
+                let kind = ChangedModule::Product;
+                let change = task.change(self.checkpoint, &module, shape, kind)?;
+                weight.change(first_row, WeightChange::low_rank(shape, change));
+                first_row += rows;
+            }
             if part.starts_with('^') {
                 weight.append_columns(tensor("weight", &[inputs, stored])?, 0, stored);
             } else {

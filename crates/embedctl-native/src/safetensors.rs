@@ -209,6 +209,13 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
+    /// Calls each tensor by the name that `of` gives for its own.
+    pub(crate) fn rename(&mut self, of: impl Fn(&str) -> String) {
+        let extents = std::mem::take(&mut self.extents);
+        let renamed = extents.into_iter();
+        self.extents = renamed.map(|(name, extent)| (of(&name), extent)).collect();
+    }
+
     /// The names of all tensors, in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.extents.keys().map(String::as_str)

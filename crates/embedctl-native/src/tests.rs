@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::adapter_settings::Adapter;
 use super::architecture::Architecture;
 use super::kernels::{Isa, ProductPrecision};
 use super::network::Network;
+use super::network_weights::NetworkWeights;
 use super::scratch::{Rows, Scratch};
-use crate::safetensors::Checkpoint;
 use embedctl_common::error::ErrorKind;
 use embedctl_testing::mutation::{all_asked, most_asked};
 
@@ -29,6 +30,11 @@ pub(super) struct Case {
 
 /// The case in this folder.
 pub(super) fn case(folder: &Path) -> Case {
+    case_of(folder, "states.npy")
+}
+
+/// The case in this folder with the states in `file`.
+pub(super) fn case_of(folder: &Path, file: &str) -> Case {
     let rows: Value = serde_json::from_slice(&fs::read(folder.join("rows.json")).unwrap()).unwrap();
     let lists = |key: &str| -> Vec<Vec<u32>> {
         serde_json::from_value(rows.get(key).cloned().unwrap_or(json!([]))).unwrap()
@@ -36,7 +42,7 @@ pub(super) fn case(folder: &Path) -> Case {
     let ids = lists("ids");
     let mut types = lists("types");
     types.resize(ids.len(), Vec::new());
-    let npy = fs::read(folder.join("states.npy")).unwrap();
+    let npy = fs::read(folder.join(file)).unwrap();
     let header = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
     Case {
         name: folder.file_name().unwrap().to_string_lossy().into_owned(),
@@ -71,12 +77,20 @@ pub(super) fn open(
     isa: Isa,
     arithmetic: ProductPrecision,
 ) -> Result<Network, String> {
+    open_changed(folder, None, isa, arithmetic)
+}
+
+pub(super) fn open_changed(
+    folder: &Path,
+    adapter: Option<&Adapter>,
+    isa: Isa,
+    arithmetic: ProductPrecision,
+) -> Result<Network, String> {
     let architecture = Architecture::read(folder).map_err(|unsupported| unsupported.to_string())?;
-    let checkpoint = Checkpoint::open(folder)
+    let weights = NetworkWeights::open(folder, adapter, &architecture)
         .map_err(|error| error.to_string())?
         .ok_or("no checkpoint")?;
-    Network::open(architecture, &checkpoint.into(), isa, arithmetic)
-        .map_err(|error| error.to_string())
+    Network::open(architecture, &weights, isa, arithmetic).map_err(|error| error.to_string())
 }
 
 /// The states of these rows, run together.
@@ -310,7 +324,8 @@ fn weights_that_change_under_a_network_change_nothing_and_are_not_compared_with(
                 fs::copy(case.folder.join(file), folder.path().join(file)).unwrap();
             }
             let architecture = Architecture::read(folder.path()).unwrap();
-            let weights = Checkpoint::open(folder.path()).unwrap().unwrap().into();
+            let weights = NetworkWeights::open(folder.path(), None, &architecture);
+            let weights = weights.unwrap().unwrap();
             let network = Network::open(architecture, &weights, Isa::best(), arithmetic).unwrap();
             let before = run(&network, &all(&case), &mut Scratch::default());
             let exact = |network: &Network| {

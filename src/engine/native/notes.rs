@@ -1,6 +1,6 @@
 //! Notes about the weights that the native engine takes.
 
-use embedctl_native::{is_own_code, network_note};
+use embedctl_native::{Adapter, is_own_code, network_note};
 use serde_json::Value;
 
 use crate::model::Model;
@@ -26,6 +26,12 @@ pub fn notes(model: &Model) -> Vec<String> {
         )
     });
     let adapter = model.adapter().map(|adapter| {
+        let adapter = match adapter {
+            Adapter::LowRank(adapter) => adapter,
+            Adapter::Task(task) => {
+                return format!("the model's adapter for the task {task} is applied");
+            }
+        };
         let below = adapter
             .base
             .as_deref()

@@ -73,7 +73,7 @@ fn routed(folder: &Path, router: &ModuleEntry, options: &ModelOptions) -> Result
         let names: Vec<&str> = config.structure.keys().map(String::as_str).collect();
         names.join(", ")
     };
-    let task = options.role.map(TextRole::name);
+    let task = options.role().map(TextRole::name);
     let mapped = |key: String| {
         let mappings = config.parameters.route_mappings.as_ref()?;
         mappings.get(&key)?.as_str()

@@ -89,7 +89,7 @@ pub(crate) fn resolve(
 fn check(options: &ModelOptions) -> Result<()> {
     let vectors = [
         (KIND, options.vectors.is_some()),
-        (TASK, options.role.is_some()),
+        (TASK, options.text_task.is_some()),
         (MAX_ACTIVE_DIMS, options.max_active_dims.is_some()),
     ];
     let instead = "scores are asked for";

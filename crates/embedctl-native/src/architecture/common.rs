@@ -97,6 +97,7 @@ pub(super) fn base(
         branch_scale: 1.0,
         longest: None,
         own_code: false,
+        tasks: None,
         names,
         base_names: &[],
     })

@@ -222,6 +222,17 @@ pub struct Layer {
     pub convolves: bool,
 }
 
+/// Low-rank weights of several tasks, which a checkpoint holds beside those of the network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskAdapters {
+    /// The tasks' names, in the order of their weights.
+    pub names: Vec<String>,
+    /// The rank.
+    pub rank: usize,
+    /// The factor of the product.
+    pub scale: f32,
+}
+
 /// A model, described.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
@@ -258,6 +269,8 @@ pub struct Architecture {
     pub longest: Option<usize>,
     /// Whether this is the network of the repository's own code, which `auto_map` names.
     pub own_code: bool,
+    /// The tasks for which its checkpoint has adapters.
+    pub tasks: Option<TaskAdapters>,
     /// The names of its tensors.
     pub names: &'static TensorNames,
     /// Under which names classes with a head keep the network (`base_model_prefix`), the class's own first; a checkpoint

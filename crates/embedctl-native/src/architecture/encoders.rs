@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::common::{activation, base, epsilon, inverse_root, layer_types, turn_all, turn_by_type};
 use super::jina_bert::jina_bert;
+use super::jina_lora::jina_lora;
 use super::nomic_moe::nomic_moe;
 use super::{
     Architecture, FeedForward, KnownType, Layer, LearnedPositions, MAX_LAYERS, MODEL,
@@ -25,13 +26,11 @@ pub(super) const TYPES: &[KnownType] = &[
     KnownType::new("electra", &["electra"], |all| bert(all, BertLike::Electra)),
     KnownType::new("roberta", &["roberta"], |all| bert(all, BertLike::Roberta)),
     KnownType::new("xlm-roberta", &["roberta"], |all| {
-        if all.word("position_embedding_type", "absolute")? == "rotary" {
-            return Err(all.refuse(
-                "describes Jina embeddings 3 by its repository's own code, whose adapters for tasks are not applied here; \
-                 use a checkpoint in the form of transformers' class (model_type jina_embeddings_v3)",
-            ));
+        // As above.
+        match all.word("position_embedding_type", "absolute")? {
+            "rotary" => jina_lora(all),
+            _ => bert(all, BertLike::Roberta),
         }
-        bert(all, BertLike::Roberta)
     }),
     KnownType::new("camembert", &["roberta"], |all| {
         bert(all, BertLike::Roberta)

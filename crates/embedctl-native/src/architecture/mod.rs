@@ -20,6 +20,7 @@ mod gptj;
 mod granite;
 mod gte_new;
 mod jina_bert;
+mod jina_lora;
 mod lfm2;
 mod longformer;
 mod ministral3;
@@ -49,7 +50,7 @@ pub(crate) use self::common::activation_named;
 pub use self::description::{
     Architecture, AttentionDescription, Disentangled, Embeddings, ExpertsDescription, FeedForward,
     Layer, LearnedPositions, NormDescription, NormKind, PositionBias, QueryKeyNorm, QueryKeyRows,
-    ShortConvolution,
+    ShortConvolution, TaskAdapters,
 };
 use super::settings::{ConfigSettings, Supported, Unsupported};
 use embedctl_common::small_file;

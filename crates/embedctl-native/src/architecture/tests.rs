@@ -212,10 +212,20 @@ fn the_repositorys_own_code_is_told_from_transformers_class() {
 }
 
 #[test]
-fn jina_embeddings_3_by_their_own_code_are_refused_with_what_helps() {
-    let refused =
-        refusal(json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"}));
-    assert!(refused.contains("jina_embeddings_v3"), "{refused}");
+fn tasks_without_trained_adapters_are_refused_with_what_helps() {
+    let own = |adapters: Value| {
+        let mut own = json!({"model_type": "xlm-roberta", "position_embedding_type": "rotary"});
+        own["lora_adaptations"] = json!(["a", "b"]);
+        own["load_trained_adapters"] = adapters;
+        own
+    };
+    let tasks = read(own(json!(true))).unwrap().tasks.unwrap();
+    assert_eq!((tasks.names.len(), tasks.scale), (2, 0.25));
+    let refused = refusal(own(json!(false)));
+    assert!(refused.contains("remove lora_adaptations"), "{refused}");
+    let mut twice = own(json!(true));
+    twice["lora_adaptations"] = json!(["a", "a"]);
+    assert!(refusal(twice).contains("lora_adaptations"));
 }
 
 #[test]

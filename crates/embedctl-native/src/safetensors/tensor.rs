@@ -223,6 +223,22 @@ impl ElementTable {
         })
     }
 
+    /// The same in single precision, each row changed by `change`.
+    pub(crate) fn changed(&self, change: impl Fn(usize, &mut [f32])) -> Self {
+        let mut values = vec![0.0; self.width];
+        let mut data = Vec::with_capacity(self.rows * self.width * Element::F32.size());
+        for row in 0..self.rows {
+            self.row(row, &mut values);
+            change(row, &mut values);
+            data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        Self {
+            data,
+            element: Element::F32,
+            ..*self
+        }
+    }
+
     /// Its rows as they are stored.
     #[must_use]
     pub fn data(&self) -> &[u8] {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use embedctl::built::FloatType;
+use embedctl::model::TextTask;
 
 use super::model::TokenArgs;
 use super::values::NamedValueParser;
@@ -37,6 +38,10 @@ pub struct ExportArgs {
     /// Pooling and the modules after it become part of the graph.
     #[arg(long)]
     pub pooled: bool,
+
+    /// Of a model with adapters for tasks in its checkpoint, the task whose adapter is merged
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<TextTask>,
 
     #[command(flatten)]
     pub tokens: TokenArgs,

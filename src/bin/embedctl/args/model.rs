@@ -1,7 +1,9 @@
 //! Options that say which model, which of its files, and what overrides them.
 
 use clap::{ArgAction, Args, ValueHint};
-use embedctl::model::{ModelName, PoolingMode, Precision, TextRole, VectorKind, WeightsKind};
+use embedctl::model::{
+    ModelName, PoolingMode, Precision, TextRole, TextTask, VectorKind, WeightsKind,
+};
 
 use super::values::{NamedValueParser, pool_factor, positive, precision};
 
@@ -77,17 +79,18 @@ pub struct OverrideArgs {
     )]
     pub kind: Option<VectorKind>,
 
-    /// What the texts are: query, or document
+    /// What the texts are: query, or document; or a task of the model's own (embedctl info MODEL lists them)
     ///
     /// As encode_query and encode_document in sentence-transformers: takes the model's prompt of that name, and the
-    /// modules of that route where a model has two.
+    /// modules of that route where a model has two. Of a model with adapters for tasks in its checkpoint
+    /// (jina-embeddings-v3): applies that of the task, and takes its prompt.
     #[arg(
         long,
         value_name = "TASK",
-        value_parser = NamedValueParser::new(TextRole::ALL.map(TextRole::name), str::parse::<TextRole>),
+        value_parser = NamedValueParser::new(TextRole::ALL.map(TextRole::name), str::parse::<TextTask>),
         hide_possible_values = true
     )]
-    pub task: Option<TextRole>,
+    pub task: Option<TextTask>,
 
     /// Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model's files]
     #[arg(long, value_name = "N", value_parser = positive)]

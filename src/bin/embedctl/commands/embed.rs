@@ -279,7 +279,7 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
         prompt_name: args.prompt_name.clone(),
         dimensions: args.dimensions.clone(),
         vectors: args.kind,
-        role: args.task,
+        text_task: args.task.clone(),
         max_active_dims: args.max_active_dims,
         pool_factor: args.pool_factor,
         ..ModelOptions::default() // the rest follows from the providers

@@ -29,6 +29,7 @@ pub fn run(
         cache_dir: messages.cache_dir.clone(),
         pooling: args.tokens.pooling.clone(),
         max_length: args.tokens.max_length,
+        text_task: args.task.clone(),
         ..ModelOptions::default()
     };
     // The checkpoint alone is read, as by this engine.

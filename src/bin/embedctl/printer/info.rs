@@ -116,6 +116,9 @@ fn model(model: &Card, table: &mut TextTable) {
         let label = if index == 0 { "prompts" } else { "" };
         table.entry(label, &format!("{name}: {text:?}{default}"));
     }
+    if !model.tasks.is_empty() {
+        table.entry("tasks", &model.tasks.join(", "));
+    }
     if model.prompts.is_empty() {
         table.entry("prompts", "none");
     }

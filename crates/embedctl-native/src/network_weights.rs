@@ -1,0 +1,93 @@
+//! A network's weights on the disk: the checkpoint, and what changes it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::adapter::CheckedAdapter;
+use crate::adapter_settings::Adapter;
+use crate::architecture::Architecture;
+use crate::prepared::PreparedWeights;
+use crate::safetensors::Checkpoint;
+use crate::tasks::{self, TaskWeights};
+use embedctl_common::error::Result;
+use embedctl_common::hash;
+
+/// A network's weights on the disk.
+#[derive(Debug)]
+pub(crate) struct NetworkWeights {
+    /// The checkpoint.
+    pub checkpoint: Arc<Checkpoint>,
+    /// The adapter that changes it.
+    pub adapter: Option<CheckedAdapter>,
+    /// The task whose weights in the checkpoint change it.
+    pub task: Option<TaskWeights>,
+    /// Where its packed products are kept.
+    pub prepared: Option<PreparedWeights>,
+}
+
+impl NetworkWeights {
+    /// The checkpoint in `folder`, changed by `adapter` where there is one; `None` where there is no checkpoint.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the adapter does not fit the network.
+    pub(crate) fn open(
+        folder: &Path,
+        adapter: Option<&Adapter>,
+        architecture: &Architecture,
+    ) -> Result<Option<Self>> {
+        let Some(mut checkpoint) = Checkpoint::open(folder)? else {
+            return Ok(None);
+        };
+        if architecture.tasks.is_some() {
+            checkpoint.rename(tasks::plain_name);
+        }
+        let mut weights = Self {
+            checkpoint: Arc::new(checkpoint),
+            adapter: None,
+            task: None,
+            prepared: None,
+        };
+        match adapter {
+            None => {}
+            Some(Adapter::LowRank(adapter)) => {
+                weights.adapter = Some(CheckedAdapter::open(adapter, architecture)?);
+            }
+            Some(Adapter::Task(name)) => {
+                weights.task = Some(TaskWeights::of(architecture, name)?);
+            }
+        }
+        Ok(Some(weights))
+    }
+
+    /// The SHA-256 of each file that decides the products, and of `config`, the text of config.json.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(crate) fn hashes(&self, config: &[u8]) -> Result<Vec<String>> {
+        let mut hashes = vec![hash::of(config)];
+        hashes.extend(self.checkpoint.hashes()?);
+        if let Some(adapter) = &self.adapter {
+            hashes.push(format!("adapter {:?}", adapter.settings()));
+            hashes.extend(adapter.checkpoint().hashes()?);
+        }
+        hashes.extend(self.task.as_ref().map(|task| format!("task {}", task.name)));
+        Ok(hashes)
+    }
+
+    /// Bytes of all low-rank weights, as they are applied.
+    pub(crate) fn low_rank_bytes(&self) -> usize {
+        let adapter = self.adapter.as_ref().map(CheckedAdapter::low_rank_bytes);
+        let task = self.task.as_ref().map(|task| task.bytes(&self.checkpoint));
+        adapter.or(task).unwrap_or(0)
+    }
+
+    /// Checks that everything read so far came from the files as they were when they were opened.
+    ///
+    /// # Errors
+    /// If one of them was written to or cut since then.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        self.checkpoint.check_unchanged()?;
+        let adapter = self.adapter.as_ref();
+        adapter.map_or(Ok(()), |adapter| adapter.checkpoint().check_unchanged())
+    }
+}
