@@ -139,7 +139,7 @@ fn check_options(
 ) -> Result<()> {
     let refuse = |option: &dyn std::fmt::Display, why: &str| {
         let reason = format!("{option}: {format} output {why}");
-        let remedy = "leave it out, or choose another output format (-f)";
+        let remedy = format!("leave it out, or choose another output format ({OUTPUT_FORMAT})");
         Err(Error::usage(reason).with_remedy(remedy))
     };
     options.check_form()?;

@@ -120,7 +120,10 @@ impl OutputOptions {
                     "the ending of {} names no output format",
                     path.display()
                 ))
-                .with_remedy(format!("end it in {}, or say which with -f", endings()))
+                .with_remedy(format!(
+                    "end it in {}, or say which with {OUTPUT_FORMAT}",
+                    endings()
+                ))
             }),
         }
     }
@@ -208,7 +211,9 @@ impl OutputOptions {
                 "{DTYPE} {dtype}: {format} output holds {}",
                 held.join(", ")
             ))
-            .with_remedy("choose one of these, or another output format (-f)"));
+            .with_remedy(format!(
+                "choose one of these, or another output format ({OUTPUT_FORMAT})"
+            )));
         }
         if dtype.needs_ranges() && self.calibration.is_none() {
             return Err(Error::usage(format!(

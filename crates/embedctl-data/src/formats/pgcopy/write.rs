@@ -130,7 +130,7 @@ impl VectorWriter for PgcopyWriter {
                 let record = rows.refs[row].record + 1;
                 let place = Place::file(format!("record {record}, field {field}"));
                 let remedy =
-                    format!("leave the field out of {KEEP}, or choose another output format (-f)");
+                    format!("leave the field out of {KEEP}, or choose another output format ({OUTPUT_FORMAT})");
                 Error::input(place, reason).with_remedy(remedy)
             })?;
             for (column, elements) in self.encoding.columns().iter().zip(&vectors) {

@@ -371,7 +371,7 @@ fn the_format_comes_from_f_or_the_ending() {
     ] {
         let message = format(path(name), None).unwrap_err().to_string();
         assert!(
-            message.contains(name) && message.contains("-f"),
+            message.contains(name) && message.contains("output_format"),
             "{message}"
         );
     }
