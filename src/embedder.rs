@@ -18,6 +18,7 @@ use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
 use crate::pool::Pooler;
 use crate::record::{RowVector, RowVectors, Texts};
+use crate::setting::VECTORS;
 use crate::stage::Clock;
 use crate::threads::{panic_message, spawn_scoped};
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
@@ -116,6 +117,7 @@ impl Embedder {
     /// If the engine fails, or a text (the error names its index) gets no finite vector or does not fit into
     /// memory.
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
+        self.check_one_kind()?;
         if self.model().config.kind.sparse().is_some() {
             return Err(Error::usage(
                 "the model's vectors are sparse, and vectors in full are asked for",
@@ -128,7 +130,7 @@ impl Embedder {
             ));
         }
         let rows = self.embed_rows(texts)?;
-        Ok(rows.iter().map(|row| row.values().to_vec()).collect())
+        Ok(rows.iter().map(|row| row.values().concat()).collect())
     }
 
     /// Embeds `texts` with a model of sparse vectors ([`OutputKind::sparse`](crate::model::OutputKind::sparse)); rows come
@@ -137,6 +139,7 @@ impl Embedder {
     /// # Errors
     /// As [`Embedder::embed`]; or if the model's vectors are given in full.
     pub fn embed_sparse<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<SparseRows> {
+        self.check_one_kind()?;
         if self.model().config.kind.sparse().is_none() {
             return Err(Error::usage(
                 "the model's vectors are given in full, and sparse ones are asked for",
@@ -145,7 +148,7 @@ impl Embedder {
         }
         match self.embed_rows(texts)? {
             RowVectors::Sparse(rows) => Ok(rows),
-            RowVectors::Dense { .. } | RowVectors::Multi(_) => {
+            RowVectors::Dense { .. } | RowVectors::Multi(_) | RowVectors::Several(_) => {
                 Err(Error::internal("vectors in full of a sparse model"))
             }
         }
@@ -157,6 +160,7 @@ impl Embedder {
     /// # Errors
     /// As [`Embedder::embed`]; or if the model gives one vector for a text.
     pub fn embed_tokens<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<MultiRows> {
+        self.check_one_kind()?;
         if self.model().config.kind.multi().is_none() {
             return Err(Error::usage(
                 "the model gives one vector for a text, and those of its tokens are asked for",
@@ -164,10 +168,21 @@ impl Embedder {
         }
         match self.embed_rows(texts)? {
             RowVectors::Multi(rows) => Ok(rows),
-            RowVectors::Dense { .. } | RowVectors::Sparse(_) => {
+            RowVectors::Dense { .. } | RowVectors::Sparse(_) | RowVectors::Several(_) => {
                 Err(Error::internal("one vector for a text of such a model"))
             }
         }
+    }
+
+    /// Refuses a model that was opened for several kinds of vectors.
+    fn check_one_kind(&self) -> Result<()> {
+        if self.model().config.beside.is_empty() {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "{VECTORS}: these vectors are of one kind, and the model was opened for several"
+        ))
+        .with_remedy("open it for each kind, or write all of them with a batch job"))
     }
 
     /// The vectors of `texts`, in their order.

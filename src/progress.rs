@@ -22,10 +22,14 @@ pub struct Counts {
     pub truncated: u64,
     /// Rows, of those with vectors, whose vector was taken from an earlier output.
     pub reused: u64,
-    /// Entries of all sparse vectors, or vectors of all rows' tokens.
+    /// Entries of all sparse vectors.
     pub entries: u64,
-    /// The same of the row that has the most.
+    /// Entries of the row that has the most.
     pub most_entries: u64,
+    /// Vectors of all rows' tokens.
+    pub token_vectors: u64,
+    /// Vectors of the row that has the most.
+    pub most_token_vectors: u64,
     /// Bytes of the sources consumed (compressed, where they are).
     pub consumed: u64,
 }
@@ -43,7 +47,9 @@ impl Counts {
             truncated: self.truncated - then.truncated,
             reused: self.reused - then.reused,
             entries: self.entries - then.entries,
+            token_vectors: self.token_vectors - then.token_vectors,
             most_entries: self.most_entries,
+            most_token_vectors: self.most_token_vectors,
             consumed: self.consumed,
         }
     }

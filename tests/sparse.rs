@@ -352,7 +352,12 @@ fn what_has_no_meaning_for_sparse_vectors_is_refused_with_a_remedy() {
             &["--vector-type", "list"],
             "--vector-type",
         ),
-        ("distilbert", "jsonl", &["--kind", "dense"], "--kind dense"),
+        (
+            "distilbert",
+            "jsonl",
+            &["--vectors", "dense"],
+            "--vectors dense",
+        ),
         ("distilbert", "pgcopy", &["--sparse-tokens"], "-f jsonl"),
         (
             "route-query",
@@ -381,7 +386,7 @@ fn what_has_no_meaning_for_sparse_vectors_is_refused_with_a_remedy() {
     for more in [
         &["--sparse-tokens"][..],
         &["--max-active-dims", "3"],
-        &["--kind", "sparse"],
+        &["--vectors", "sparse"],
     ] {
         let out = folder.path().join("out.jsonl");
         let mut command = Command::new(env!("CARGO_BIN_EXE_embedctl"));

@@ -94,7 +94,7 @@ impl LoadedModel {
         let mut vector = self.pooler.no_rows();
         let width = self.model.config.hidden_width;
         self.pooler.add_empty(width, &mut vector);
-        match is_finite(vector.values()) {
+        match vector.values().into_iter().all(is_finite) {
             true => Ok(vector),
             false => Err(not_finite_empty()),
         }

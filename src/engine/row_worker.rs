@@ -92,7 +92,7 @@ impl RowWorker {
         let mut finished = self.fitting(plan, rows)?;
         finished.warning = self.limit.warning();
         let mut watch = Watch::start();
-        let all_finite = is_finite(finished.vectors.values());
+        let all_finite = (finished.vectors.values()).into_iter().all(is_finite);
         watch.lap(&self.clocks.pool);
         if all_finite {
             return Ok(finished);
@@ -100,7 +100,7 @@ impl RowWorker {
         let numbers = std::mem::take(&mut finished.rows);
         let none = finished.vectors.same();
         let vectors = std::mem::replace(&mut finished.vectors, none);
-        let is_finite = |vector: &RowVector<'_>| is_finite(vector.values());
+        let is_finite = |vector: &RowVector<'_>| vector.values().into_iter().all(is_finite);
         for (row, vector) in numbers.into_iter().zip(vectors.iter()) {
             let mut again = Finished::default();
             let mut vector = vector;
@@ -177,7 +177,7 @@ impl RowWorker {
                 }
                 self.pooler.finish_rows(pooled, rows, values);
             }
-            (RowVectors::Sparse(_) | RowVectors::Multi(_), _) => {
+            (RowVectors::Sparse(_) | RowVectors::Multi(_) | RowVectors::Several(_), _) => {
                 for row in 0..rows {
                     finish_row(&output, &self.batch, row, &self.pooler, &mut vectors);
                 }
@@ -254,6 +254,12 @@ pub(crate) fn finish_row(
     pooler: &Pooler,
     out: &mut RowVectors,
 ) {
+    if let RowVectors::Several(kinds) = out {
+        for (pooler, out) in pooler.kinds().iter().zip(kinds) {
+            finish_row(output, batch, row, pooler, out);
+        }
+        return;
+    }
     let own = output.row(batch, row);
     match output {
         Output::Pooled { .. } => pooler.add_pooled(own, out),

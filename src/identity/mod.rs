@@ -86,6 +86,9 @@ pub struct VectorSettings {
     /// The task whose adapter, of those in the model's checkpoint, changed the network; absent where none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// The kinds of vectors that a row has, in the order of their columns; absent where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vectors: Option<Vec<String>>,
     /// Of sparse vectors, how they are made; absent for those in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<SparseSettings>,
@@ -168,6 +171,7 @@ impl VectorIdentity {
             numbers: _,       // as the model's settings say
             sparse_tokens: _, // the same weights under other names
             terms: _,
+            beside: _, // as the model's configuration says
         } = output;
         let calibration = calibration.as_ref();
         Ok(Self {
@@ -318,7 +322,7 @@ impl VectorSettings {
             prompt: _,
             prompt_name: _,
             dimensions: _,
-            vectors: _, // these are part of the configuration's kind, or choose prompts and files
+            vectors: _, // the kinds of the configuration
             text_task,
             max_active_dims: _,
             pool_factor,
@@ -327,7 +331,8 @@ impl VectorSettings {
         } = &model.options;
         let config = &model.config;
         let ModelConfig {
-            kind,          // of scores see `scored`; all else is read from files
+            kind: _,       // of scores see `scored`; see `vectors`, `sparse` and `multi`
+            beside: _,     // see there
             max_length: _, // see `limit`
             output,
             pooling,
@@ -337,7 +342,7 @@ impl VectorSettings {
             steps: _, // read from files; see `normalized`
             normalize_last: _,
             dimensions: cut,
-            width: _, // see `vectors`
+            width: _, // see `dimensions`
             prompt,
             positions_limit: _, // all others are read from files alone
             frame: _,
@@ -370,7 +375,16 @@ impl VectorSettings {
                 Some(Adapter::Task(task)) => Some(task.clone()),
                 Some(Adapter::LowRank(_)) | None => None,
             },
-            sparse: kind.sparse().map(|sparse| {
+            vectors: match config.beside.is_empty() {
+                true => None,
+                false => Some(
+                    config
+                        .vector_kinds()
+                        .map(|it| it.name().to_owned())
+                        .collect(),
+                ),
+            },
+            sparse: config.sparse().map(|sparse| {
                 let terms = sparse.terms.map(|terms| {
                     let pooling = if terms.sums { "sum" } else { "max" };
                     let activation = if terms.twice { "log1p_relu" } else { "relu" };
@@ -383,7 +397,7 @@ impl VectorSettings {
                     role: text_task.as_ref().map(|task| task.name().to_owned()),
                 }
             }),
-            multi: kind.multi().map(|_| MultiSettings {
+            multi: config.multi().map(|_| MultiSettings {
                 role: text_task.as_ref().map_or("", |task| task.name()).to_owned(),
                 pool_factor: *pool_factor,
             }),

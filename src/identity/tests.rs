@@ -10,7 +10,9 @@ use crate::cancel::CancelToken;
 use crate::engine::{self, Arithmetic, EngineOptions, FloatType};
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind};
-use crate::output::{Calibration, Destination, OutputFormat, RowNumbers, VectorType};
+use crate::output::{
+    BesideVectors, Calibration, Destination, OutputFormat, RowNumbers, VectorType,
+};
 use crate::progress::Counts;
 use crate::storage::Readable;
 
@@ -111,7 +113,7 @@ fn options() -> Vec<Row> {
         prompt: |all| all.model.prompt = Some("p".into()) => Decides,
         prompt_name: |all| all.model.prompt_name = Some("query".into()) => Decides,
         dimensions: |all| all.model.dimensions = vec![8] => Decides,
-        vectors: |all| all.model.vectors = Some(VectorKind::Dense) => DoesNot("this model gives no others"),
+        vectors: |all| all.model.vectors = vec![VectorKind::Dense] => DoesNot("this model gives no others"),
         text_task: |all| all.model.text_task = Some(TextTask::Role(TextRole::Query)) => Decides,
         max_active_dims: |all| all.model.max_active_dims = Some(3) => DoesNot("this model's vectors are not sparse"),
         pool_factor: |all| all.model.pool_factor = Some(2.0) => DoesNot("this model gives one vector for a text"),
@@ -144,6 +146,10 @@ fn options() -> Vec<Row> {
         nullable: |all| all.output.nullable = true => DoesNot("a row without a vector has no identity"),
         streams: |all| all.output.streams = true => DoesNot(PLACE),
         numbers: |all| all.output.numbers = RowNumbers::Scores => DoesNot(FOLLOWS),
+        beside: |all| {
+            let (numbers, width) = (RowNumbers::Sparse, 9);
+            all.output.beside = vec![BesideVectors { numbers, width }];
+        } => DoesNot(FOLLOWS),
         sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
         terms: |all| all.output.terms = Some(Vec::new().into()) => DoesNot(FOLLOWS),
     });

@@ -42,6 +42,7 @@ impl RecordedModel {
             normalized: _,     // the caller decides
             normalized_before_cut: _,
             late_chunking: _, // chunks alone are pooled so
+            vectors,
             sparse,
             multi,
             scores,
@@ -52,6 +53,13 @@ impl RecordedModel {
         let pooling = pooling.iter().flatten().map(parse);
         let precision = identity.precision().filter(|_| native);
         let precision = precision.map(|it| it.parse().map_err(Error::usage));
+        let kinds = vectors.iter().flatten();
+        let kinds = kinds.map(|name| name.parse::<VectorKind>().map_err(Error::usage));
+        let kinds = kinds.collect::<Result<Vec<_>>>()?;
+        let has_dense = match &vectors {
+            Some(_) => kinds.contains(&VectorKind::Dense),
+            None => scores.is_none() && sparse.is_none() && multi.is_none(),
+        };
         Ok(Self {
             options: ModelOptions {
                 model: name,
@@ -62,9 +70,10 @@ impl RecordedModel {
                     })
                 }),
                 vectors: match (&sparse, &multi) {
-                    (Some(_), _) => Some(VectorKind::Sparse),
-                    (None, Some(_)) => Some(VectorKind::Multi),
-                    (None, None) => None,
+                    _ if !kinds.is_empty() => kinds,
+                    (Some(_), _) => vec![VectorKind::Sparse],
+                    (None, Some(_)) => vec![VectorKind::Multi],
+                    (None, None) => Vec::new(),
                 },
                 text_task: (sparse.as_ref().and_then(|sparse| sparse.role.as_deref()))
                     .or(multi.as_ref().map(|multi| multi.role.as_str()))
@@ -80,9 +89,9 @@ impl RecordedModel {
                 ..options.clone()
             },
             // Scores and sparse vectors have no pooling but the model's own.
-            pooling: match (scores, sparse, multi) {
-                (Some(_), ..) | (_, Some(_), _) | (.., Some(_)) => Vec::new(),
-                (None, None, None) => pooling.collect::<Result<_>>()?,
+            pooling: match has_dense {
+                true => pooling.collect::<Result<_>>()?,
+                false => Vec::new(),
             },
         })
     }

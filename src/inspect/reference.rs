@@ -95,7 +95,9 @@ pub fn against(
             // Of sparse vectors the union of the entries counts; of vectors of tokens each.
             let vectors_of_row: Vec<Vec<f32>> = match ours {
                 RowVector::Multi(row) => row.vectors().map(<[f32]>::to_vec).collect(),
-                RowVector::Dense(_) | RowVector::Sparse(_) => vec![ours.in_full(width)],
+                RowVector::Dense(_) | RowVector::Sparse(_) | RowVector::Several(_) => {
+                    vec![ours.in_full(width)]
+                }
             };
             for ours in vectors_of_row {
                 let theirs = theirs

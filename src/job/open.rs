@@ -12,7 +12,7 @@ use crate::hash::Hash;
 use crate::output::VectorWriter;
 use crate::position::Position;
 use crate::progress::Counts;
-use crate::record::{Mark, RowVectors, Rows, TextHash, WindowStart};
+use crate::record::{Mark, Rows, TextHash, WindowStart};
 use crate::remedies::with_remedy;
 use arrow::datatypes::SchemaRef;
 
@@ -171,9 +171,5 @@ fn refused(path: &Path, error: io::Error) -> Error {
 
 /// How much rows add to a part, about.
 fn bytes(rows: &Rows) -> u64 {
-    let entry = match rows.vectors {
-        RowVectors::Dense { .. } | RowVectors::Multi(_) => size_of::<f32>(),
-        RowVectors::Sparse(_) => size_of::<(u32, f32)>(),
-    };
-    (rows.vectors.values().len() * entry + rows.columns.get_array_memory_size()) as u64
+    (rows.vectors.bytes() + rows.columns.get_array_memory_size()) as u64
 }

@@ -82,8 +82,22 @@ impl Spool {
     }
 }
 
-/// The vector's column; of sparse ones its name tells their width in full.
+/// The vector's column; of sparse ones and of several kinds its metadata tell their width in full.
 fn vector_field(dimensions: usize, form: &RowVectors) -> Result<Field> {
+    if let RowVectors::Several(kinds) = form {
+        let fields = kinds.iter().enumerate().map(|(place, kind)| {
+            let width = match kind {
+                RowVectors::Dense { width, .. } => *width,
+                RowVectors::Multi(rows) => rows.width(),
+                RowVectors::Sparse(_) | RowVectors::Several(_) => dimensions,
+            };
+            Ok(vector_field(width, kind)?.with_name(place.to_string()))
+        });
+        let fields = fields.collect::<Result<Vec<Field>>>()?;
+        let kind = DataType::Struct(fields.into());
+        let several = HashMap::from([(SEVERAL.to_owned(), dimensions.to_string())]);
+        return Ok(Field::new("vector", kind, false).with_metadata(several));
+    }
     if let RowVectors::Sparse(_) = form {
         let parts = vec![
             Field::new(
@@ -106,6 +120,9 @@ fn vector_field(dimensions: usize, form: &RowVectors) -> Result<Field> {
     }
     Ok(Field::new("vector", kind, false))
 }
+
+/// Key of the metadata of a column of several kinds: how wide those of the first are.
+const SEVERAL: &str = "embedctl.several";
 
 /// Key of a sparse column's metadata: how wide its vectors are in full.
 const WIDTH: &str = "embedctl.width";
@@ -142,6 +159,16 @@ fn vector_column(vectors: RowVectors, kind: &DataType) -> Result<ArrayRef, Arrow
             let values = Float32Array::new(ScalarBuffer::from(values), None);
             let list = FixedSizeListArray::try_new(item(), *width, Arc::new(values), None)?;
             Ok(Arc::new(list))
+        }
+        (RowVectors::Several(kinds), DataType::Struct(fields)) => {
+            let columns = kinds.into_iter().zip(fields);
+            let columns = columns.map(|(kind, field)| vector_column(kind, field.data_type()));
+            let columns = columns.collect::<Result<_, _>>()?;
+            Ok(Arc::new(StructArray::try_new(
+                fields.clone(),
+                columns,
+                None,
+            )?))
         }
         (RowVectors::Sparse(rows), DataType::Struct(parts)) => {
             let (indices, values, ends) = rows.into_parts();
@@ -199,6 +226,12 @@ fn vectors_of(column: &ArrayRef, field: &Field) -> Option<(RowVectors, usize)> {
         return Some((RowVectors::Multi(rows), width));
     }
     let parts = column.as_any().downcast_ref::<StructArray>()?;
+    if let Some(width) = field.metadata().get(SEVERAL) {
+        let kinds = parts.columns().iter().zip(parts.fields());
+        let kinds = kinds.map(|(column, field)| Some(vectors_of(column, field)?.0));
+        let kinds = kinds.collect::<Option<_>>()?;
+        return Some((RowVectors::Several(kinds), width.parse().ok()?));
+    }
     let width = field.metadata().get(WIDTH)?.parse().ok()?;
     let [indices, values] = parts.columns() else {
         return None;

@@ -18,7 +18,6 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use embedctl_common::vectors::{MultiRow, SparseRow};
 
 /// Bytes of rows that are put together at a time, about: the columns of a record are repeated for each of its
 /// chunks.
@@ -138,23 +137,15 @@ impl Assembly<'_> {
         let columns = self.columns(planned);
         let missing: NullBuffer = planned.iter().map(|row| row.error.is_none()).collect();
         let mut vectors = self.no_rows.same();
-        // Holds the place of a missing one.
-        let zeros;
-        let nothing = match &mut vectors {
-            RowVectors::Dense { width, values } => {
-                values.reserve(planned.len() * *width);
-                zeros = vec![0.0; *width];
-                RowVector::Dense(&zeros)
-            }
-            RowVectors::Sparse(_) => RowVector::Sparse(SparseRow::default()),
-            RowVectors::Multi(rows) => RowVector::Multi(MultiRow {
-                width: rows.width(),
-                values: &[],
-            }),
-        };
+        if let RowVectors::Dense { width, values } = &mut vectors {
+            values.reserve(planned.len() * *width);
+        }
         for row in planned {
             let vector = row.text.and_then(|text| self.vectors[text as usize]);
-            vectors.push(vector.unwrap_or(nothing));
+            match vector {
+                Some(vector) => vectors.push(vector),
+                None => vectors.push_nothing(),
+            }
         }
         Ok(Rows {
             columns: columns
@@ -204,8 +195,10 @@ impl Assembly<'_> {
             arrays.extend(self.keys(&records, planned)?);
         }
         if let Some(labels) = &self.extra.labels {
-            let scores =
-                |row: &OutputRow| Some(self.vectors[row.text? as usize].as_ref()?.values());
+            let scores = |row: &OutputRow| match self.vectors[row.text? as usize]? {
+                RowVector::Dense(scores) => Some(scores),
+                _ => None,
+            };
             arrays.extend(labels.arrays(planned.iter().map(scores)));
         }
         if self.extra.errors {

@@ -121,7 +121,8 @@ pub(super) fn fingerprint(
         embedding_field,
         nullable,
         streams: _,
-        numbers: _, // follows from the model, which the identity has
+        numbers: _, // these two follow from the model, which the identity has
+        beside: _,
         sparse_tokens,
         terms: _,
     } = &output;

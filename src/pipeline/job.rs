@@ -16,15 +16,14 @@ use crate::job::{
     SpoolReader, Stretch, clear_unbegun, point_inside, remove_parts,
 };
 use crate::model::{Model, OutputKind};
-use crate::output::{self, Destination, Finish, OutputOptions, RowNumbers, VectorWriter};
+use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
-use crate::record::{Mark, RowVectors, SourceNames, WindowStart};
+use crate::record::{Mark, SourceNames, WindowStart};
 use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
-use embedctl_common::vectors::{MultiRows, SparseRows};
 
 /// Vectors of a usual row, where each token has one, by which rows are divided into parts.
 const USUAL_TOKENS: usize = 100;
@@ -243,11 +242,7 @@ impl JobSink {
     /// Makes the writer of a part.
     fn creates(&self, width: usize, schema: SchemaRef) -> Create {
         let Some(format) = self.job.format() else {
-            let form = match self.plan.options().output.numbers {
-                RowNumbers::Sparse => RowVectors::Sparse(SparseRows::default()),
-                RowNumbers::Multi => RowVectors::Multi(MultiRows::new(width)),
-                RowNumbers::Vectors | RowNumbers::Scores => RowVectors::dense(width),
-            };
+            let form = self.plan.options().output.no_rows(width);
             return Box::new(move |path| Ok(Box::new(Spool::new(path, width, form.clone()))));
         };
         let options = self.plan.options();
@@ -346,12 +341,12 @@ impl RowSink for JobSink {
             sources: self.sources.clone(),
         };
         let width = model.config.width;
-        let bytes = match &model.config.kind {
+        let bytes = model.config.of_all_kinds().map(|config| match config.kind {
             OutputKind::Sparse(_) => SPARSE_BYTES,
-            OutputKind::Multi(_) => USUAL_TOKENS * width * size_of::<f32>(),
-            OutputKind::Vectors | OutputKind::Scores(_) => width * size_of::<f32>(),
-        };
-        let limits = self.job.limits(bytes, begun.window);
+            OutputKind::Multi(_) => USUAL_TOKENS * config.width * size_of::<f32>(),
+            OutputKind::Vectors | OutputKind::Scores(_) => config.width * size_of::<f32>(),
+        });
+        let limits = self.job.limits(bytes.sum(), begun.window);
         self.parts = Some(begun.parts(about, self.creates(width, schema), limits)?);
         Ok(earlier)
     }

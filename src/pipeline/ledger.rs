@@ -145,7 +145,8 @@ impl Ledger<'_> {
                 (None, Some(cause.clone()))
             } else if tokens == 0 {
                 self.without_tokens += 1;
-                let vector = Some(empty).filter(|vector| is_finite(vector.values()));
+                let vector =
+                    Some(empty).filter(|vector| vector.values().into_iter().all(is_finite));
                 (vector, Some(not_finite_empty()))
             } else {
                 (
@@ -241,15 +242,13 @@ impl Ledger<'_> {
             if !missing || (self.extra.errors && cause.is_some()) {
                 for vector in outcome.vectors[texts.clone()].iter().flatten() {
                     self.counts.rows += 1;
-                    let entries = match vector {
-                        RowVector::Sparse(row) => row.indices.len() as u64,
-                        RowVector::Multi(row) => row.len() as u64,
-                        RowVector::Dense(_) => 0,
-                    };
-                    if entries > 0 {
-                        self.counts.entries += entries;
-                        self.counts.most_entries = self.counts.most_entries.max(entries);
-                    }
+                    let (counts, entries) = (&mut self.counts, vector.sparse());
+                    let entries = entries.map_or(0, |row| row.indices.len() as u64);
+                    counts.entries += entries;
+                    counts.most_entries = counts.most_entries.max(entries);
+                    let vectors = vector.multi().map_or(0, |row| row.len() as u64);
+                    counts.token_vectors += vectors;
+                    counts.most_token_vectors = counts.most_token_vectors.max(vectors);
                 }
                 planned.extend((0..).zip(texts).map(|(part, text)| OutputRow {
                     columns: column(self.counts.read, record),

@@ -62,7 +62,7 @@ use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
 use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask, OutputKind};
 use crate::named::named;
-use crate::output::{OutputOptions, RowNumbers, RunFiles};
+use crate::output::{BesideVectors, OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::provenance::ProfileUsed;
 use crate::stage::StageTimes;
@@ -144,17 +144,22 @@ impl EmbedOptions {
     /// If its format cannot hold them as they are asked for.
     fn output_of(&self, model: &Model) -> Result<OutputOptions> {
         let output = self.output();
-        let output = match &model.config.kind {
-            OutputKind::Vectors | OutputKind::Scores(_) => output,
-            OutputKind::Multi(_) => OutputOptions {
-                numbers: RowNumbers::Multi,
-                ..output
-            },
-            OutputKind::Sparse(_) => OutputOptions {
-                numbers: RowNumbers::Sparse,
-                terms: output.sparse_tokens.then(|| model.terms()),
-                ..output
-            },
+        let numbers = |kind: &OutputKind| match kind {
+            OutputKind::Vectors => RowNumbers::Vectors,
+            OutputKind::Scores(_) => RowNumbers::Scores,
+            OutputKind::Multi(_) => RowNumbers::Multi,
+            OutputKind::Sparse(_) => RowNumbers::Sparse,
+        };
+        let beside = model.config.beside.iter().map(|config| BesideVectors {
+            numbers: numbers(&config.kind),
+            width: config.width,
+        });
+        let has_terms = output.sparse_tokens && model.config.sparse().is_some();
+        let output = OutputOptions {
+            numbers: numbers(&model.config.kind),
+            beside: beside.collect(),
+            terms: has_terms.then(|| model.terms()),
+            ..output
         };
         output.check_form()?;
         Ok(output)

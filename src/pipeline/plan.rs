@@ -43,6 +43,9 @@ impl RunPlan {
             output: options.output(),
             ..options.clone()
         };
+        if options.model.vectors.len() > 1 {
+            options.output.check_several()?;
+        }
         Ok(Self {
             job: job(&options)?,
             options,
@@ -68,7 +71,7 @@ impl RunPlan {
     /// # Errors
     /// If the output's format cannot hold them, or an option has no meaning for them.
     pub(crate) fn of(&self, model: &Model) -> Result<Self> {
-        if model.config.kind.sparse().is_some() && self.options.reuse.is_some() {
+        if model.config.sparse().is_some() && self.options.reuse.is_some() {
             return Err(Error::usage(format!(
                 "{REUSE}: vectors of an earlier output are read back as they are given in full, and this model's are \
                  sparse"
@@ -82,7 +85,7 @@ impl RunPlan {
             ))
             .with_remedy("leave one of them out"));
         }
-        let multi = model.config.kind.multi();
+        let multi = model.config.multi();
         if multi.is_some() && self.options.reuse.is_some() {
             return Err(Error::usage(format!(
                 "{REUSE}: one vector for each text is copied from an earlier output, and this model gives one for each token"
@@ -95,7 +98,7 @@ impl RunPlan {
             ))
             .with_remedy("leave it out"));
         }
-        if model.config.kind.sparse().is_none() && self.options.model.max_active_dims.is_some() {
+        if model.config.sparse().is_none() && self.options.model.max_active_dims.is_some() {
             return Err(Error::usage(format!(
                 "{MAX_ACTIVE_DIMS} is about sparse vectors, and this model's are given in full"
             ))

@@ -219,7 +219,7 @@ impl Run {
         let mut named = false;
         let mut tally = RecordTally::default();
         // Their rows are the only large ones.
-        let is_multi = made.model.config.kind.multi().is_some();
+        let is_multi = made.model.config.multi().is_some();
         let mut settle = |event: SourceEvent<Box<InFlight>>| {
             match event {
                 SourceEvent::Window(in_flight) => {
@@ -316,8 +316,8 @@ impl Run {
             engine: made.info(),
             model: made.model.id.clone(),
             dimensions: made.model.config.vectors(),
-            sparse: made.model.config.kind.sparse().is_some(),
-            multi: made.model.config.kind.multi().is_some(),
+            sparse: made.model.config.sparse().is_some(),
+            multi: made.model.config.multi().is_some(),
             threads,
             max_length: made.model.config.limit(),
             load,

@@ -19,6 +19,7 @@ use crate::model::score::ScoreForm;
 use crate::model::{ModelProvenance, OutputKind, Side, Step};
 use crate::output::Dtype;
 use crate::record::{RowVector, Texts};
+use crate::setting::VECTORS;
 use crate::threads::foreign;
 use embedctl_common::pair::TextPair;
 use scoring::Scoring;
@@ -41,7 +42,13 @@ impl OpenedModel {
         like: Option<&LikeFile>,
         verified: Option<&Verified>,
     ) -> Result<Self> {
-        if loaded.model.config.kind.multi().is_some() {
+        if !loaded.model.config.beside.is_empty() {
+            return Err(Error::usage(format!(
+                "{VECTORS}: a server gives vectors of one kind, and several are asked for"
+            ))
+            .with_remedy("start a server for each kind"));
+        }
+        if loaded.model.config.multi().is_some() {
             return Err(Error::usage(
                 "the model gives each token a vector, and the protocols of a server have one for a text",
             )
@@ -257,7 +264,7 @@ fn served(vector: RowVector<'_>) -> ServedRow {
     match vector {
         RowVector::Dense(values) => values.to_vec().into(),
         // Such models are refused.
-        RowVector::Multi(row) => row.values.to_vec().into(),
+        RowVector::Multi(_) | RowVector::Several(_) => vector.in_full(0).into(),
         RowVector::Sparse(row) => ServedRow {
             indices: row.indices.to_vec(),
             values: row.values.to_vec(),

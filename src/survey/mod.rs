@@ -263,8 +263,10 @@ fn measure(
 
 /// Vectors of a row on average, where each token has one.
 fn vectors_per_row(vectors: &RowVectors) -> Option<f64> {
-    let RowVectors::Multi(rows) = vectors else {
-        return None;
+    let rows = match vectors {
+        RowVectors::Multi(rows) => rows,
+        RowVectors::Several(kinds) => return kinds.iter().find_map(vectors_per_row),
+        RowVectors::Dense { .. } | RowVectors::Sparse(_) => return None,
     };
     let all = rows.lengths().sum::<usize>() as f64;
     (!rows.is_empty()).then(|| all / rows.len() as f64)

@@ -225,7 +225,7 @@ fn what_scores_cannot_be_is_refused() {
         ("--chunk sentences", "--chunk is about vectors"),
         ("--normalize true", "--normalize is about vectors"),
         ("--task query", "--task is about vectors"),
-        ("--kind sparse", "--kind is about vectors"),
+        ("--vectors sparse", "--vectors is about vectors"),
         ("--pool-factor 2", "--pool-factor is about vectors"),
     ] {
         let run = score(&sandbox, PAIRS, &format!("{line} {option}"));

@@ -201,7 +201,11 @@ fn other_kinds_of_options_are_refused_with_the_reason() {
             &["--dimensions", "4"],
             "one vector for a text",
         ),
-        ("bert-document", &["--kind", "dense"], "each token a vector"),
+        (
+            "bert-document",
+            &["--vectors", "dense"],
+            "each token a vector",
+        ),
         ("bert-query", &["--pool-factor", "2"], "about documents"),
         (
             "bert-query",

@@ -51,6 +51,7 @@ fn write(path: &Path, dtype: Dtype, rows: Rows) {
             RowVectors::Sparse(_) => RowNumbers::Sparse,
             RowVectors::Multi(_) => RowNumbers::Multi,
             RowVectors::Dense { .. } => RowNumbers::Vectors,
+            RowVectors::Several(_) => unreachable!("one kind is written"),
         },
         ..OutputOptions::new(Destination::Path(path.to_path_buf()))
     };

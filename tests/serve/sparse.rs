@@ -47,7 +47,7 @@ fn the_server_gives_the_batch_jobs_entries_bit_by_bit() {
         ("route-query", "--task query"),
         ("weights-by-token", ""),
         ("autoencoder", ""),
-        ("masked-model-without-modules", "--kind sparse"),
+        ("masked-model-without-modules", "--vectors sparse"),
     ] {
         let model = in_repository("fixtures/sparse").join(name).join("model");
         let model = model.display().to_string();

@@ -153,8 +153,6 @@ pub const LIMIT: Setting = Setting::long("limit");
 pub const LISTEN: Setting = Setting::long("listen");
 /// `local-dir`.
 pub const LOCAL_DIR: Setting = Setting::long("local-dir");
-/// `kind`.
-pub const KIND: Setting = Setting::long("kind");
 /// `lock`.
 pub const LOCK: Setting = Setting::long("lock");
 /// `max-active-dims`.
@@ -229,6 +227,8 @@ pub const SPARSE_TOKENS: Setting = Setting::long("sparse-tokens");
 pub const TASK: Setting = Setting::long("task");
 /// `vector-type`.
 pub const VECTOR_TYPE: Setting = Setting::long("vector-type");
+/// `vectors`.
+pub const VECTORS: Setting = Setting::long("vectors");
 /// `verify`.
 pub const VERIFY: Setting = Setting::long("verify");
 /// `weights`.

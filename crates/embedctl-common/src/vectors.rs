@@ -1,254 +1,10 @@
-//! Vectors of rows, dense, sparse or one for each token, on their way from an engine to an output.
+//! Vectors of rows on their way from an engine to an output: dense, sparse, one for each token, or several of these.
 
-/// The entries of a sparse vector that are not zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct SparseRow<'a> {
-    /// Their places, in ascending order.
-    pub indices: &'a [u32],
-    /// Their values, as many.
-    pub values: &'a [f32],
-}
+mod multi;
+mod sparse;
 
-/// Sparse vectors, one after another.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SparseRows {
-    indices: Vec<u32>,
-    values: Vec<f32>,
-    /// Where each row's entries end.
-    ends: Vec<usize>,
-}
-
-impl SparseRow<'_> {
-    /// The entries, by ascending index.
-    pub fn entries(&self) -> impl Iterator<Item = (u32, f32)> + '_ {
-        self.indices
-            .iter()
-            .copied()
-            .zip(self.values.iter().copied())
-    }
-
-    /// Walks over the union of both rows' entries: for each index both values, 0 where a row has none.
-    pub fn with<'a>(&'a self, other: &'a SparseRow<'a>) -> impl Iterator<Item = (f32, f32)> + 'a {
-        let (mut one, mut two) = (0, 0);
-        std::iter::from_fn(move || {
-            let at = |row: &SparseRow<'_>, place: usize| {
-                row.indices
-                    .get(place)
-                    .map_or(u64::MAX, |&index| index.into())
-            };
-            let (first, second) = (at(self, one), at(other, two));
-            let next = first.min(second);
-            if next == u64::MAX {
-                return None;
-            }
-            let mut pair = (0.0, 0.0);
-            if first == next {
-                pair.0 = self.values[one];
-                one += 1;
-            }
-            if second == next {
-                pair.1 = other.values[two];
-                two += 1;
-            }
-            Some(pair)
-        })
-    }
-}
-
-impl SparseRows {
-    /// How many rows there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Removes all rows.
-    pub fn clear(&mut self) {
-        self.indices.clear();
-        self.values.clear();
-        self.ends.clear();
-    }
-
-    /// Appends a row.
-    pub fn push(&mut self, row: SparseRow<'_>) {
-        self.indices.extend_from_slice(row.indices);
-        self.values.extend_from_slice(row.values);
-        self.ends.push(self.values.len());
-    }
-
-    /// Appends a row of these entries, which ascend.
-    pub fn push_entries(&mut self, entries: impl IntoIterator<Item = (u32, f32)>) {
-        for (index, value) in entries {
-            self.indices.push(index);
-            self.values.push(value);
-        }
-        self.ends.push(self.values.len());
-    }
-
-    /// Row `row`.
-    ///
-    /// # Panics
-    /// If there is none.
-    #[must_use]
-    pub fn get(&self, row: usize) -> SparseRow<'_> {
-        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let own = start..self.ends[row];
-        SparseRow {
-            indices: &self.indices[own.clone()],
-            values: &self.values[own],
-        }
-    }
-
-    /// All rows.
-    pub fn iter(&self) -> impl Iterator<Item = SparseRow<'_>> {
-        (0..self.len()).map(|row| self.get(row))
-    }
-
-    /// The places of all rows' entries, one row after another.
-    #[must_use]
-    pub fn indices(&self) -> &[u32] {
-        &self.indices
-    }
-
-    /// The values of all rows' entries.
-    #[must_use]
-    pub fn values(&self) -> &[f32] {
-        &self.values
-    }
-
-    /// Where each row's entries end.
-    #[must_use]
-    pub fn ends(&self) -> &[usize] {
-        &self.ends
-    }
-
-    /// The indices, the values, and where each row's entries end.
-    #[must_use]
-    pub fn into_parts(self) -> (Vec<u32>, Vec<f32>, Vec<usize>) {
-        (self.indices, self.values, self.ends)
-    }
-}
-
-/// The vectors of a row's tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct MultiRow<'a> {
-    /// Components of a vector.
-    pub width: usize,
-    /// The vectors `[tokens, width]`.
-    pub values: &'a [f32],
-}
-
-impl<'a> MultiRow<'a> {
-    /// The vectors, one after another.
-    pub fn vectors(&self) -> impl Iterator<Item = &'a [f32]> + use<'a> {
-        self.values.chunks_exact(self.width.max(1))
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.values.len() / self.width.max(1)
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-}
-
-/// Vectors of the tokens of rows, one row after another.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct MultiRows {
-    width: usize,
-    values: Vec<f32>,
-    /// Where each row's vectors end, in vectors.
-    ends: Vec<usize>,
-}
-
-impl MultiRows {
-    /// No rows, of vectors of `width` components.
-    #[must_use]
-    pub fn new(width: usize) -> Self {
-        Self {
-            width,
-            ..Self::default()
-        }
-    }
-
-    /// Components of a vector.
-    #[must_use]
-    pub fn width(&self) -> usize {
-        self.width
-    }
-
-    /// How many rows there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Appends a row of these values, as many as whole vectors.
-    ///
-    /// # Panics
-    /// If they are not.
-    pub fn push(&mut self, values: &[f32]) {
-        assert!(
-            values.len().is_multiple_of(self.width.max(1)),
-            "vectors of another width"
-        );
-        self.values.extend_from_slice(values);
-        self.ends.push(self.values.len() / self.width.max(1));
-    }
-
-    /// Row `row`.
-    ///
-    /// # Panics
-    /// If there is none.
-    #[must_use]
-    pub fn get(&self, row: usize) -> MultiRow<'_> {
-        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        MultiRow {
-            width: self.width,
-            values: &self.values[start * self.width..self.ends[row] * self.width],
-        }
-    }
-
-    /// All rows.
-    pub fn iter(&self) -> impl Iterator<Item = MultiRow<'_>> {
-        (0..self.len()).map(|row| self.get(row))
-    }
-
-    /// How many vectors each row has.
-    pub fn lengths(&self) -> impl Iterator<Item = usize> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| end - start)
-    }
-
-    /// The components of all vectors.
-    #[must_use]
-    pub fn values(&self) -> &[f32] {
-        &self.values
-    }
-
-    /// The components of all vectors, and where each row's vectors end.
-    #[must_use]
-    pub fn into_parts(self) -> (Vec<f32>, Vec<usize>) {
-        (self.values, self.ends)
-    }
-}
+pub use multi::{MultiRow, MultiRows};
+pub use sparse::{SparseRow, SparseRows};
 
 /// The vectors of some rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -264,6 +20,28 @@ pub enum RowVectors {
     Sparse(SparseRows),
     /// A vector for each token.
     Multi(MultiRows),
+    /// Vectors of several of these kinds, as many rows of each.
+    Several(Vec<Self>),
+}
+
+/// A row's vectors of several kinds.
+#[derive(Debug, Clone, Copy)]
+pub struct SeveralRow<'a> {
+    kinds: &'a [RowVectors],
+    row: usize,
+}
+
+impl<'a> SeveralRow<'a> {
+    /// The vector of each kind.
+    pub fn vectors(self) -> impl Iterator<Item = RowVector<'a>> {
+        self.kinds.iter().map(move |kind| kind.get(self.row))
+    }
+}
+
+impl PartialEq for SeveralRow<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.vectors().eq(other.vectors())
+    }
 }
 
 /// The vector of a row.
@@ -275,6 +53,8 @@ pub enum RowVector<'a> {
     Sparse(SparseRow<'a>),
     /// The vectors of its tokens.
     Multi(MultiRow<'a>),
+    /// A vector of each of several kinds.
+    Several(SeveralRow<'a>),
 }
 
 impl Default for RowVectors {
@@ -305,7 +85,8 @@ impl RowVectors {
         match self {
             Self::Dense { width, .. } => Self::dense(*width),
             Self::Sparse(_) => Self::Sparse(SparseRows::default()),
-            Self::Multi(rows) => Self::Multi(MultiRows::new(rows.width)),
+            Self::Multi(rows) => Self::Multi(MultiRows::new(rows.width())),
+            Self::Several(kinds) => Self::Several(kinds.iter().map(Self::same).collect()),
         }
     }
 
@@ -316,6 +97,7 @@ impl RowVectors {
             Self::Dense { width, values } => values.len().checked_div(*width).unwrap_or(0),
             Self::Sparse(rows) => rows.len(),
             Self::Multi(rows) => rows.len(),
+            Self::Several(kinds) => kinds.first().map_or(0, Self::len),
         }
     }
 
@@ -337,6 +119,7 @@ impl RowVectors {
             }
             Self::Sparse(rows) => RowVector::Sparse(rows.get(row)),
             Self::Multi(rows) => RowVector::Multi(rows.get(row)),
+            Self::Several(kinds) => RowVector::Several(SeveralRow { kinds, row }),
         }
     }
 
@@ -345,13 +128,35 @@ impl RowVectors {
         (0..self.len()).map(|row| self.get(row))
     }
 
-    /// The numbers of all rows.
+    /// The numbers of all rows, those of each kind together.
     #[must_use]
-    pub fn values(&self) -> &[f32] {
+    pub fn values(&self) -> Vec<&[f32]> {
         match self {
-            Self::Dense { values, .. } => values,
-            Self::Sparse(rows) => rows.values(),
-            Self::Multi(rows) => rows.values(),
+            Self::Dense { values, .. } => vec![values],
+            Self::Sparse(rows) => vec![rows.values()],
+            Self::Multi(rows) => vec![rows.values()],
+            Self::Several(kinds) => kinds.iter().flat_map(Self::values).collect(),
+        }
+    }
+
+    /// Bytes of all rows, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Dense { values, .. } => size_of_val(&values[..]),
+            Self::Sparse(rows) => size_of_val(rows.values()) + size_of_val(rows.indices()),
+            Self::Multi(rows) => size_of_val(rows.values()),
+            Self::Several(kinds) => kinds.iter().map(Self::bytes).sum(),
+        }
+    }
+
+    /// Appends a row that holds the place of a missing one: zeros, no entry, no token.
+    pub fn push_nothing(&mut self) {
+        match self {
+            Self::Dense { width, values } => values.resize(values.len() + *width, 0.0),
+            Self::Sparse(rows) => rows.push(SparseRow::default()),
+            Self::Multi(rows) => rows.push(&[]),
+            Self::Several(kinds) => kinds.iter_mut().for_each(Self::push_nothing),
         }
     }
 
@@ -367,8 +172,12 @@ impl RowVectors {
             }
             (Self::Sparse(rows), RowVector::Sparse(row)) => rows.push(row),
             (Self::Multi(rows), RowVector::Multi(row)) => {
-                assert!(row.width == rows.width, "vectors of another width");
+                assert!(row.width == rows.width(), "vectors of another width");
                 rows.push(row.values);
+            }
+            (Self::Several(kinds), RowVector::Several(row)) => {
+                let own = kinds.iter_mut().zip(row.vectors());
+                own.for_each(|(kind, vector)| kind.push(vector));
             }
             _ => panic!("a vector of another form"),
         }
@@ -397,11 +206,10 @@ impl RowVectors {
             (Self::Sparse(rows), Self::Sparse(more)) => {
                 more.iter().for_each(|row| rows.push(row));
             }
-            (Self::Multi(rows), Self::Multi(mut more)) => {
-                assert!(more.width == rows.width, "vectors of another width");
-                let vectors = rows.ends.last().copied().unwrap_or(0);
-                rows.values.append(&mut more.values);
-                rows.ends.extend(more.ends.iter().map(|end| vectors + end));
+            (Self::Multi(rows), Self::Multi(more)) => rows.append(more),
+            (Self::Several(kinds), Self::Several(more)) => {
+                let own = kinds.iter_mut().zip(more);
+                own.for_each(|(kind, more)| kind.append(more));
             }
             (_, more) => assert!(more.is_empty(), "vectors of another form"),
         }
@@ -409,12 +217,16 @@ impl RowVectors {
 }
 
 impl<'a> RowVector<'a> {
-    /// All components, where a vector in full has `width`; of a vector for each token, those of all, side by side.
+    /// All components, where a vector in full has `width`; of a vector for each token, those of all, side by side; of
+    /// several kinds, those of the first.
     #[must_use]
     pub fn in_full(&self, width: usize) -> Vec<f32> {
         match self {
             Self::Dense(values) => values.to_vec(),
             Self::Multi(row) => row.values.to_vec(),
+            Self::Several(row) => {
+                (row.vectors().next()).map_or_else(Vec::new, |it| it.in_full(width))
+            }
             Self::Sparse(row) => {
                 let mut full = vec![0.0; width];
                 for (index, value) in row.entries() {
@@ -427,13 +239,34 @@ impl<'a> RowVector<'a> {
         }
     }
 
-    /// The numbers: all components, or those that are not zero.
+    /// The numbers: all components, or those that are not zero; those of each kind together.
     #[must_use]
-    pub fn values(&self) -> &'a [f32] {
+    pub fn values(&self) -> Vec<&'a [f32]> {
         match self {
-            Self::Dense(values) => values,
-            Self::Sparse(row) => row.values,
-            Self::Multi(row) => row.values,
+            Self::Dense(values) => vec![values],
+            Self::Sparse(row) => vec![row.values],
+            Self::Multi(row) => vec![row.values],
+            Self::Several(row) => row.vectors().flat_map(|it| it.values()).collect(),
+        }
+    }
+
+    /// The sparse vector, if it is one or there is one among several kinds.
+    #[must_use]
+    pub fn sparse(&self) -> Option<SparseRow<'a>> {
+        match self {
+            Self::Sparse(row) => Some(*row),
+            Self::Several(row) => row.vectors().find_map(|it| it.sparse()),
+            Self::Dense(_) | Self::Multi(_) => None,
+        }
+    }
+
+    /// The vectors of tokens, if it is such or there are such among several kinds.
+    #[must_use]
+    pub fn multi(&self) -> Option<MultiRow<'a>> {
+        match self {
+            Self::Multi(row) => Some(*row),
+            Self::Several(row) => row.vectors().find_map(|it| it.multi()),
+            Self::Dense(_) | Self::Sparse(_) => None,
         }
     }
 }

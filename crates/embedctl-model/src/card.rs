@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use walkdir::WalkDir;
 
-use super::config::OutputKind;
 use super::heads;
 use super::metadata::{self, TransformerConfig};
 use super::options::VectorKind;
@@ -125,10 +124,10 @@ impl Model {
             model_type: config.model_type,
             parameters,
             labels: decided.kind.scores().map(|scores| scores.labels.clone()),
-            sparse: decided.kind.sparse().is_some(),
-            multi: decided.kind.multi().is_some(),
+            sparse: decided.sparse().is_some(),
+            multi: decided.multi().is_some(),
             other_kinds: self.other_kinds(),
-            max_active_dims: decided.kind.sparse().and_then(|sparse| sparse.most),
+            max_active_dims: decided.sparse().and_then(|sparse| sparse.most),
             dimensions: decided.width,
             hidden_width: decided.hidden_width,
             max_length: decided.limit(),
@@ -157,18 +156,16 @@ impl Model {
 }
 
 impl Model {
-    /// The kinds of vectors that layers beside the network make, the present one left out.
+    /// The kinds of vectors that layers beside the network make, the present ones left out.
     fn other_kinds(&self) -> Vec<&'static str> {
-        let present = match &self.config.kind {
-            OutputKind::Vectors => VectorKind::Dense,
-            OutputKind::Sparse(_) => VectorKind::Sparse,
-            OutputKind::Multi(_) => VectorKind::Multi,
-            OutputKind::Scores(_) => return Vec::new(),
-        };
+        let present: Vec<VectorKind> = self.config.vector_kinds().collect();
+        if present.is_empty() {
+            return Vec::new();
+        }
         let made = heads::kinds(&self.folder);
         let dense = (!made.is_empty()).then_some(VectorKind::Dense);
         let all = dense.into_iter().chain(made);
-        all.filter(|kind| *kind != present)
+        all.filter(|kind| !present.contains(kind))
             .map(VectorKind::name)
             .collect()
     }

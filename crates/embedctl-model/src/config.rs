@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::layers::{Dense, DenseActivation, LayerNorm};
 use super::multi::MultiKind;
+use super::options::VectorKind;
 use super::score::ScoreKind;
 use super::sparse::{AutoEncoder, SparseKind};
 use embedctl_common::named::named;
@@ -260,6 +261,17 @@ impl OutputKind {
         }
     }
 
+    /// The kind of vectors; `None` for scores.
+    #[must_use]
+    pub fn of_vectors(&self) -> Option<VectorKind> {
+        match self {
+            Self::Vectors => Some(VectorKind::Dense),
+            Self::Sparse(_) => Some(VectorKind::Sparse),
+            Self::Multi(_) => Some(VectorKind::Multi),
+            Self::Scores(_) => None,
+        }
+    }
+
     /// Whether a row's text is a pair of texts.
     #[must_use]
     pub fn takes_pairs(&self) -> bool {
@@ -272,6 +284,9 @@ impl OutputKind {
 pub struct ModelConfig {
     /// What the numbers of a row are.
     pub kind: OutputKind,
+    /// The configurations of the other kinds of vectors that a row gets from the same states of its tokens. They differ
+    /// from this one in what is done with the states, and in nothing before.
+    pub beside: Vec<Self>,
     /// Tokens of a row at most, special tokens included.
     pub max_length: usize,
     /// Positions that the model has, where a row beyond them cannot be run and `max_length` reaches them.
@@ -324,7 +339,7 @@ impl ModelConfig {
     /// Whether a graph may pool a row by itself: over all of its tokens, into one vector.
     #[must_use]
     pub fn pools_whole_rows(&self) -> bool {
-        !self.late && (self.include_prompt || self.prompt.is_empty())
+        !self.late && self.beside.is_empty() && (self.include_prompt || self.prompt.is_empty())
     }
 
     /// [`ModelConfig::max_length`] of a model that states no limit.

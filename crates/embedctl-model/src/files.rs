@@ -59,6 +59,15 @@ impl Model {
     }
 
     fn read(options: &ModelOptions) -> Result<Self> {
+        let kinds = options.of_each_kind();
+        if kinds.is_empty() {
+            return Self::of_one_kind(options);
+        }
+        let models = kinds.iter().map(Self::of_one_kind);
+        Self::joined(models.collect::<Result<_>>()?, options)
+    }
+
+    fn of_one_kind(options: &ModelOptions) -> Result<Self> {
         let located = locate::folder(options)?;
         let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
@@ -112,7 +121,7 @@ impl Model {
         let is_plain = (modules.as_ref()).is_none_or(|modules| modules.sparse.is_none());
         let weighs = is_plain && sparse::is_weighed(&folder, options);
         let gives_logits = modules.as_ref().map_or_else(
-            || options.vectors == Some(VectorKind::Sparse) && !weighs,
+            || options.wants(VectorKind::Sparse) && !weighs,
             Modules::gives_logits,
         );
         let about = GraphOutput {
@@ -263,11 +272,11 @@ impl Model {
     #[must_use]
     pub fn has_network(&self) -> bool {
         // A graph of a checkpoint has no masked-LM head, and pools.
-        if self.config.kind.multi().is_some() {
+        if self.config.multi().is_some() || !self.config.beside.is_empty() {
             return false;
         }
         let by_token = |sparse: &SparseKind| sparse.terms.is_some() || sparse.weighed.is_some();
-        if self.config.kind.sparse().is_some_and(by_token) {
+        if self.config.sparse().is_some_and(by_token) {
             return false;
         }
         let config = self.checkpoint.as_ref().map(|one| &one.config);
@@ -278,7 +287,8 @@ impl Model {
     /// written as `[id]`.
     #[must_use]
     pub fn terms(&self) -> std::sync::Arc<[String]> {
-        let terms = (0_u32..).take(self.config.width);
+        let sparse = (self.config.of_all_kinds()).find(|it| it.kind.sparse().is_some());
+        let terms = (0_u32..).take(sparse.map_or(self.config.width, |it| it.width));
         let term = |id: u32| self.tokenizer.id_to_token(id);
         terms
             .map(|id| term(id).unwrap_or_else(|| format!("[{id}]")))

@@ -47,6 +47,7 @@ mod positions;
 mod resolve;
 pub mod score;
 pub mod sentence_config;
+mod several;
 pub mod sparse;
 mod statics;
 mod tasks;

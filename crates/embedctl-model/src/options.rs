@@ -113,8 +113,9 @@ pub struct ModelOptions {
     pub prompt_name: Option<String>,
     /// Components kept (Matryoshka); several make a vector each. Empty: as the model's files decide.
     pub dimensions: Vec<usize>,
-    /// The form of vectors, where the model's files leave it open; `None`: dense then.
-    pub vectors: Option<VectorKind>,
+    /// The kinds of vectors, where the model's files leave it open: several give a text a vector of each, from one pass.
+    /// Empty: as the files say, and dense where they leave it open.
+    pub vectors: Vec<VectorKind>,
     /// The task that texts are for, where the model treats some differently; `None`: as its files say.
     pub text_task: Option<TextTask>,
     /// Entries of a sparse vector that are kept at most; `None`: as the model's files say.
@@ -133,6 +134,12 @@ impl ModelOptions {
             Some(TextTask::Role(role)) => Some(role),
             Some(TextTask::Own(_)) | None => None,
         }
+    }
+
+    /// Whether vectors of `kind` alone are asked for.
+    #[must_use]
+    pub(crate) fn wants(&self, kind: VectorKind) -> bool {
+        self.vectors == [kind]
     }
 
     /// The options about the files with weights.

@@ -39,6 +39,8 @@ pub struct Pooler {
     sparse: Option<SparseKind>,
     /// Which of its tokens have vectors, if they have.
     multi: Option<MultiKind>,
+    /// Where rows have vectors of several kinds, the pooler of each; else empty.
+    kinds: Vec<Self>,
     steps: PackedSteps,
     /// Widths of the vectors that are cut out of one.
     kept: Vec<usize>,
@@ -63,6 +65,17 @@ impl Pooler {
             scores: config.kind.scores().is_some(),
             sparse: config.kind.sparse().cloned(),
             multi: config.kind.multi().cloned(),
+            kinds: match config.beside.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let alone = ModelConfig {
+                        beside: Vec::new(),
+                        ..config.clone()
+                    };
+                    let kinds = std::iter::once(&alone).chain(&config.beside);
+                    kinds.map(|it| Self::new(it, prompt_tokens)).collect()
+                }
+            },
             steps: config.steps.clone().into(),
             kept: config.vectors().0,
             normalize_last: config.normalize_last,
@@ -90,6 +103,7 @@ impl Pooler {
             scores,
             sparse,
             multi,
+            kinds,
             steps,
             kept,
             normalize_last,
@@ -105,6 +119,7 @@ impl Pooler {
         if let Some(multi) = multi {
             hash.add(format!("{multi:?}\n"));
         }
+        kinds.iter().for_each(|kind| hash.add(kind.digest()));
         let steps = token_steps.steps().iter().chain(steps.steps());
         steps.for_each(|step| step.add_to(&mut hash));
         hash.hex()
@@ -119,6 +134,9 @@ impl Pooler {
     /// Whether token states of this width fit the modules.
     #[must_use]
     pub fn accepts(&self, width: usize) -> bool {
+        if !self.kinds.is_empty() {
+            return self.kinds.iter().all(|kind| kind.accepts(width));
+        }
         if self.terms().is_some() {
             return self.pools && self.kept == [width];
         }
@@ -131,6 +149,9 @@ impl Pooler {
     /// Whether pooled rows of this width fit the modules.
     #[must_use]
     pub fn accepts_pooled(&self, pooled: usize) -> bool {
+        if !self.kinds.is_empty() {
+            return false;
+        }
         let steps = self.steps.steps();
         match steps
             .iter()
@@ -214,6 +235,10 @@ impl Pooler {
     /// What tells how near a row's states are to others: its finished vector, or the vector that scores are made of.
     pub fn compared(&self, states: &[f32], width: usize, out: &mut Vec<f32>) {
         let tokens = 0..states.len() / width;
+        if !self.kinds.is_empty() {
+            let kinds = self.kinds.iter();
+            return kinds.for_each(|kind| kind.compared(states, width, out));
+        }
         if self.multi.is_some() {
             return self.finish_rows(states.to_vec(), tokens.end, out);
         }

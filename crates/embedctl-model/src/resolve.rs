@@ -268,6 +268,7 @@ pub(super) fn resolve(
     Ok(Resolved {
         dtype: sentence.dtype.or_else(|| transformer.dtype()),
         config: ModelConfig {
+            beside: Vec::new(),
             max_length,
             positions_limit,
             frame: Frame {

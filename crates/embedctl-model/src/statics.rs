@@ -226,6 +226,7 @@ fn finish(
 pub(super) fn static_config() -> ModelConfig {
     ModelConfig {
         kind: OutputKind::Vectors,
+        beside: Vec::new(),
         max_length: ModelConfig::UNLIMITED,
         positions_limit: None,
         frame: Frame::default(),

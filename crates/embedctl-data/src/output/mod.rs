@@ -18,7 +18,9 @@ pub use crate::writing::encoding::has_vectors_of_tokens;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
 };
-pub use crate::writing::options::{Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType};
+pub use crate::writing::options::{
+    BesideVectors, Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType,
+};
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};

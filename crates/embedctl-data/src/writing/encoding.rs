@@ -26,6 +26,9 @@ pub(crate) const VECTOR_FORM: &str = "vector_form";
 /// Its value where each token of a row has a vector.
 pub(crate) const OF_TOKENS: &str = "tokens";
 
+/// Key of a provenance with how the other kinds of vectors that a row has were written.
+const BESIDE: &str = "vectors_beside";
+
 /// Whether a row of an output with this provenance has any number of vectors, one for each token.
 #[must_use]
 pub fn has_vectors_of_tokens(provenance: &Value) -> bool {
@@ -51,6 +54,8 @@ pub(crate) struct VectorEncoding {
     /// Whether each token of a row has a vector.
     multi: bool,
     nullable: bool,
+    /// The encodings of the other kinds of vectors that a row has.
+    beside: Vec<Self>,
 }
 
 /// A column of vectors.
@@ -72,6 +77,45 @@ impl VectorEncoding {
     /// # Errors
     /// If the options contradict each other or the format.
     pub fn new(options: &OutputOptions, dimensions: &[usize]) -> Result<Self> {
+        if options.beside.is_empty() {
+            return Self::of_one_kind(options, dimensions);
+        }
+        let kinds = options.of_each_kind();
+        let mut first = Self::of_one_kind(&kinds[0], dimensions)?;
+        let others = kinds[1..].iter().zip(&options.beside);
+        let others = others.map(|(options, kind)| Self::of_one_kind(options, &[kind.width]));
+        first.beside = others.collect::<Result<_>>()?;
+        Ok(first)
+    }
+
+    /// The encoding of each kind of vectors, this one first.
+    pub fn kinds(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.beside)
+    }
+
+    /// The vectors of some rows, kind by kind, each in rows that hold no others; leaves none in `rows`.
+    ///
+    /// # Errors
+    /// If there are more or fewer kinds.
+    pub fn each_kind<T>(
+        &self,
+        rows: &mut Rows,
+        mut encode: impl FnMut(&Self, &mut Rows) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        if self.beside.is_empty() {
+            return Ok(vec![encode(self, rows)?]);
+        }
+        let RowVectors::Several(kinds) = std::mem::take(&mut rows.vectors) else {
+            return Err(Error::internal("vectors of one kind for those of several"));
+        };
+        let kinds = self.kinds().zip(kinds).map(|(encoding, vectors)| {
+            rows.vectors = vectors;
+            encode(encoding, rows)
+        });
+        kinds.collect()
+    }
+
+    fn of_one_kind(options: &OutputOptions, dimensions: &[usize]) -> Result<Self> {
         let dtype = options.resolved_dtype()?;
         let calibration = options.calibration.as_ref();
         let calibration = calibration.filter(|_| dtype.needs_ranges());
@@ -98,6 +142,7 @@ impl VectorEncoding {
             }),
             multi: options.numbers == RowNumbers::Multi,
             nullable: options.nullable,
+            beside: Vec::new(),
         })
     }
 
@@ -113,7 +158,7 @@ impl VectorEncoding {
     pub fn entries(&self, rows: &mut Rows) -> Result<SparseRows> {
         match std::mem::take(&mut rows.vectors) {
             RowVectors::Sparse(entries) => Ok(entries),
-            RowVectors::Dense { .. } | RowVectors::Multi(_) => {
+            RowVectors::Dense { .. } | RowVectors::Multi(_) | RowVectors::Several(_) => {
                 Err(Error::internal("vectors in full for sparse ones"))
             }
         }
@@ -136,6 +181,10 @@ impl VectorEncoding {
 
     /// Bytes of a row's vectors; of sparse ones a usual number.
     pub fn row_bytes(&self) -> usize {
+        self.kinds().map(Self::row_bytes_of_one).sum()
+    }
+
+    fn row_bytes_of_one(&self) -> usize {
         if self.sparse.is_some() {
             return SPARSE_BYTES;
         }
@@ -201,6 +250,10 @@ impl VectorEncoding {
 
     /// Arrow's fields.
     pub fn fields(&self) -> impl Iterator<Item = FieldRef> {
+        self.kinds().flat_map(Self::fields_of_one)
+    }
+
+    fn fields_of_one(&self) -> impl Iterator<Item = FieldRef> {
         self.columns.iter().map(|column| {
             if let Some(sparse) = &self.sparse {
                 let kind = sparse.data_type();
@@ -221,18 +274,34 @@ impl VectorEncoding {
         Arc::new(Field::new_list_field(self.dtype.element(), false))
     }
 
+    /// Whether these are vectors of this kind and width, so many rows.
+    fn holds(&self, vectors: &RowVectors, rows: usize) -> bool {
+        let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
+        match vectors {
+            RowVectors::Dense { values, .. } => {
+                self.sparse.is_none() && !self.multi && values.len() == rows * dimensions
+            }
+            RowVectors::Sparse(entries) => self.sparse.is_some() && entries.len() == rows,
+            RowVectors::Multi(vectors) => {
+                self.multi && vectors.len() == rows && vectors.width() == dimensions
+            }
+            RowVectors::Several(_) => false,
+        }
+    }
+
     /// Checks an invariant of the pipeline: rows are as wide as announced, and complete.
     pub fn check_shape(&self, rows: &Rows) -> Result<()> {
         let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
         let missing = rows.missing.as_ref().map(NullBuffer::len);
         let is_whole = match &rows.vectors {
-            RowVectors::Dense { values, .. } => {
-                self.sparse.is_none() && !self.multi && values.len() == rows.len() * dimensions
+            RowVectors::Several(kinds) => {
+                kinds.len() == self.kinds().count()
+                    && self
+                        .kinds()
+                        .zip(kinds)
+                        .all(|(it, own)| it.holds(own, rows.len()))
             }
-            RowVectors::Sparse(entries) => self.sparse.is_some() && entries.len() == rows.len(),
-            RowVectors::Multi(vectors) => {
-                self.multi && vectors.len() == rows.len() && vectors.width() == dimensions
-            }
+            one => self.beside.is_empty() && self.holds(one, rows.len()),
         };
         if rows.dimensions == dimensions
             && is_whole
@@ -286,6 +355,11 @@ impl VectorEncoding {
     /// # Errors
     /// As [`VectorEncoding::encode`], or if a list of variable length would be longer than Arrow counts.
     pub fn arrays(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
+        let kinds = self.each_kind(rows, Self::arrays_of_one)?;
+        Ok(kinds.into_iter().flatten().collect())
+    }
+
+    fn arrays_of_one(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
         if let Some(sparse) = &self.sparse {
             let entries = self.entries(rows)?;
             return Ok(vec![sparse.array(entries, rows.missing.clone())?]);
@@ -344,6 +418,14 @@ impl VectorEncoding {
         let ranges: Map<String, Value> = ranges.map(|(name, it)| (name, json!(it))).collect();
         if !ranges.is_empty() {
             provenance.insert("calibration".to_owned(), json!({"ranges": ranges}));
+        }
+        if !self.beside.is_empty() {
+            let beside = self.beside.iter().map(|kind| {
+                let mut own = Map::new();
+                kind.describe(&mut own);
+                Value::Object(own)
+            });
+            provenance.insert(BESIDE.to_owned(), beside.collect());
         }
     }
 }

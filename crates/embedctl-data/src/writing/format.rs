@@ -315,6 +315,13 @@ impl OutputFormat {
         self.sidecars_of(RowNumbers::Multi)
     }
 
+    /// Whether a row may have vectors of several kinds, in columns or fields of their own.
+    #[must_use]
+    pub fn holds_several_kinds(self) -> bool {
+        let facts = self.facts();
+        facts.sparse == SparseForm::Structs && facts.multi != TokenForm::None
+    }
+
     /// Whether it is one matrix, which has neither names nor nulls.
     #[must_use]
     pub fn is_matrix(self) -> bool {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use super::calibration::Calibration;
 use super::quantize::Dtype;
+use crate::record::RowVectors;
 pub use crate::writing::format::{Compression, OutputFormat};
 use crate::writing::format::{SparseForm, TokenForm, endings};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{
-    CALIBRATION, DTYPE, OUTPUT, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE,
+    CALIBRATION, DTYPE, OUTPUT, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE, VECTORS,
 };
+use embedctl_common::vectors::{MultiRows, SparseRows};
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -28,6 +30,35 @@ pub enum RowNumbers {
     Sparse,
     /// A vector for each token of a text.
     Multi,
+}
+
+impl RowNumbers {
+    /// The ending of the name of a column, where a row has vectors of several kinds.
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Vectors | Self::Scores => "",
+            Self::Sparse => "_sparse",
+            Self::Multi => "_multi",
+        }
+    }
+
+    /// No vectors yet of this form, of `width` components.
+    fn no_rows(self, width: usize) -> RowVectors {
+        match self {
+            Self::Sparse => RowVectors::Sparse(SparseRows::default()),
+            Self::Multi => RowVectors::Multi(MultiRows::new(width)),
+            Self::Vectors | Self::Scores => RowVectors::dense(width),
+        }
+    }
+}
+
+/// Another kind of vectors that a row has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BesideVectors {
+    /// What their numbers are.
+    pub numbers: RowNumbers,
+    /// Components of a vector.
+    pub width: usize,
 }
 
 /// Where vectors go.
@@ -69,6 +100,8 @@ pub struct OutputOptions {
     pub vector_type: Option<VectorType>,
     /// What is written.
     pub numbers: RowNumbers,
+    /// The other kinds of vectors that a row has, each of which gets a column.
+    pub beside: Vec<BesideVectors>,
     /// Whether sparse vectors are maps from terms to weights, in place of indices and values.
     pub sparse_tokens: bool,
     /// The terms of such maps, by their indices.
@@ -128,11 +161,76 @@ impl OutputOptions {
         }
     }
 
-    /// Checks that a format holds sparse vectors as these options ask for them, or vectors in full.
+    /// No vectors yet of the form that is written, `width` components wide.
+    #[must_use]
+    pub fn no_rows(&self, width: usize) -> RowVectors {
+        let own = self.numbers.no_rows(width);
+        if self.beside.is_empty() {
+            return own;
+        }
+        let beside = self.beside.iter().map(|it| it.numbers.no_rows(it.width));
+        RowVectors::Several(std::iter::once(own).chain(beside).collect())
+    }
+
+    /// The options of each kind of vectors alone, where a row has several.
+    pub(crate) fn of_each_kind(&self) -> Vec<Self> {
+        let all = (self.beside.iter()).map(|it| it.numbers);
+        let all = std::iter::once(self.numbers).chain(all);
+        let kinds: Vec<RowNumbers> = all.collect();
+        let name = self.embedding_field.as_deref().unwrap_or(EMBEDDING);
+        let alone = |&numbers: &RowNumbers| {
+            let mut options = self.clone();
+            options.numbers = numbers;
+            options.beside = Vec::new();
+            options.embedding_field = Some(format!("{name}{}", numbers.ending()));
+            // An option is about the kinds that know it, and is refused where there is none.
+            if numbers != RowNumbers::Sparse && kinds.contains(&RowNumbers::Sparse) {
+                options.sparse_tokens = false;
+            }
+            if numbers == RowNumbers::Sparse {
+                options.dtype = None;
+                options.calibration = None;
+            }
+            if numbers != RowNumbers::Vectors && kinds.contains(&RowNumbers::Vectors) {
+                options.vector_type = None;
+            }
+            options
+        };
+        kinds.iter().map(alone).collect()
+    }
+
+    /// Checks that a format holds vectors of the kinds that are asked for, as they are asked for.
     ///
     /// # Errors
     /// If it does not; the remedy names what does.
     pub fn check_form(&self) -> Result<()> {
+        if self.beside.is_empty() {
+            return self.check_form_of_one();
+        }
+        self.check_several()?;
+        self.of_each_kind()
+            .iter()
+            .try_for_each(Self::check_form_of_one)
+    }
+
+    /// Checks that the format holds several kinds of vectors.
+    ///
+    /// # Errors
+    /// If it does not; the remedy names what does.
+    pub fn check_several(&self) -> Result<()> {
+        let format = self.resolved_format()?;
+        if !format.holds_several_kinds() {
+            let others = OutputFormat::all().filter(|it| it.holds_several_kinds());
+            let names: Vec<String> = others.map(|it| format!("{OUTPUT_FORMAT} {it}")).collect();
+            return Err(Error::usage(format!(
+                "{VECTORS}: {format} output holds one kind of vectors, and several are asked for"
+            ))
+            .with_remedy(format!("choose {}, or one kind", names.join(", "))));
+        }
+        Ok(())
+    }
+
+    fn check_form_of_one(&self) -> Result<()> {
         let format = self.resolved_format()?;
         let facts = format.facts();
         let holding = |holds: &dyn Fn(&OutputFormat) -> bool| {

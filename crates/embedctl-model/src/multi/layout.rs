@@ -9,7 +9,7 @@ use crate::heads;
 use crate::metadata::{self, ModuleEntry};
 use crate::options::{ModelOptions, ModelTask, VectorKind};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::KIND;
+use embedctl_common::setting::VECTORS;
 
 /// How the files of a model say that it gives a vector for each token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl MultiFiles {
         let entries = metadata::read::<Vec<ModuleEntry>>(&list)?;
         let file = root.join("config_sentence_transformers.json");
         let config = metadata::read::<MultiConfig>(&file)?.unwrap_or_default();
-        let wants = options.vectors == Some(VectorKind::Multi);
+        let wants = options.wants(VectorKind::Multi);
         let has_head = wants && heads::head(root, heads::TOKEN_HEAD).is_some();
         let layout = match &entries {
             Some(entries) => match Self::of_modules(entries, &config, wants) {
@@ -158,7 +158,7 @@ impl MultiFiles {
                         root.display(),
                         "has no projection of its tokens: sentence-transformers would make one at random, to be trained",
                     )
-                    .with_remedy(format!("leave {KIND} out")));
+                    .with_remedy(format!("leave {VECTORS} out")));
                 }
                 match is_stanford {
                     true => Some(MultiLayout::Stanford),
@@ -169,9 +169,9 @@ impl MultiFiles {
         let Some(layout) = layout else {
             return Ok(None);
         };
-        if let Some(other) = options.vectors.filter(|kind| *kind != VectorKind::Multi) {
+        if let Some(other) = (options.vectors.iter()).find(|kind| **kind != VectorKind::Multi) {
             return Err(Error::usage(format!(
-                "{KIND} {other}: the model's files give each token a vector"
+                "{VECTORS} {other}: the model's files give each token a vector"
             ))
             .with_remedy("leave it out"));
         }

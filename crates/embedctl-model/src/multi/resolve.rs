@@ -19,7 +19,7 @@ use crate::resolve::{Pooled, RoleLength};
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{DIMENSIONS, KIND, NORMALIZE, POOL_FACTOR, POOLING};
+use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOL_FACTOR, POOLING, VECTORS};
 
 /// The characters that Python calls punctuation, which skip lists name.
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
@@ -308,7 +308,7 @@ pub(crate) fn resolve(
                      random, to be trained",
                 )
                 .with_remedy(format!(
-                    "leave {KIND} out, or fetch {} if the repository has it",
+                    "leave {VECTORS} out, or fetch {} if the repository has it",
                     heads::TOKEN_HEAD
                 )));
             }

@@ -55,6 +55,7 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         excluded: 0,
         token_steps: Vec::new().into(),
         not_last: None,
+        kinds: Vec::new(),
         scores: false,
         sparse: None,
         multi: None,

@@ -13,11 +13,20 @@ impl Pooler {
     /// No vectors yet, of the form of this pooler's.
     #[must_use]
     pub fn no_rows(&self) -> RowVectors {
+        if !self.kinds.is_empty() {
+            return RowVectors::Several(self.kinds.iter().map(Self::no_rows).collect());
+        }
         match (&self.sparse, &self.multi) {
             (Some(_), _) => RowVectors::Sparse(SparseRows::default()),
             (None, Some(_)) => RowVectors::Multi(MultiRows::new(self.width())),
             (None, None) => RowVectors::dense(self.width()),
         }
+    }
+
+    /// The pooler of each kind of vectors, where rows have several.
+    #[must_use]
+    pub fn kinds(&self) -> &[Self] {
+        &self.kinds
     }
 
     /// Finishes the states of the row `ids`, of whose tokens the first `seen` are the text's own, and appends the vectors of
@@ -111,8 +120,13 @@ impl Pooler {
 
     /// As [`Pooler::finish_empty`], to vectors of this pooler's form.
     pub fn add_empty(&self, hidden_width: usize, out: &mut RowVectors) {
-        if let RowVectors::Multi(rows) = out {
-            return rows.push(&[]);
+        match out {
+            RowVectors::Multi(rows) => return rows.push(&[]),
+            RowVectors::Several(rows) => {
+                let kinds = self.kinds.iter().zip(rows);
+                return kinds.for_each(|(kind, rows)| kind.add_empty(hidden_width, rows));
+            }
+            RowVectors::Dense { .. } | RowVectors::Sparse(_) => {}
         }
         match &self.sparse {
             Some(sparse) if sparse.terms.is_some() || sparse.by_token || self.weighs() => {
@@ -134,8 +148,8 @@ impl Pooler {
     fn add(&self, out: &mut RowVectors, make: impl FnOnce(&mut Vec<f32>)) {
         match out {
             RowVectors::Dense { values, .. } => make(values),
-            // Its rows come by `add_tokens`.
-            RowVectors::Multi(_) => {}
+            // Their rows come by `add_tokens`, and kind by kind.
+            RowVectors::Multi(_) | RowVectors::Several(_) => {}
             RowVectors::Sparse(_) => {
                 let mut values = Vec::with_capacity(self.width());
                 make(&mut values);

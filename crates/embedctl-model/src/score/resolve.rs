@@ -17,7 +17,7 @@ use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use crate::{CheckpointFiles, metadata};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{KIND, MAX_ACTIVE_DIMS, TASK};
+use embedctl_common::setting::{MAX_ACTIVE_DIMS, TASK, VECTORS};
 
 /// The files that decide a model's scores, read.
 pub(crate) struct ScoreFiles<'a> {
@@ -88,7 +88,7 @@ pub(crate) fn resolve(
 /// Refuses options about vectors.
 fn check(options: &ModelOptions) -> Result<()> {
     let vectors = [
-        (KIND, options.vectors.is_some()),
+        (VECTORS, !options.vectors.is_empty()),
         (TASK, options.text_task.is_some()),
         (MAX_ACTIVE_DIMS, options.max_active_dims.is_some()),
     ];

@@ -14,7 +14,7 @@ use crate::options::{ModelOptions, ModelTask, VectorKind};
 use crate::resolve::Pooled;
 use crate::sentence_config::SentenceConfig;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::KIND;
+use embedctl_common::setting::VECTORS;
 use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::graph::Graph;
 
@@ -38,7 +38,7 @@ pub(crate) fn refuse_dense(options: &ModelOptions) -> Result<()> {
 
 /// Whether sparse vectors are asked for and a layer in `root` gives each token its weight.
 pub(crate) fn is_weighed(root: &Path, options: &ModelOptions) -> bool {
-    let is_asked = options.task == ModelTask::Embed && options.vectors == Some(VectorKind::Sparse);
+    let is_asked = options.task == ModelTask::Embed && options.wants(VectorKind::Sparse);
     is_asked && heads::head(root, heads::SPARSE_HEAD).is_some()
 }
 
@@ -52,12 +52,12 @@ pub(crate) fn resolve(
     notes: &mut Vec<String>,
 ) -> Result<Option<SparseKind>> {
     let module = files.modules.and_then(|modules| modules.sparse);
-    let wants = options.vectors == Some(VectorKind::Sparse);
+    let wants = options.wants(VectorKind::Sparse);
     let is_sparse = module.is_some() || files.model_type == Some("SparseEncoder") || wants;
-    if !is_sparse || options.vectors == Some(VectorKind::Dense) {
+    if !is_sparse || options.wants(VectorKind::Dense) {
         if module.is_some() {
             return Err(Error::usage(format!(
-                "{KIND} {}: modules.json makes this model's vectors sparse",
+                "{VECTORS} {}: modules.json makes this model's vectors sparse",
                 VectorKind::Dense
             ))
             .with_remedy("leave it out"));
@@ -106,7 +106,7 @@ pub(crate) fn resolve(
                     "describes vectors in full, which only an untrained autoencoder would make sparse",
                 )
                 .with_remedy(format!(
-                    "leave {KIND} out, or fetch {} if the repository has it",
+                    "leave {VECTORS} out, or fetch {} if the repository has it",
                     heads::SPARSE_HEAD
                 )));
             }
@@ -126,7 +126,7 @@ pub(crate) fn resolve(
                     "is not that of a masked language model (no class …ForMaskedLM), and there is no modules.json that \
                      says how sparse vectors are made",
                 )
-                .with_remedy(format!("leave {KIND} out")));
+                .with_remedy(format!("leave {VECTORS} out")));
             }
             notes.push(
                 "the repository has no modules.json: the greatest logit of each term counts (SPLADE), as \

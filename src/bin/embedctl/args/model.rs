@@ -66,18 +66,23 @@ pub struct OverrideArgs {
     )]
     pub dimensions: Vec<usize>,
 
-    /// Kind of vectors, where the model's files leave it open: dense, sparse, or multi [default: dense]
+    /// Kinds of vectors: dense, sparse, or multi, where the model's files leave it open [default: dense]
+    ///
+    /// Several, such as 'dense,sparse,multi', give each text a vector of every kind from one pass of the network, in columns of
+    /// their own: of models with layers for that, such as bge-m3 (embedctl info MODEL lists the kinds).
     ///
     /// A masked language model without modules.json is mean pooling to sentence-transformers' SentenceTransformer, and
     /// SPLADE to its SparseEncoder: 'sparse' takes the latter. 'multi' gives each token a vector, as MultiVectorEncoder does of
     /// a model whose Dense module it finds.
     #[arg(
         long,
-        value_name = "KIND",
+        alias = "kind",
+        value_name = "KIND,...",
+        value_delimiter = ',',
         value_parser = NamedValueParser::new(VectorKind::ALL.map(VectorKind::name), str::parse::<VectorKind>),
         hide_possible_values = true
     )]
-    pub kind: Option<VectorKind>,
+    pub vectors: Vec<VectorKind>,
 
     /// What the texts are: query, or document; or a task of the model's own (embedctl info MODEL lists them)
     ///

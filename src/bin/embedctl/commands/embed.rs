@@ -278,7 +278,7 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
         prompt: args.prompt.clone(),
         prompt_name: args.prompt_name.clone(),
         dimensions: args.dimensions.clone(),
-        vectors: args.kind,
+        vectors: args.vectors.clone(),
         text_task: args.task.clone(),
         max_active_dims: args.max_active_dims,
         pool_factor: args.pool_factor,

@@ -72,7 +72,7 @@ fn model(model: &Card, table: &mut TextTable) {
     }
     if !model.other_kinds.is_empty() {
         let kinds = model.other_kinds.iter();
-        let kinds: Vec<_> = kinds.map(|kind| format!("--kind {kind}")).collect();
+        let kinds: Vec<_> = kinds.map(|kind| format!("--vectors {kind}")).collect();
         table.entry("other kinds", &kinds.join(", "));
     }
     let mut dimensions = model.dimensions.to_string();

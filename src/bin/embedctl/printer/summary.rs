@@ -64,19 +64,22 @@ impl RunReport<'_> {
                 number(rows, "vector")
             ),
         };
-        let entries = match summary.sparse {
-            false if summary.multi => format!(
-                "; {} vectors a row on average, {} at most",
-                count(counts.entries.checked_div(counts.rows).unwrap_or(0)),
-                count(counts.most_entries)
-            ),
-            false => String::new(),
-            true => format!(
+        let mean = |all: u64| count(all.checked_div(counts.rows).unwrap_or(0));
+        let mut entries = String::new();
+        if summary.sparse {
+            entries += &format!(
                 "; sparse vectors of {} entries on average, {} at most",
-                count(counts.entries.checked_div(counts.rows).unwrap_or(0)),
+                mean(counts.entries),
                 count(counts.most_entries)
-            ),
-        };
+            );
+        }
+        if summary.multi {
+            entries += &format!(
+                "; {} vectors a row on average, {} at most",
+                mean(counts.token_vectors),
+                count(counts.most_token_vectors)
+            );
+        }
         let rows = match summary.chunks {
             None => number(counts.embedded, "row"),
             Some(chunks) => format!(
@@ -192,8 +195,8 @@ impl RunReport<'_> {
                     fields.insert("most_entries".into(), counts.most_entries.into());
                 }
                 if summary.multi {
-                    fields.insert("vectors".into(), counts.entries.into());
-                    fields.insert("most_vectors".into(), counts.most_entries.into());
+                    fields.insert("vectors".into(), counts.token_vectors.into());
+                    fields.insert("most_vectors".into(), counts.most_token_vectors.into());
                 }
                 fields
             }

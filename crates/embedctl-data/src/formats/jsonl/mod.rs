@@ -3,6 +3,7 @@
 //! Arrow's reader of JSON is not used: it stops at a bad line, where a record is to be rejected with its line and kept as
 //! it was written.
 
+mod columns;
 mod read;
 mod vectors;
 mod write;

@@ -4,12 +4,11 @@ use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
+use super::columns::JsonVectors;
 use crate::formats::json_columns::JsonColumns;
-use crate::json_values as json;
 use crate::record::Rows;
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::format::Compression;
-use crate::writing::quantize::Elements;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
@@ -74,83 +73,21 @@ impl JsonlWriter {
     }
 }
 
-/// A list of vectors, those of the places `own`.
-fn push_vectors(elements: &Elements, own: std::ops::Range<usize>, width: usize, out: &mut Vec<u8>) {
-    out.push(b'[');
-    for (place, vector) in own.enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        elements.push_json(vector, width, out);
-    }
-    out.push(b']');
-}
-
 impl VectorWriter for JsonlWriter {
     fn write(&mut self, mut rows: Rows) -> Result<()> {
         self.encoding.check_shape(&rows)?;
         if rows.is_empty() {
             return Ok(());
         }
-        let sparse = match self.encoding.sparse() {
-            Some(form) => Some((form.clone(), self.encoding.entries(&mut rows)?)),
-            None => None,
-        };
-        let tokens = match self.encoding.is_multi() {
-            true => Some(self.encoding.encode_tokens(&mut rows)?),
-            false => None,
-        };
-        let vectors = match (&sparse, &tokens) {
-            (Some(_), _) | (_, Some(_)) => Vec::new(),
-            (None, None) => self.encoding.encode(&mut rows)?,
-        };
-        let is_single = self.encoding.is_single();
-        let first_key = (sparse.is_some() || tokens.is_some()).then(|| {
-            let mut key = vec![b','];
-            key.extend(json::key(&self.encoding.columns()[0].name));
-            key
-        });
-        let keys = self.encoding.columns().iter().map(|column| {
-            let mut key = vec![b','];
-            key.extend(json::key(&column.name));
-            (key, column.width)
-        });
-        let vectors: Vec<_> = keys.zip(vectors).collect();
+        let mut vectors = self.encoding.each_kind(&mut rows, JsonVectors::of)?;
         let mut columns = JsonColumns::new(&rows.columns)?;
-        let mut next = 0;
         for row in 0..rows.len() {
             for column in 0..columns.len() {
                 self.buffer.push(if column == 0 { b'{' } else { b',' });
                 columns.write(column, row, &mut self.buffer);
             }
-            for ((key, width), elements) in &vectors {
-                self.buffer.extend_from_slice(key);
-                match rows.is_missing(row) {
-                    true => self.buffer.extend_from_slice(b"null"),
-                    false if is_single => elements.push_number(row, &mut self.buffer),
-                    false => elements.push_json(row, *width, &mut self.buffer),
-                }
-            }
-            if let (Some(key), Some((elements, lengths))) = (&first_key, &tokens) {
-                self.buffer.extend_from_slice(key);
-                let own = next..next + lengths[row];
-                next = own.end;
-                match rows.is_missing(row) {
-                    true => self.buffer.extend_from_slice(b"null"),
-                    false => push_vectors(
-                        elements,
-                        own,
-                        self.encoding.columns()[0].width,
-                        &mut self.buffer,
-                    ),
-                }
-            }
-            if let (Some(key), Some((form, entries))) = (&first_key, &sparse) {
-                self.buffer.extend_from_slice(key);
-                match rows.is_missing(row) {
-                    true => self.buffer.extend_from_slice(b"null"),
-                    false => form.push_json(entries.get(row), &mut self.buffer)?,
-                }
+            for kind in &mut vectors {
+                kind.write(row, rows.is_missing(row), &mut self.buffer)?;
             }
             self.buffer.extend_from_slice(b"}\n");
             if self.buffer.len() >= BUFFER {

@@ -16,7 +16,7 @@ use crate::writing::writer::{Finish, VectorWriter};
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::setting::{DIMENSIONS, KEEP, MAX_ACTIVE_DIMS};
+use embedctl_common::setting::{DIMENSIONS, KEEP, MAX_ACTIVE_DIMS, OUTPUT_FORMAT};
 use embedctl_common::vectors::SparseRow;
 
 /// Signature, flags, length of an extension.

@@ -3,6 +3,8 @@
 //!
 //! Cases live in `fixtures/heads`; `generate.py` beside them made them.
 
+mod several;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;
@@ -97,7 +99,7 @@ fn lexical_weights_are_flag_embeddings() {
         let expected: Vec<BTreeMap<u32, f32>> =
             serde_json::from_value(described(name)["sparse"].clone()).unwrap();
         assert!(expected.iter().any(|row| row.len() > 10), "{name}");
-        let found = rows(name, &["--kind", "sparse"]);
+        let found = rows(name, &["--vectors", "sparse"]);
         assert_eq!(found.len(), expected.len());
         for (row, (ours, expected)) in found.iter().zip(&expected).enumerate() {
             let indices: Vec<u32> = serde_json::from_value(ours["indices"].clone()).unwrap();
@@ -129,7 +131,7 @@ fn token_vectors_are_flag_embeddings() {
         let (expected, about) = (Matrix::read(&case(name).join("multi.npy")), described(name));
         let lengths = about["lengths"].as_array().unwrap();
         let mut next = 0;
-        for (row, (ours, length)) in rows(name, &["--kind", "multi"])
+        for (row, (ours, length)) in rows(name, &["--vectors", "multi"])
             .iter()
             .zip(lengths)
             .enumerate()
@@ -156,18 +158,21 @@ fn token_vectors_are_flag_embeddings() {
 #[test]
 fn batches_and_jobs_change_no_bit() {
     for kind in ["sparse", "multi"] {
-        let plain = rows("xlm-roberta", &["--kind", kind]);
+        let plain = rows("xlm-roberta", &["--vectors", kind]);
         for more in [["--batch-size", "1"], ["--window", "2"], ["--threads", "1"]] {
-            let found = rows("xlm-roberta", &[&["--kind", kind][..], &more].concat());
+            let found = rows("xlm-roberta", &[&["--vectors", kind][..], &more].concat());
             assert_eq!(found, plain, "{kind} {more:?}");
         }
         let job = rows(
             "xlm-roberta",
-            &["--kind", kind, "--resume", "--part-rows", "3"],
+            &["--vectors", kind, "--resume", "--part-rows", "3"],
         );
         assert_eq!(job, plain, "{kind}");
         for precision in ["int16", "int8", "bf16"] {
-            let found = rows("xlm-roberta", &["--kind", kind, "--precision", precision]);
+            let found = rows(
+                "xlm-roberta",
+                &["--vectors", kind, "--precision", precision],
+            );
             assert_eq!(found.len(), plain.len(), "{kind} {precision}");
         }
     }
@@ -182,7 +187,7 @@ fn batches_and_jobs_change_no_bit() {
             "--part-rows",
             "3",
             "--resume",
-            "--kind",
+            "--vectors",
             kind,
         ];
         embed_with(model, "bert", &out, &more)
@@ -255,7 +260,7 @@ fn bad_layers_are_refused_by_name() {
         (vector_layer, "16 weights"),
     ] {
         fs::write(&file, content).unwrap();
-        let output = embed_with(&model, "xlm-roberta", &out, &["--kind", "sparse"]);
+        let output = embed_with(&model, "xlm-roberta", &out, &["--vectors", "sparse"]);
         let said = stderr(&output);
         assert!(!output.status.success() && !out.exists());
         assert!(
@@ -276,7 +281,7 @@ fn kinds_are_named_and_refused_where_there_is_no_layer() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&info.stdout).into_owned();
-    assert!(said.contains("--kind sparse, --kind multi"), "{said}");
+    assert!(said.contains("--vectors sparse, --vectors multi"), "{said}");
     let folder = tempfile::tempdir().unwrap();
     let (model, out) = (folder.path().join("model"), folder.path().join("out.jsonl"));
     copy(&case("bert").join("model"), &model);
@@ -286,7 +291,7 @@ fn kinds_are_named_and_refused_where_there_is_no_layer() {
         ("sparse", "fetch sparse_linear.pt"),
         ("multi", "fetch colbert_linear.pt"),
     ] {
-        let output = embed_with(&model, "bert", &out, &["--kind", kind]);
+        let output = embed_with(&model, "bert", &out, &["--vectors", kind]);
         assert!(!output.status.success());
         assert!(stderr(&output).contains(word), "{}", stderr(&output));
     }
@@ -309,10 +314,10 @@ fn other_engines_give_the_same_vectors() {
         assert!(exported.status.success(), "{}", stderr(&exported));
         for kind in ["sparse", "multi"] {
             let out = folder.path().join(format!("{name}-{kind}.jsonl"));
-            let output = embed_with(&model, name, &out, &["--kind", kind, "-p", "rten"]);
+            let output = embed_with(&model, name, &out, &["--vectors", kind, "-p", "rten"]);
             assert!(output.status.success(), "{}", stderr(&output));
             let text = fs::read_to_string(&out).unwrap();
-            let native = rows(name, &["--kind", kind]);
+            let native = rows(name, &["--vectors", kind]);
             assert_eq!(text.lines().count(), native.len());
             for (line, native) in text.lines().zip(&native) {
                 let ours: Value = serde_json::from_str(line).unwrap();
@@ -354,14 +359,14 @@ fn outputs_in_every_format_are_inspected_and_verified() {
     ] {
         for ending in endings {
             let out = folder.path().join(format!("{kind}.{ending}"));
-            let output = embed("bert", &out, &["--kind", kind]);
+            let output = embed("bert", &out, &["--vectors", kind]);
             assert!(output.status.success(), "{}", stderr(&output));
             let inspected = program().arg("inspect").arg(&out).output().unwrap();
             assert!(inspected.status.success(), "{}", stderr(&inspected));
         }
         let mut command = program();
         command.arg("verify-model").arg(case("bert").join("model"));
-        command.args(["--kind", kind, "--max-length", "64", "--against"]);
+        command.args(["--vectors", kind, "--max-length", "64", "--against"]);
         command
             .arg(folder.path().join(format!("{kind}.parquet")))
             .arg("--texts");

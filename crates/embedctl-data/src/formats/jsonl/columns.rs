@@ -1,0 +1,128 @@
+//! The fields of vectors in a line.
+
+use crate::json_values as json;
+use crate::record::Rows;
+use crate::writing::encoding::VectorEncoding;
+use crate::writing::quantize::Elements;
+use crate::writing::sparse::SparseColumn;
+use embedctl_common::error::Result;
+use embedctl_common::vectors::SparseRows;
+
+/// Vectors of one kind, ready to be written row by row.
+pub(super) enum JsonVectors {
+    /// In full: each field's key, the width of its vectors, and their elements.
+    Dense {
+        fields: Vec<(Vec<u8>, usize, Elements)>,
+        /// Whether a row has one number, which is no list.
+        is_single: bool,
+    },
+    /// Sparse.
+    Sparse {
+        key: Vec<u8>,
+        form: SparseColumn,
+        entries: SparseRows,
+    },
+    /// A vector for each token.
+    Tokens {
+        key: Vec<u8>,
+        width: usize,
+        elements: Elements,
+        lengths: Vec<usize>,
+        /// The first vector of the next row.
+        next: usize,
+    },
+}
+
+/// The comma before a field, and its name.
+fn key(name: &str) -> Vec<u8> {
+    let mut key = vec![b','];
+    key.extend(json::key(name));
+    key
+}
+
+impl JsonVectors {
+    /// Takes the vectors of some rows.
+    ///
+    /// # Errors
+    /// If a value is beyond its type.
+    pub(super) fn of(encoding: &VectorEncoding, rows: &mut Rows) -> Result<Self> {
+        let columns = encoding.columns();
+        if let Some(form) = encoding.sparse() {
+            return Ok(Self::Sparse {
+                key: key(&columns[0].name),
+                form: form.clone(),
+                entries: encoding.entries(rows)?,
+            });
+        }
+        if encoding.is_multi() {
+            let (elements, lengths) = encoding.encode_tokens(rows)?;
+            return Ok(Self::Tokens {
+                key: key(&columns[0].name),
+                width: columns[0].width,
+                elements,
+                lengths,
+                next: 0,
+            });
+        }
+        let encoded = columns.iter().zip(encoding.encode(rows)?);
+        let fields = encoded.map(|(column, elements)| (key(&column.name), column.width, elements));
+        Ok(Self::Dense {
+            fields: fields.collect(),
+            is_single: encoding.is_single(),
+        })
+    }
+
+    /// Appends the fields of the next row, whose number is `row`.
+    ///
+    /// # Errors
+    /// If a term is unknown.
+    pub(super) fn write(&mut self, row: usize, is_missing: bool, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Dense { fields, is_single } => {
+                for (key, width, elements) in fields {
+                    out.extend_from_slice(key);
+                    match is_missing {
+                        true => out.extend_from_slice(b"null"),
+                        false if *is_single => elements.push_number(row, out),
+                        false => elements.push_json(row, *width, out),
+                    }
+                }
+            }
+            Self::Sparse { key, form, entries } => {
+                out.extend_from_slice(key);
+                match is_missing {
+                    true => out.extend_from_slice(b"null"),
+                    false => form.push_json(entries.get(row), out)?,
+                }
+            }
+            Self::Tokens {
+                key,
+                width,
+                elements,
+                lengths,
+                next,
+            } => {
+                out.extend_from_slice(key);
+                let own = *next..*next + lengths[row];
+                *next = own.end;
+                match is_missing {
+                    true => out.extend_from_slice(b"null"),
+                    false => push_vectors(elements, own, *width, out),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A list of vectors, those of the places `own`.
+fn push_vectors(elements: &Elements, own: std::ops::Range<usize>, width: usize, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (place, vector) in own.enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        elements.push_json(vector, width, out);
+    }
+    out.push(b']');
+}

@@ -1,0 +1,258 @@
+//! Vectors of several kinds from one pass.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::support::cases::stderr;
+use crate::{CASES, case, embed, program, rows};
+
+/// Every set of several kinds: each column is that of a run of this kind alone, bit by bit.
+#[test]
+fn several_kinds_in_one_pass_are_those_of_runs_of_their_own() {
+    let alone = |name: &str, kind: &str| rows(name, &["--vectors", kind]);
+    for name in CASES {
+        let columns = [
+            ("embedding", alone(name, "dense")),
+            ("embedding_sparse", alone(name, "sparse")),
+            ("embedding_multi", alone(name, "multi")),
+        ];
+        for (asked, places) in [
+            ("dense,sparse", &[0, 1][..]),
+            ("multi,dense", &[0, 2]),
+            ("sparse,multi", &[1, 2]),
+            ("multi,sparse,dense", &[0, 1, 2]),
+        ] {
+            let options: [&[&str]; 5] = [
+                &[],
+                &["--batch-size", "1"],
+                &["--window", "2", "--threads", "1"],
+                &["--resume", "--part-rows", "3"],
+                &["--precision", "int8", "--min-cosine", "0.2"],
+            ];
+            for more in options {
+                let found = objects(name, &[&["--vectors", asked][..], more].concat());
+                let place = format!("{name} {asked} {more:?}");
+                assert_eq!(found.len(), columns[0].1.len(), "{place}");
+                for (row, found) in found.iter().enumerate() {
+                    let found = found.as_object().unwrap();
+                    assert_eq!(found.len(), places.len() + 1, "{place}");
+                    for &column in places {
+                        let (key, alone) = &columns[column];
+                        if !more.contains(&"int8") {
+                            assert_eq!(found[*key], alone[row], "{place}, row {row}, {key}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The objects of a run into JSONL.
+fn objects(name: &str, more: &[&str]) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.jsonl");
+    let output = embed(name, &out, more);
+    assert!(
+        output.status.success(),
+        "{name} {more:?}: {}",
+        stderr(&output)
+    );
+    let text = fs::read_to_string(&out).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn shards_of_several_kinds_are_one_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("parts").join("");
+    for shard in ["1/2", "2/2"] {
+        let more = [
+            "-f",
+            "jsonl",
+            "--vectors",
+            "dense,sparse,multi",
+            "--shard",
+            shard,
+        ];
+        let output = embed("bert", &out, &more);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let mut parts: Vec<PathBuf> = fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
+        .collect();
+    parts.sort();
+    assert!(parts.len() > 1, "{parts:?}");
+    let lines: Vec<String> = parts
+        .iter()
+        .flat_map(|part| {
+            fs::read_to_string(part)
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let found: Vec<Value> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(found, objects("bert", &["--vectors", "dense,sparse,multi"]));
+    // Vectors of fewer kinds do not mix with these.
+    let more = [
+        "-f",
+        "jsonl",
+        "--vectors",
+        "dense,sparse",
+        "--shard",
+        "1/2",
+        "--resume",
+    ];
+    let fewer = embed("bert", &out, &more);
+    assert_eq!(fewer.status.code(), Some(2), "{}", stderr(&fewer));
+}
+
+#[test]
+fn a_record_without_vectors_has_none_of_any_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let (records, model) = (folder.path().join("in.jsonl"), case("bert").join("model"));
+    fs::write(
+        &records,
+        "{\"text\":\"one\"}\n{\"text\":null}\n{\"text\":\"two\"}\n",
+    )
+    .unwrap();
+    for job in [&[][..], &["--resume", "--part-rows", "1"]] {
+        let out = folder.path().join(format!("out{}.jsonl", job.len()));
+        let mut command = program();
+        command.args([
+            "embed",
+            "-q",
+            "--vectors",
+            "dense,sparse,multi",
+            "--on-error",
+            "null",
+            "-m",
+        ]);
+        command
+            .arg(&model)
+            .arg(&records)
+            .arg("-o")
+            .arg(&out)
+            .args(job);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = fs::read_to_string(&out).unwrap();
+        let found: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(found.len(), 3);
+        for (row, found) in found.iter().enumerate() {
+            for key in ["embedding", "embedding_sparse", "embedding_multi"] {
+                assert_eq!(found[key].is_null(), row == 1, "row {row}, {key}: {found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn options_of_several_kinds_act_on_theirs() {
+    let of = |kinds: &str, more: &[&str]| objects("bert", &[&["--vectors", kinds], more].concat());
+    let all = of(
+        "dense,sparse,multi",
+        &[
+            "--max-active-dims",
+            "2",
+            "--pool-factor",
+            "2",
+            "--dimensions",
+            "8",
+        ],
+    );
+    let sparse = of("sparse", &["--max-active-dims", "2"]);
+    let multi = of("multi", &["--pool-factor", "2"]);
+    let dense = of("dense", &["--dimensions", "8"]);
+    for (row, all) in all.iter().enumerate() {
+        assert_eq!(all["embedding"], dense[row]["embedding"], "row {row}");
+        assert_eq!(
+            all["embedding_sparse"], sparse[row]["embedding"],
+            "row {row}"
+        );
+        assert_eq!(all["embedding_multi"], multi[row]["embedding"], "row {row}");
+    }
+    let named = of(
+        "dense,sparse",
+        &["--embedding-field", "v", "--sparse-tokens"],
+    );
+    assert!(named[0]["v"].is_array() && named[0]["v_sparse"].is_object());
+    assert!(named[0]["v_sparse"].get("indices").is_none());
+    for (more, words) in [
+        (
+            &["--max-active-dims", "2"][..],
+            "--max-active-dims is about sparse vectors",
+        ),
+        (
+            &["--sparse-tokens"],
+            "--sparse-tokens is about sparse vectors",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.jsonl");
+        let output = embed(
+            "bert",
+            &out,
+            &[&["--vectors", "dense,multi"], more].concat(),
+        );
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn several_kinds_are_refused_where_they_cannot_be_had() {
+    let folder = tempfile::tempdir().unwrap();
+    for (ending, more, words) in [
+        (
+            "npy",
+            &[][..],
+            "npy output holds one kind of vectors, and several are asked for",
+        ),
+        ("npz", &[], "choose -f parquet, -f arrow"),
+        ("pgcopy", &[], "-f jsonl"),
+        ("fbin", &[], "or one kind"),
+        (
+            "jsonl",
+            &["--chunk-tokens", "8", "--late"],
+            "several kinds of vectors are asked for",
+        ),
+    ] {
+        let out = folder.path().join(format!("out.{ending}"));
+        let output = embed(
+            "bert",
+            &out,
+            &[&["--vectors", "dense,sparse"], more].concat(),
+        );
+        assert_eq!(output.status.code(), Some(2), "{ending} {more:?}");
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+        assert!(!out.exists());
+    }
+    // Logits are no states of tokens.
+    let mut command = program();
+    command.args(["embed", "-q", "--vectors", "dense,sparse", "-m"]);
+    command.arg("fixtures/sparse/masked-model-without-modules/model");
+    command.arg(case("bert").join("records.jsonl"));
+    command.arg("-o").arg(folder.path().join("out.jsonl"));
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    assert!(
+        stderr(&output).contains("made of logits") && stderr(&output).contains("a run of its own"),
+        "{}",
+        stderr(&output)
+    );
+}
