@@ -188,7 +188,7 @@ impl<'a> Loader<'a> {
                 gated,
             };
             let row = |row: usize, out: &mut [f32]| {
-                out.copy_from_slice(&weight[row * inputs..][..inputs])
+                out.copy_from_slice(&weight[row * inputs..][..inputs]);
             };
             Matrix::pack(self.isa, ProductPrecision::F32, layout, row, bias, None)
         };
