@@ -1022,7 +1022,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__export)
-            opts="-q -v -h --precision --pooled --pooling --max-length --overwrite --force --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-q -v -h --precision --pooled --task --pooling --max-length --overwrite --force --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1030,6 +1030,10 @@ _embedctl() {
             case "${prev}" in
                 --precision)
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16" -- "${cur}"))
+                    return 0
+                    ;;
+                --task)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --pooling)

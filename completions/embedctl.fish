@@ -137,7 +137,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
@@ -237,7 +237,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
@@ -355,6 +355,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand info" -s h -l help -d 
 complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l precision -d 'Numbers that the graph computes in; its output is fp32 in any case' -r -f -a "fp32\t''
 fp16\t''
 bf16\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l task -d 'Of a model with adapters for tasks in its checkpoint, the task whose adapter is merged' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand export" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''
@@ -471,7 +472,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimen
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r
@@ -773,7 +774,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dimensions -
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l task -d 'What the texts are: query, or document' -r -f -a "query\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
 document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l max-active-dims -d 'Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model\'s files]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l pool-factor -d 'Keep about one in N vectors of a document\'s tokens, where each token has one (a number of at least 1)' -r

@@ -159,7 +159,7 @@ fn vectors_of_one_task_are_not_continued_or_reused_for_another() {
     let run = embed(&sandbox, &model, "other.jsonl", more);
     assert_eq!(run.code, Some(0), "{run}");
     // The same vectors again, by what the output says of itself.
-    let run = sandbox.run("inspect out/ --verify");
+    let run = sandbox.run("inspect other.jsonl --verify 5");
     assert_eq!(run.code, Some(0), "{run}");
 }
 

@@ -93,7 +93,7 @@ pub(super) fn network(
     }
     let from_hub = located.revision.is_some();
     let (adapter, folder) = adapter::open(&transformer, from_hub, options)?;
-    Ok((Some(Adapter::LowRank(adapter)), folder))
+    Ok((Some(Adapter::LowRank(Box::new(adapter))), folder))
 }
 
 /// The weights of a model: the ONNX file and the checkpoint, or why there is none of that kind. ONNX files cannot be

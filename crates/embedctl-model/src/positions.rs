@@ -45,7 +45,7 @@ const DEFAULTS: [(i64, &str); 24] = [
     (16_384, "afmoe canine pegasus_x persimmon"),
     (
         32_768,
-        "gemma3n_text internlm3 minicpm3 qwen2 qwen2_moe qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe
+        "gemma3n_text internlm3 minicpm3 qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe
          qwen3_next smollm3 ultrabert",
     ),
     (65_536, "apertus olmo_hybrid"),

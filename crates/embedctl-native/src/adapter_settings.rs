@@ -36,7 +36,7 @@ const MERGE: &str =
 #[derive(Debug)]
 pub enum Adapter {
     /// Low-rank weights in a file of their own, as peft writes them.
-    LowRank(LowRankAdapter),
+    LowRank(Box<LowRankAdapter>),
     /// The low-rank weights of the task of this name, which the network's checkpoint holds.
     Task(String),
 }

@@ -25,11 +25,11 @@ const ADAPTERS: &str = "../../fixtures/adapters";
 fn open(folder: &Path, isa: Isa, arithmetic: ProductPrecision) -> Result<Network> {
     let settings = AdapterSettings::read(folder.join("adapter_config.json"))?;
     let base = folder.join(settings.base.as_deref().expect("a base model"));
-    let adapter = Adapter::LowRank(LowRankAdapter {
+    let adapter = Adapter::LowRank(Box::new(LowRankAdapter {
         settings,
         weights: folder.join("adapter_model.safetensors"),
         base: None,
-    });
+    }));
     let architecture = Architecture::read(&base).expect("a known architecture");
     let weights = NetworkWeights::open(&base, Some(&adapter), &architecture)?;
     let weights = weights.expect("a checkpoint");

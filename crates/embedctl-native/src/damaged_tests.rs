@@ -217,6 +217,8 @@ fn mutate(times: usize, seed: u64) {
         "deberta-v2-own-products",
         "jina-bert",
         "jina-bert-normed",
+        "jina-lora",
+        "nvembed",
         "gemma2",
         "nomic-moe",
         "qwen3-moe-some-layers",

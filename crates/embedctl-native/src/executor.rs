@@ -277,16 +277,20 @@ impl Executor<'_> {
         );
     }
 
-    /// The norm after the last layer; the finished states of all tokens.
+    /// The norm after the last layer, and latent attention; the finished states of all tokens.
     pub(crate) fn finish<'a>(
         &self,
         outer: &OuterWeights,
         tokens: usize,
         scratch: &'a mut Scratch,
     ) -> &'a [f32] {
-        let states = room(&mut scratch.states, tokens * self.architecture.hidden);
+        let Scratch { states, latent, .. } = scratch;
+        let states = room(states, tokens * self.architecture.hidden);
         if let Some(norm) = &outer.final_norm {
             norm.apply(self.isa, states);
+        }
+        if let Some(weights) = &outer.latent {
+            weights.run(self.isa, states, latent);
         }
         states
     }

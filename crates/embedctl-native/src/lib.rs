@@ -40,6 +40,7 @@ mod encoder;
 mod executor;
 mod experts;
 pub mod kernels;
+mod latent;
 mod layer_products;
 mod loader;
 mod low_rank;
@@ -83,8 +84,11 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 pub use self::adapter_settings::{Adapter, AdapterSettings, LowRankAdapter};
 pub use self::convolution::ConvolutionWeights;
 pub use self::encoder::{Encoder, EncoderWorker};
+pub use self::latent::LatentMatrices;
 pub use self::packed::{BesideProducts, Norms, Product};
-pub use self::plain::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable, RelativeTables};
+pub use self::plain::{
+    LatentProduct, OutsideLayers, PlainNetwork, PlainProduct, PlainTable, RelativeTables,
+};
 pub use self::prepared::PreparedCache;
 pub use self::rotary::RotaryTable;
 pub use self::scratch::Rows;

@@ -91,6 +91,7 @@ impl<'a> Loader<'a> {
             norm: self.embedding_norm()?,
             projection,
             final_norm: self.final_norm()?,
+            latent: self.latent()?,
             relative_bias: self.shared_relative_bias()?,
         })
     }

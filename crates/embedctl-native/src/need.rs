@@ -61,6 +61,8 @@ impl Need {
             one.saturating_mul(experts.count)
                 .saturating_mul(layers.count())
         };
+        let latent = architecture.latent;
+        let latent = latent.map_or(0, |latent| latent.bytes(architecture.hidden));
         let workers = Scratch::bytes(architecture, BATCH_TOKENS, BATCH_TOKENS);
         let workers = workers.saturating_mul(threads);
         let beside = match arithmetic {
@@ -77,7 +79,8 @@ impl Need {
             tables,
             weights: layer(arithmetic)
                 .saturating_mul(architecture.weight_sets.len())
-                .saturating_add(experts(arithmetic)),
+                .saturating_add(experts(arithmetic))
+                .saturating_add(latent),
             beside: beside.saturating_add(changes),
         }
     }

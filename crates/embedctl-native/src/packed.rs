@@ -4,6 +4,7 @@ use super::convolution::ConvolutionWeights;
 use super::disentangled::RelativePositions;
 use super::experts::ExpertWeights;
 use super::kernels::{Matrix, Norm};
+use super::latent::LatentWeights;
 use super::low_rank::LowRank;
 use super::rotary::RotaryTable;
 use crate::safetensors::ElementTable;
@@ -89,6 +90,8 @@ pub(crate) struct OuterWeights {
     pub projection: Option<Matrix>,
     /// The norm after the last layer.
     pub final_norm: Option<Norm>,
+    /// Latent attention behind that norm.
+    pub latent: Option<LatentWeights>,
     /// Bias of attention scores by relative position, `[buckets, heads]`; empty where there is none.
     pub relative_bias: Vec<f32>,
 }

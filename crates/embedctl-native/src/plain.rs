@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, ExpertsDescription, PositionBias};
 use crate::kernels::{Isa, Norm};
+use crate::latent::LatentMatrices;
 use crate::loader::Loader;
 use crate::network_weights::NetworkWeights;
 use crate::packed::{BesideProducts, Product};
@@ -45,6 +46,21 @@ pub enum PlainProduct {
     ExpertUp(usize, usize),
     /// Its second product.
     ExpertDown(usize, usize),
+    /// One of latent attention.
+    Latent(LatentProduct),
+}
+
+/// A matrix of latent attention ([`LatentMatrices`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatentProduct {
+    /// Scores of the latents.
+    Scores,
+    /// From their shares to the attention's output.
+    Mix,
+    /// The feed-forward's first product, gated.
+    Up,
+    /// Its second product.
+    Down,
 }
 
 /// The weights outside the layers, beside tables and products.
@@ -242,6 +258,15 @@ impl PlainNetwork {
         })
     }
 
+    /// The weights of latent attention.
+    ///
+    /// # Errors
+    /// As [`PlainNetwork::table`], or if there is none.
+    pub fn latent_matrices(&self) -> Result<LatentMatrices> {
+        let matrices = self.loader()?.latent_matrices()?;
+        matrices.ok_or_else(|| Error::internal("the network has no latent attention"))
+    }
+
     /// The bias of a product; empty where it has none.
     ///
     /// # Errors
@@ -251,6 +276,15 @@ impl PlainNetwork {
         let stored = match product {
             PlainProduct::Projection => loader.projection()?,
             PlainProduct::Layer(set, which) => loader.product(set, which)?,
+            PlainProduct::Latent(which) => {
+                let LatentMatrices { up, down, .. } = self.latent_matrices()?;
+                let [_, bias] = match which {
+                    LatentProduct::Up => up,
+                    LatentProduct::Down => down,
+                    LatentProduct::Scores | LatentProduct::Mix => return Ok(Vec::new()),
+                };
+                return Ok(bias);
+            }
             _ => return Ok(Vec::new()),
         };
         Ok(stored.bias)
@@ -289,6 +323,30 @@ impl PlainNetwork {
                 let halves = if layout.gated { 2 } else { 1 };
                 let order = |row| loader.row_order(which, row);
                 each(rows, halves * layout.outputs, layout.inputs, &order)
+            }
+            PlainProduct::Latent(which) => {
+                let LatentMatrices {
+                    scores,
+                    mix,
+                    up: [up, _],
+                    down: [down, _],
+                    ..
+                } = self.latent_matrices()?;
+                let (weight, inputs) = match which {
+                    LatentProduct::Scores => (scores, hidden),
+                    LatentProduct::Mix => {
+                        let inputs = mix.len() / hidden;
+                        (mix, inputs)
+                    }
+                    LatentProduct::Up => (up, hidden),
+                    LatentProduct::Down => {
+                        let inputs = down.len() / hidden;
+                        (down, inputs)
+                    }
+                };
+                let rows = weight.chunks_exact(inputs).enumerate();
+                rows.for_each(|(row, values)| take(row, values));
+                Ok(())
             }
             PlainProduct::Router(set) => {
                 let [stored, _] = loader.layer_names(set)?;

@@ -8,6 +8,7 @@ use super::architecture::Architecture;
 use super::disentangled::RelativeScratch;
 use super::experts::ExpertScratch;
 use super::kernels::{AttentionScratch, CacheLines, Operand};
+use super::latent::LatentScratch;
 use super::relative_bias;
 use super::rotary::RotaryTable;
 use embedctl_common::error::{Error, ErrorKind, Result};
@@ -88,6 +89,7 @@ pub(crate) struct Scratch {
     pub(super) turns: Vec<RotaryTable>,
     pub(super) experts: ExpertScratch,
     pub(super) relative: RelativeScratch,
+    pub(super) latent: LatentScratch,
     /// Tokens and the longest row for which there is room.
     reserved: (usize, usize),
 }
@@ -179,6 +181,7 @@ impl Scratch {
             add(relative_bias::floats(architecture.attention.heads, longest));
         }
         add(RelativeScratch::floats(architecture, longest));
+        add(LatentScratch::floats(architecture));
         floats.saturating_mul(4)
     }
 
@@ -211,6 +214,7 @@ impl Scratch {
         }
         self.experts.try_grow(architecture, tokens)?;
         self.relative.try_grow(architecture, longest)?;
+        self.latent.try_grow(architecture)?;
         self.attention.try_reserve(attention.head_size, longest)?;
         self.turns.resize_with(rotary.len(), RotaryTable::default);
         for (turns, rotary) in self.turns.iter_mut().zip(rotary) {

@@ -99,6 +99,12 @@ impl ConfigSettings {
         ))
     }
 
+    /// The settings in an object that is a setting.
+    pub(crate) fn nested(&self, name: &'static str) -> Supported<Self> {
+        let value = self.value(name).ok_or_else(|| self.unknown(name))?;
+        Self::new(self.file.clone(), value.clone()).map_err(|_| self.unknown(name))
+    }
+
     /// The setting's value; null counts as absent.
     pub(crate) fn value(&self, name: &'static str) -> Option<&Value> {
         self.read.borrow_mut().insert(name);

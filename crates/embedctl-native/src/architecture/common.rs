@@ -98,6 +98,7 @@ pub(super) fn base(
         longest: None,
         own_code: false,
         tasks: None,
+        latent: None,
         names,
         base_names: &[],
     })

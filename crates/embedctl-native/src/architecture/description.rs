@@ -222,6 +222,17 @@ pub struct Layer {
     pub convolves: bool,
 }
 
+/// Attention of each token to vectors that the model has learned, and a gated feed-forward behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatentAttention {
+    /// The learned vectors.
+    pub latents: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Channels of a head.
+    pub head_size: usize,
+}
+
 /// Low-rank weights of several tasks, which a checkpoint holds beside those of the network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskAdapters {
@@ -260,6 +271,8 @@ pub struct Architecture {
     pub rotary: Vec<Rotary>,
     /// Whether a norm follows the last layer.
     pub final_norm: bool,
+    /// Latent attention behind that norm.
+    pub latent: Option<LatentAttention>,
     /// Whether attention and feed-forward both take the layer's input, and their sum is added to it. Only norms of their
     /// inputs are then there.
     pub parallel: bool,

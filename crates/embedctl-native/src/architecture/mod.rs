@@ -28,11 +28,13 @@ mod mixtral;
 mod modernbert_decoder;
 mod neobert;
 mod nomic_moe;
+mod nvembed;
 mod olmo;
 mod opt;
 mod phi;
 mod phi3;
 mod qwen3_moe;
+mod qwen_vl;
 mod refused;
 mod roformer;
 mod smollm3;
@@ -49,8 +51,8 @@ use serde_json::{Value, json};
 pub(crate) use self::common::activation_named;
 pub use self::description::{
     Architecture, AttentionDescription, Disentangled, Embeddings, ExpertsDescription, FeedForward,
-    Layer, LearnedPositions, NormDescription, NormKind, PositionBias, QueryKeyNorm, QueryKeyRows,
-    ShortConvolution, TaskAdapters,
+    LatentAttention, Layer, LearnedPositions, NormDescription, NormKind, PositionBias,
+    QueryKeyNorm, QueryKeyRows, ShortConvolution, TaskAdapters,
 };
 use super::settings::{ConfigSettings, Supported, Unsupported};
 use embedctl_common::small_file;
@@ -143,6 +145,8 @@ const KNOWN: &[&[KnownType]] = &[
     ministral3::TYPES,
     mixtral::TYPES,
     lfm2::TYPES,
+    nvembed::TYPES,
+    qwen_vl::TYPES,
 ];
 
 /// The kinds of products that every network runs in.
@@ -221,7 +225,8 @@ impl Architecture {
         // The list of keys is that of transformers' classes.
         let own_code = known.own_code || architecture.own_code;
         let class = if own_code { "" } else { model_type.as_str() };
-        let ignored = settings.finish(class)?;
+        let mut ignored = settings.finish(class)?;
+        ignored.extend(architecture.ignored.iter().cloned());
         Ok(Self {
             model_type,
             ignored,

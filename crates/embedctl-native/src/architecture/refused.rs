@@ -11,10 +11,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
         "its layers have bottlenecks and several feed-forwards",
     ),
     (
-        "nvembed",
-        "its vectors come from latent attention behind the network",
-    ),
-    (
         "nystromformer",
         "its attention is an approximation by landmarks",
     ),

@@ -19,6 +19,7 @@ mod embeddings;
 mod experts;
 mod export;
 mod feed_forward;
+mod latent;
 mod network;
 mod norm;
 mod pooling;

@@ -76,6 +76,9 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     if let Some(norm) = &outside.final_norm {
         states = writer.norm(&states, norm);
     }
+    if let Some(latent) = &architecture.latent {
+        states = writer.latent(network, latent, &states)?;
+    }
     Ok((writer, states))
 }
 
