@@ -646,7 +646,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__embed)
-            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --sparse-tokens --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --late --chunk-text --chunk-id --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --kind --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -m -p -q -v -h --output --format --output-format --dtype --calibration --vector-type --sparse-tokens --embedding-column --embedding-field --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --sample --seed --chunk --chunk-tokens --chunk-overlap --late --chunk-text --chunk-id --model --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -863,7 +863,7 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --kind)
+                --vectors)
                     COMPREPLY=($(compgen -W "dense sparse multi" -- "${cur}"))
                     return 0
                     ;;
@@ -1555,7 +1555,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__score)
-            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --seed --chunk-id --model-file --weights --max-length --prompt --prompt-name --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --query-column --query-field --softmax --top-labels --dtype --calibration --chunk --chunk-tokens --chunk-overlap --chunk-text --late --pooling --normalize --truncate-dim --dimensions --kind --task --max-active-dims --pool-factor --sparse-tokens --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-o -f -i -p -m -q -v -h --output --format --output-format --overwrite --force --part-rows --shard --resume --reuse --dry-run --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --text-template --id-field --uuid --id-type --streams --keep --source-columns --limit --seed --chunk-id --model-file --weights --max-length --prompt --prompt-name --provider --min-cosine --no-cache --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --no-profile --max-record-bytes --on-error --rejects --fail-on-empty --stats --metrics --stats-interval --storage-option --query-column --query-field --softmax --top-labels --dtype --calibration --chunk --chunk-tokens --chunk-overlap --chunk-text --late --pooling --normalize --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --sparse-tokens --model --embedding-column --embedding-field --vector-type --sample --precision --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1851,7 +1851,7 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --kind)
+                --vectors)
                     COMPREPLY=($(compgen -W "dense sparse multi" -- "${cur}"))
                     return 0
                     ;;
@@ -1943,7 +1943,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__serve)
-            opts="-m -p -q -v -h --listen --like --verify --api-key-file --threads --max-body-bytes --max-inputs --max-queue --timeout --client-timeout --model --softmax --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --kind --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-m -p -q -v -h --listen --like --verify --api-key-file --threads --max-body-bytes --max-inputs --max-queue --timeout --client-timeout --model --softmax --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2054,7 +2054,7 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --kind)
+                --vectors)
                     COMPREPLY=($(compgen -W "dense sparse multi" -- "${cur}"))
                     return 0
                     ;;
@@ -2140,7 +2140,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__verify__subcmd__model)
-            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --kind --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --query-column --query-field --scores --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -p -q -v -h --against --texts --input-format --csv-delimiter --csv-quote --csv-escape --csv-null --text-column --text-field --model-file --precision --weights --pooling --max-length --normalize --prompt --prompt-name --truncate-dim --dimensions --vectors --task --max-active-dims --pool-factor --provider --min-cosine --no-cache --device --provider-option --ort-lib --storage-option --query-column --query-field --scores --json --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2248,7 +2248,7 @@ _embedctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --kind)
+                --vectors)
                     COMPREPLY=($(compgen -W "dense sparse multi" -- "${cur}"))
                     return 0
                     ;;

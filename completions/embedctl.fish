@@ -134,7 +134,7 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
@@ -234,7 +234,7 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
@@ -469,7 +469,7 @@ false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt -d 'Text to put before every record' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l prompt-name -d 'Name of one of the model\'s prompts, such as query' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
@@ -771,7 +771,7 @@ lasttoken\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l normalize -d 'Whether to scale vectors to length 1; overrides the model\'s files' -r -f -a "true\t''
 false\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dimensions -l truncate-dim -d 'Components of a vector to keep (Matryoshka models)' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l kind -d 'Kind of vectors, where the model\'s files leave it open: dense, sparse, or multi [default: dense]' -r -f -a "dense\t''
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
 sparse\t''
 multi\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''

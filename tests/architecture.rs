@@ -91,18 +91,35 @@ fn no_message_of_a_library_names_options_of_the_command_line() {
             .unwrap_or((&source, ""));
         for text in strings(source) {
             let option = options(&text).find(|option| settings.contains(*option));
-            found.extend(option.map(|option| format!("{}: --{option}: {text}", path.display())));
+            let option = option.map(|option| format!("--{option}"));
+            // Of other programs' options these two messages tell.
+            let others = ["iconv -f", "ulimit -f"];
+            let letter =
+                letters(&text).filter(|_| !others.iter().any(|other| text.contains(other)));
+            let named = option.into_iter().chain(letter);
+            found.extend(named.map(|option| format!("{}: {option}: {text}", path.display())));
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The first option of one letter in a message that a setting is written as.
+fn letters(text: &str) -> Option<String> {
+    let words = text.split(|it: char| !(it == '-' || it.is_alphanumeric()));
+    let mut options = words.filter(|word| ["-f", "-i", "-o"].contains(word));
+    // An option alone is an argument of another program.
+    options
+        .next()
+        .filter(|option| *option != text)
+        .map(str::to_owned)
 }
 
 /// The words of all settings: `max-length`.
 fn settings() -> BTreeSet<String> {
     let source = fs::read_to_string("crates/embedctl-common/src/setting.rs").unwrap();
     let words = source.lines().filter_map(|line| {
-        let (_, words) = line.strip_prefix("pub const ")?.split_once("Setting(\"")?;
-        Some(words.strip_suffix("\");")?.to_owned())
+        let (_, words) = line.strip_prefix("pub const ")?.split_once("Setting::")?;
+        Some(words.split('"').nth(1)?.to_owned())
     });
     let settings: BTreeSet<_> = words.collect();
     assert!(settings.contains("max-length"), "{settings:?}");

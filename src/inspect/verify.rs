@@ -75,6 +75,13 @@ pub fn verify(
         return Err(refuse("holds chunks of texts, which are not verified"));
     }
     let identity = VectorIdentity::of_provenance(made);
+    if let Some(kinds) = &identity.settings.vectors {
+        return Err(refuse(&format!(
+            "holds vectors of several kinds ({}), and one kind is verified",
+            kinds.join(", ")
+        ))
+        .with_remedy("embed some of its texts again and compare the columns"));
+    }
     if identity.settings.multi.is_some() {
         return Err(refuse(
             "holds a vector for each token; verify-model compares such vectors, with this file after --against",

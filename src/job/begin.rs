@@ -11,7 +11,7 @@ use super::state::State;
 use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::remedies;
-use crate::setting::{FORCE, RESUME};
+use crate::setting::{FORCE, OUTPUT, RESUME};
 use crate::storage::{Entry, FolderLock};
 
 /// A job's folder, inspected and locked.
@@ -163,7 +163,7 @@ impl Job {
         match other {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
-                "-o {}: the folder holds {name}, which is not part of an output, and readers of the folder would \
+                "{OUTPUT} {}: the folder holds {name}, which is not part of an output, and readers of the folder would \
                  take it for one",
                 self.shown
             ))

@@ -81,7 +81,7 @@ use self::paths::refuse_file;
 use crate::error::{Error, Result};
 use crate::identity;
 use crate::output::{Destination, OutputFormat, OutputOptions};
-use crate::setting::{FORCE, PART_ROWS, RESUME, SHARD};
+use crate::setting::{FORCE, OUTPUT, PART_ROWS, RESUME, SHARD};
 use crate::storage::{Content, LocalFolder, SharedFolder};
 
 /// Bytes of a part, about: an object store takes that in one request.
@@ -126,7 +126,7 @@ impl Job {
                 return Err(Error::usage(format!(
                     "{RESUME}, {PART_ROWS} and {SHARD}: standard output has no parts that a run could resume"
                 ))
-                .with_remedy("name a folder with -o"));
+                .with_remedy(format!("name a folder with {OUTPUT}")));
             }
             return Ok(None);
         };
@@ -139,7 +139,7 @@ impl Job {
             let left = parts_of(path);
             if !output.force && left.join(names::JOB).exists() {
                 return Err(Error::usage(format!(
-                    "-o {}: an unfinished output is there, its parts in {}",
+                    "{OUTPUT} {}: an unfinished output is there, its parts in {}",
                     path.display(),
                     left.display()
                 ))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{JobOptions, names};
 use crate::error::{Error, Place, Result};
 use crate::output::{Destination, OutputFormat, OutputOptions};
-use crate::setting::{PART_ROWS, SHARD};
+use crate::setting::{OUTPUT, PART_ROWS, SHARD};
 use crate::storage::{Address, Location, SharedFolder, own_address, own_folder};
 
 /// Whether an output is a folder: it says so by a `/` at its end, or is one.
@@ -81,20 +81,20 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     if options.shard.count > 1 {
         return refuse(
             format!(
-                "{SHARD} writes parts into a folder that all shards share, and -o {shown} is a file"
+                "{SHARD} writes parts into a folder that all shards share, and {OUTPUT} {shown} is a file"
             ),
-            format!("write -o {shown}/"),
+            format!("write {OUTPUT} {shown}/"),
         );
     }
     if options.part_rows.is_some() && !options.resume {
         return refuse(
-            format!("{PART_ROWS} needs a folder for the parts, and -o {shown} is a file"),
-            format!("write -o {shown}/"),
+            format!("{PART_ROWS} needs a folder for the parts, and {OUTPUT} {shown} is a file"),
+            format!("write {OUTPUT} {shown}/"),
         );
     }
     if Address::is_url_path(path) && options.resume {
         return refuse(
-            format!("-o {shown}: one object is written by one run"),
+            format!("{OUTPUT} {shown}: one object is written by one run"),
             format!("write parts to {shown}/, which can be resumed"),
         );
     }

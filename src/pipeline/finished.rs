@@ -16,7 +16,7 @@ use crate::output::proof::Proof;
 use crate::output::{self, Destination};
 use crate::record::WindowStart;
 use crate::remedies;
-use crate::setting::{FORCE, RESUME};
+use crate::setting::{FORCE, OUTPUT, RESUME};
 use crate::storage::Readable;
 
 /// A complete output: nothing is left to do.
@@ -169,7 +169,7 @@ fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<CompletedOutput
     }
     let shown = path.display();
     Err(Error::usage(format!(
-        "-o {shown}: the file exists, and was not made with {RESUME}"
+        "{OUTPUT} {shown}: the file exists, and was not made with {RESUME}"
     ))
     .with_remedy(remedies::taken()))
 }

@@ -15,7 +15,7 @@ use crate::output::{self, Destination, VectorWriter};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
-    LATE, LIMIT, MAX_ACTIVE_DIMS, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD, SetBy,
+    LATE, LIMIT, MAX_ACTIVE_DIMS, OUTPUT, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD, SetBy,
 };
 use crate::storage::Location;
 use crate::threads;
@@ -217,7 +217,7 @@ pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
         let inside = options.sources.iter().filter_map(Source::path);
         if let Some(path) = inside.into_iter().find(|path| is_inside(path, folder)) {
             return Err(Error::usage(format!(
-                "the input {} lies in the folder that -o names",
+                "the input {} lies in the folder that {OUTPUT} names",
                 path.display()
             ))
             .with_remedy("write to a folder of its own"));
@@ -245,7 +245,7 @@ pub fn check_places(options: &EmbedOptions) -> Result<()> {
         .map(|(option, path)| (option, path.as_path()))
         .collect();
     let out = match &options.output.destination {
-        Destination::Path(path) if !is_folder => Some((SetBy::Name("-o"), path.as_path())),
+        Destination::Path(path) if !is_folder => Some((SetBy::Setting(OUTPUT), path.as_path())),
         _ => None,
     };
     let mut written = others.iter().copied().chain(out);

@@ -146,7 +146,7 @@ fn a_record_without_vectors_has_none_of_any_kind() {
             .arg(&out)
             .args(job);
         let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
         let text = fs::read_to_string(&out).unwrap();
         let found: Vec<Value> = text
             .lines()
@@ -214,6 +214,45 @@ fn options_of_several_kinds_act_on_theirs() {
     }
 }
 
+/// A file of several kinds says so, and its first kind is looked at.
+#[test]
+fn a_file_of_several_kinds_is_inspected() {
+    let folder = tempfile::tempdir().unwrap();
+    for ending in ["parquet", "arrow", "jsonl"] {
+        let out = folder.path().join(format!("out.{ending}"));
+        let made = embed("bert", &out, &["--vectors", "dense,sparse,multi"]);
+        assert!(made.status.success(), "{}", stderr(&made));
+        let inspect = |more: &[&str]| {
+            program()
+                .arg("inspect")
+                .arg(&out)
+                .args(more)
+                .output()
+                .unwrap()
+        };
+        let seen = inspect(&[]);
+        let said = String::from_utf8_lossy(&seen.stdout).into_owned();
+        assert!(seen.status.success(), "{ending}: {}", stderr(&seen));
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("8 vectors of 32 dimensions"),
+            "{ending}: {said}"
+        );
+        assert!(
+            words.contains("dense, sparse, multi vectors in one pass"),
+            "{ending}: {said}"
+        );
+        assert!(said.contains("as written"), "{ending}: {said}");
+        let verified = inspect(&["--verify", "3"]);
+        assert_eq!(verified.status.code(), Some(2));
+        assert!(
+            stderr(&verified).contains("several kinds (dense, sparse, multi)"),
+            "{}",
+            stderr(&verified)
+        );
+    }
+}
+
 #[test]
 fn several_kinds_are_refused_where_they_cannot_be_had() {
     let folder = tempfile::tempdir().unwrap();
@@ -228,7 +267,7 @@ fn several_kinds_are_refused_where_they_cannot_be_had() {
         ("fbin", &[], "or one kind"),
         (
             "jsonl",
-            &["--chunk-tokens", "8", "--late"],
+            &["--chunk", "sentences", "--late"],
             "several kinds of vectors are asked for",
         ),
     ] {

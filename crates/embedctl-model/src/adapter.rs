@@ -9,7 +9,7 @@ use embedctl_hub::weights::{ADAPTER_SETTINGS as SETTINGS, ADAPTER_WEIGHTS as WEI
 use embedctl_native::{AdapterSettings, LowRankAdapter};
 
 use super::ModelName;
-use super::locate::{self, Located};
+use super::located::{self, Located};
 use super::options::ModelOptions;
 use embedctl_common::error::{Error, Result};
 
@@ -103,7 +103,7 @@ fn base_folder(
         model: base.to_owned(),
         ..options.clone()
     };
-    match locate::folder(&named) {
+    match located::folder(&named) {
         Ok(Located { folder, .. }) if folder.join("config.json").is_file() => Ok(folder),
         Ok(Located { folder, .. }) => Err(absent(format!(
             "has no config.json in {}",

@@ -11,10 +11,11 @@ use super::ModelName;
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate::{self, GraphOutput};
+use super::located;
 use super::modules::Modules;
 use super::multi::{MultiFiles, MultiLayout};
 use super::options::{TextRole, TextTask, VectorKind};
-use super::sparse::{self, SparseKind};
+use super::sparse::SparseKind;
 use super::{CheckpointFiles, Onnx};
 use super::{
     Model, ModelOptions, ModelTask, ScoreTask, WeightsKind, metadata, modules, resolve, statics,
@@ -68,7 +69,7 @@ impl Model {
     }
 
     fn of_one_kind(options: &ModelOptions) -> Result<Self> {
-        let located = locate::folder(options)?;
+        let located = located::folder(options)?;
         let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
             tasks::chosen(&folder.join(&model.folder), options)?;
@@ -119,7 +120,7 @@ impl Model {
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
         let is_plain = (modules.as_ref()).is_none_or(|modules| modules.sparse.is_none());
-        let weighs = is_plain && sparse::is_weighed(&folder, options);
+        let weighs = is_plain && resolve::is_weighed(&folder, options);
         let gives_logits = modules.as_ref().map_or_else(
             || options.wants(VectorKind::Sparse) && !weighs,
             Modules::gives_logits,
@@ -183,7 +184,7 @@ impl Model {
     /// # Errors
     /// If the model is not here, or one of these files cannot be read.
     pub fn usual_task(options: &ModelOptions) -> Result<ModelTask> {
-        let located = locate::folder(options)?;
+        let located = located::folder(options)?;
         let pairs = ModelOptions {
             task: SCORE_PAIRS,
             ..options.clone()
@@ -213,7 +214,7 @@ impl Model {
     /// # Errors
     /// As [`Model::open`], the network left out.
     pub fn tokenizer_alone(options: &ModelOptions) -> Result<(tokenizers::Tokenizer, ModelConfig)> {
-        let located = locate::folder(options)?;
+        let located = located::folder(options)?;
         let folder = &located.folder;
         let multi = MultiFiles::find(folder, options)?;
         let modules = modules::read(folder, options, multi.as_ref())?;
@@ -250,7 +251,7 @@ impl Model {
     /// # Errors
     /// If there is none.
     pub fn main_file(options: &ModelOptions) -> Result<PathBuf> {
-        let located = locate::folder(options)?;
+        let located = located::folder(options)?;
         if let Some(model) = statics::open(&located.folder, options)? {
             return Ok(model.weights);
         }

@@ -34,10 +34,12 @@ mod card;
 mod config;
 mod files;
 mod found;
+mod frame;
 mod heads;
 mod late;
 mod layers;
 mod locate;
+mod located;
 mod metadata;
 pub mod modules;
 pub mod multi;
@@ -65,8 +67,7 @@ use serde::Serialize;
 
 pub use card::{Card, FileCard, TokenizerCard};
 pub use config::{
-    Dimensions, Frame, ModelConfig, OutputChoice, OutputKind, PairFrame, PoolingMode, PositionIds,
-    Prompts, QueryExpansion, Side, Step,
+    Dimensions, ModelConfig, OutputChoice, OutputKind, PoolingMode, PositionIds, Prompts, Step,
 };
 pub use embedctl_hub::{
     FileChoice, Knows, ModelName, OnnxChoice, Precision, WeightsKind, WeightsPreference,
@@ -75,6 +76,7 @@ pub use embedctl_native::{Adapter, AdapterSettings};
 pub use embedctl_onnx::graph::{ElementType, Graph, Value};
 pub use files::ModelFile;
 pub use found::{CheckpointFiles, Onnx};
+pub use frame::{Frame, PairFrame, QueryExpansion, Side};
 pub use layers::{Dense, DenseActivation, LayerNorm, Residual};
 pub use metadata::TOKENIZER_TIME;
 #[cfg(test)]

@@ -1,32 +1,39 @@
 //! From metadata to configuration: the reference's rules, and the user's overrides.
 
 mod limits;
+mod multi;
 mod output;
 mod pooling;
 mod processed;
+mod score;
+mod sparse;
 
 use std::path::Path;
 
 use super::CheckpointFiles;
-use super::config::{Frame, ModelConfig, OutputChoice, OutputKind, PositionIds, Prompts, Step};
+use super::config::{ModelConfig, OutputChoice, OutputKind, PositionIds, Prompts, Step};
+use super::frame::Frame;
 use super::graph::Graph;
 use super::heads;
 use super::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use super::modules::Modules;
-use super::multi::{self, MultiContext, MultiFiles, RoleTexts};
+use super::multi::MultiFiles;
 use super::options::{ModelOptions, ModelTask, TextRole};
 use super::positions;
-use super::score::{self, ScoreFiles};
 use super::sentence_config::{self, SentenceConfig};
-use super::sparse::{self, SparseFiles};
 use super::tasks;
 use super::tokenizer::{self, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
 use limits::{LengthLimits, limits};
+use multi::{MultiContext, RoleTexts};
 use output::{TOKEN_OUTPUTS, choose_logits, choose_output, choose_term_logits};
 use pooling::{check_widths, hidden_width, pooling};
 use processed::no_processor;
+use score::ScoreFiles;
+use sparse::SparseFiles;
+
+pub(crate) use sparse::{is_weighed, refuse_dense};
 
 pub(crate) use limits::RoleLength;
 pub(crate) use output::{gives_finished_vectors, gives_states};

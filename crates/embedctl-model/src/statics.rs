@@ -5,6 +5,8 @@
 //! and with `"model_type": "model2vec"` in config.json, model2vec's rules hold: a text is cut to so many characters and
 //! tokens, and unknown tokens are left out.
 
+mod tokens;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +15,12 @@ use serde_json::Value;
 use tokenizers::{Tokenizer, TruncationDirection};
 
 use super::config::OutputKind;
-use super::config::{Frame, ModelConfig, OutputChoice, PositionIds, Side, Step};
+use super::config::{ModelConfig, OutputChoice, PositionIds, Step};
+use super::frame::{Frame, Side};
 use super::metadata::{self, SentenceTransformersConfig};
 use super::modules;
 use super::options::ModelOptions;
 use super::resolve;
-use super::sparse;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_LENGTH, POOLING};
 use embedctl_native::safetensors;
@@ -73,7 +75,7 @@ pub(super) fn open(root: &Path, options: &ModelOptions) -> Result<Option<StaticM
     let own = kind.strip_prefix("sentence_transformers.");
     match own.and_then(|own| own.rsplit('.').next()) {
         Some("StaticEmbedding") => sentence_transformers(root, options).map(Some),
-        Some("SparseStaticEmbedding") => sparse::static_tokens(root, options).map(Some),
+        Some("SparseStaticEmbedding") => tokens::static_tokens(root, options).map(Some),
         _ => Ok(None),
     }
 }

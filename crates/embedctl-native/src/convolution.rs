@@ -1,9 +1,5 @@
 //! Convolutions over a few tokens, in the place of attention.
 
-use super::architecture::ShortConvolution;
-use super::loader::Loader;
-use embedctl_common::error::Result;
-
 /// A convolution's weights.
 #[derive(Debug)]
 pub struct ConvolutionWeights {
@@ -13,41 +9,6 @@ pub struct ConvolutionWeights {
     pub bias: Vec<f32>,
     /// Channels.
     pub channels: usize,
-}
-
-impl Loader<'_> {
-    /// The convolution of a layer, whose part of a name is `layer`.
-    ///
-    /// # Errors
-    /// If a tensor is missing or has a wrong shape, type or content.
-    pub(super) fn convolution(
-        &self,
-        layer: &str,
-        described: ShortConvolution,
-    ) -> Result<ConvolutionWeights> {
-        let ShortConvolution { tokens, biased } = described;
-        let channels = self.architecture.hidden;
-        let name = format!("{layer}{}", self.architecture.names.convolution.filters);
-        let stored = self.tensor(&format!("{name}.weight"), &[channels, 1, tokens])?;
-        let stored = stored.floats()?;
-        let mut filters = vec![0.0; stored.len()];
-        for (channel, weights) in stored.chunks_exact(tokens).enumerate() {
-            for (token, weight) in weights.iter().enumerate() {
-                filters[token * channels + channel] = *weight;
-            }
-        }
-        let bias = match biased {
-            true => self
-                .tensor(&format!("{name}.bias"), &[channels])?
-                .floats()?,
-            false => Vec::new(),
-        };
-        Ok(ConvolutionWeights {
-            filters,
-            bias,
-            channels,
-        })
-    }
 }
 
 impl ConvolutionWeights {

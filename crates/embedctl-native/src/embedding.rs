@@ -5,7 +5,8 @@ use super::executor::{Executor, add};
 use super::kernels::{ProductFinish, linear};
 use super::packed::OuterWeights;
 use super::relative_bias;
-use super::scratch::{Rows, Scratch, room};
+use super::room::room;
+use super::scratch::{Rows, Scratch};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 

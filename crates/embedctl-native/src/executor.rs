@@ -4,13 +4,16 @@
 //! once, attention over each row. The feed-forward's wide inner activations are made and used up a block of tokens at a
 //! time, so that they stay in the processor's cache.
 
+mod experts;
+
 use super::architecture::{Architecture, Layer};
 use super::kernels::{
     Attention, CacheLines, HeadsInput, Isa, ProductFinish, ScoreBias, Sight, linear, rotary,
 };
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product};
 use super::relative_bias;
-use super::scratch::{Rows, Scratch, block, room};
+use super::room::{block, room};
+use super::scratch::{Rows, Scratch};
 
 /// A network's description and an instruction set, without weights.
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,12 @@
 //! Finds a model's tensors in a checkpoint under any of their names, and packs them for the kernels.
 
+mod convolution;
+mod disentangled;
+mod experts;
+mod latent;
+mod layer_products;
+mod products;
+
 use std::sync::Arc;
 
 use super::adapter::CheckedAdapter;
@@ -12,10 +19,11 @@ use super::names::{self, Alternatives, NormNames, TASK_TYPE};
 use super::network_weights::NetworkWeights;
 use super::packed::{BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights};
 use super::prefix::{self, Prefix};
-use super::product_loader::StoredProduct;
 use super::rotary::{Rotary, RotaryTable};
 use super::tasks::{ChangedModule, TaskWeights};
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
+pub(crate) use products::StoredProduct;
+
 use embedctl_common::error::{Error, Result};
 
 /// Finds a model's tensors in a checkpoint.

@@ -12,7 +12,6 @@ use super::kernels::{
 };
 use super::loader::Loader;
 use super::network_weights::NetworkWeights;
-use super::product_loader::fitting;
 use super::rows::StoredRows;
 use super::scratch::Rows;
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
@@ -285,7 +284,7 @@ impl MaskedHead {
             }
             None => {
                 let row = |row: usize, out: &mut [f32]| word.row(row, out);
-                Matrix::pack(isa, fitting(arithmetic, layout), layout, row, &bias, None)
+                Matrix::pack(isa, layout.fitting(arithmetic), layout, row, &bias, None)
             }
         };
         Ok(Self {

@@ -38,6 +38,11 @@ pub enum Product {
 impl Product {
     /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Up, Self::Down];
+
+    /// Where the products of expert `expert` lie among a layer's.
+    pub(crate) fn of_expert(expert: usize) -> [usize; 2] {
+        [Self::Up, Self::Down].map(|product| product as usize + 2 * expert)
+    }
 }
 
 /// The greatest magnitudes of each product's inputs, channel by channel; indexed by [`Product`].

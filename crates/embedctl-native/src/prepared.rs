@@ -21,7 +21,6 @@ use embedctl_common::{small_file, trust};
 use rayon::prelude::*;
 
 use super::kernels::{Isa, Matrix, PackedLayout, ProductPrecision};
-use super::product_loader::fitting;
 use crate::safetensors::read_at;
 
 /// Raised when packing, or the form of the files, changes within a version of the program.
@@ -176,7 +175,7 @@ impl PreparedWeights {
             return None;
         }
         let bytes = |layouts: &Vec<PackedLayout>| -> u64 {
-            let one = |layout: &PackedLayout| layout.bytes(isa, fitting(arithmetic, *layout));
+            let one = |layout: &PackedLayout| layout.bytes(isa, layout.fitting(arithmetic));
             layouts.iter().map(one).sum()
         };
         let mut start = head.len() as u64;
@@ -275,7 +274,7 @@ fn read_set(
     };
     let products = layouts
         .iter()
-        .map(|layout| Matrix::read(isa, fitting(arithmetic, *layout), *layout, &mut read))
+        .map(|layout| Matrix::read(isa, layout.fitting(arithmetic), *layout, &mut read))
         .collect::<io::Result<_>>()?;
     Ok((products, hash.hex()))
 }

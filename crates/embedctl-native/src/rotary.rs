@@ -7,7 +7,7 @@ use std::collections::TryReserveError;
 
 use serde_json::{Map, Value};
 
-use super::scratch::grow_kept;
+use super::room::grow_kept;
 use super::settings::{ConfigSettings, Supported};
 use embedctl_common::word_list::lists;
 

@@ -10,20 +10,13 @@ use super::experts::ExpertScratch;
 use super::kernels::{AttentionScratch, CacheLines, Operand};
 use super::latent::LatentScratch;
 use super::relative_bias;
+use super::room::{block, grow};
 use super::rotary::RotaryTable;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
 use embedctl_common::remedies;
 use embedctl_common::size;
 use embedctl_common::threads::locked;
-
-/// Floats of the feed-forward's inner activations that are alive at a time: three quarters of a megabyte, which with
-/// the weights' panels fits a core's own cache.
-const INNER: usize = 196_608;
-
-/// Tokens of a block at least, where there are as many. Each block streams the weights through the cache once more, and
-/// with fewer tokens a product waits for them; wide inner activations then take the second level's place as well.
-const LEAST_BLOCK: usize = 66;
 
 /// Tokens for which memory is always kept.
 const KEPT: usize = 1024;
@@ -34,9 +27,6 @@ const LARGE: usize = 64 << 20;
 
 /// Held while free memory is checked and allocated.
 static TAKING: Mutex<()> = Mutex::new(());
-
-/// Rows of products' tiles, into which blocks of tokens divide.
-const TILE: usize = 6;
 
 /// The rows of a batch: all tokens, one row after another.
 #[derive(Debug, Clone, Copy)]
@@ -266,51 +256,5 @@ impl ScratchWidths {
 
     fn of_token(&self) -> usize {
         self.states + self.branch + self.heads + self.context + self.operand
-    }
-}
-
-/// Makes room for `length` values; the buffer's old values are dropped.
-fn grow(buffer: &mut Vec<f32>, length: usize) -> Result<(), TryReserveError> {
-    if buffer.capacity() < length {
-        *buffer = Vec::new();
-        buffer.try_reserve_exact(length)?;
-    }
-    Ok(())
-}
-
-/// Makes room for `length` values and keeps the buffer's old values.
-pub(super) fn grow_kept(buffer: &mut Vec<f32>, length: usize) -> Result<(), TryReserveError> {
-    buffer.try_reserve_exact(length.saturating_sub(buffer.len()))
-}
-
-/// The first `length` values of a buffer, for which room has been made.
-pub(super) fn room(buffer: &mut CacheLines, length: usize) -> &mut [f32] {
-    &mut buffer.floats_mut()[..length]
-}
-
-/// Tokens whose inner activations, `width` each, are alive at a time: as few blocks of nearly one size as there can be,
-/// since each streams the weights through the cache once more.
-pub(super) fn block(width: usize, tokens: usize) -> usize {
-    let tokens = tokens.max(1);
-    let blocks = tokens.div_ceil((INNER / width).max(LEAST_BLOCK));
-    tokens.div_ceil(blocks).next_multiple_of(TILE).min(tokens)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A thread may have no row at all, and a step of 0 is not allowed.
-    #[test]
-    fn blocks_are_as_few_as_can_be_and_nearly_even() {
-        for width in [1, 384, 1536, 3072, 4096, 14_336, 500_000] {
-            let most = (INNER / width).max(LEAST_BLOCK);
-            for tokens in 0..600 {
-                let block = block(width, tokens);
-                assert!((1..=tokens.max(1)).contains(&block), "{tokens} of {width}");
-                assert!(block < most + TILE, "{tokens} of {width}: {block}");
-                assert!(tokens.div_ceil(block) <= tokens.div_ceil(most));
-            }
-        }
     }
 }

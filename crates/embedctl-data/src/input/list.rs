@@ -154,7 +154,7 @@ fn objects(
             return Err(Error::usage(format!(
                 "{address}: no object below it has a name that tells its format"
             ))
-            .with_remedy("say it with -i"));
+            .with_remedy(format!("say it with {INPUT_FORMAT}")));
         }
     }
     let sources = objects.into_iter();

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
-use super::options::RowNumbers;
+use super::numbers::RowNumbers;
 use super::proof::FILE;
 use super::quantize::Dtype;
 use super::sidecar::{LENGTHS, PROVENANCE, ROWS};

@@ -8,6 +8,7 @@ pub(crate) mod format;
 mod handle;
 pub(crate) mod made;
 pub(crate) mod npy;
+pub(crate) mod numbers;
 pub(crate) mod options;
 pub(crate) mod overlap;
 pub(crate) mod place;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::calibration::Calibration;
+pub use super::numbers::{BesideVectors, RowNumbers};
 use super::quantize::Dtype;
 use crate::record::RowVectors;
 pub use crate::writing::format::{Compression, OutputFormat};
@@ -13,53 +14,9 @@ use embedctl_common::named::named;
 use embedctl_common::setting::{
     CALIBRATION, DTYPE, OUTPUT, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE, VECTORS,
 };
-use embedctl_common::vectors::{MultiRows, SparseRows};
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
-
-/// What the numbers of a row are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RowNumbers {
-    /// A vector, or several of other widths.
-    #[default]
-    Vectors,
-    /// One score or several.
-    Scores,
-    /// The entries of a sparse vector.
-    Sparse,
-    /// A vector for each token of a text.
-    Multi,
-}
-
-impl RowNumbers {
-    /// The ending of the name of a column, where a row has vectors of several kinds.
-    fn ending(self) -> &'static str {
-        match self {
-            Self::Vectors | Self::Scores => "",
-            Self::Sparse => "_sparse",
-            Self::Multi => "_multi",
-        }
-    }
-
-    /// No vectors yet of this form, of `width` components.
-    fn no_rows(self, width: usize) -> RowVectors {
-        match self {
-            Self::Sparse => RowVectors::Sparse(SparseRows::default()),
-            Self::Multi => RowVectors::Multi(MultiRows::new(width)),
-            Self::Vectors | Self::Scores => RowVectors::dense(width),
-        }
-    }
-}
-
-/// Another kind of vectors that a row has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BesideVectors {
-    /// What their numbers are.
-    pub numbers: RowNumbers,
-    /// Components of a vector.
-    pub width: usize,
-}
 
 /// Where vectors go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

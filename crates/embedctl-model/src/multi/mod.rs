@@ -1,15 +1,13 @@
 //! A vector for each token: late interaction (ColBERT), as sentence-transformers' `MultiVectorEncoder` has it.
 
-mod layout;
-mod modules;
-mod resolve;
+pub(crate) mod layout;
+pub(crate) mod modules;
 mod token_pooling;
 
 use std::collections::BTreeSet;
 
 pub(crate) use layout::{MultiFiles, MultiLayout, Stated};
 pub(crate) use modules::{MultiModule, ScoringMask, read};
-pub(crate) use resolve::{MultiContext, RoleTexts, resolve};
 pub use token_pooling::TokenPooling;
 
 /// What is known of the vectors of a text's tokens.

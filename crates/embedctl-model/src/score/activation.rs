@@ -10,7 +10,7 @@ use embedctl_common::error::Cause;
 ///
 /// # Errors
 /// If the files name a function of torch that is not known.
-pub(super) fn of_scores(
+pub(crate) fn of_scores(
     whole: Option<&str>,
     config: &Value,
     labels: usize,
@@ -53,7 +53,7 @@ fn effective(activation: DenseActivation) -> Option<DenseActivation> {
 ///
 /// # Errors
 /// If it is not known.
-pub(super) fn of_head(name: &str) -> Result<DenseActivation, Cause> {
+pub(crate) fn of_head(name: &str) -> Result<DenseActivation, Cause> {
     Ok(match name {
         "gelu" => DenseActivation::Gelu,
         "relu" => DenseActivation::Relu,

@@ -82,7 +82,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// If it cannot be read or parsed.
-    pub(super) fn read(
+    pub(crate) fn read(
         folder: &Path,
         format: Option<&str>,
         kind: &str,
@@ -188,7 +188,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// If one does not.
-    pub(super) fn check_roles(&self) -> Result<()> {
+    pub(crate) fn check_roles(&self) -> Result<()> {
         let chat = |first, second| {
             self.of_text("", &TextPair { first, second }.joined(), true)
                 .map_err(|cause| Error::model(self.file.display(), cause))

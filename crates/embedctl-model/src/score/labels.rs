@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The labels of a config.json as transformers reads them: `id2label` by number, else as many as `num_labels` says, else
 /// two.
-pub(super) fn labels(config: &Value) -> Vec<String> {
+pub(crate) fn labels(config: &Value) -> Vec<String> {
     let count = config["num_labels"].as_u64();
     let named = config["id2label"].as_object().map(|named| {
         let mut named: Vec<(u64, String)> = named

@@ -4,20 +4,15 @@
 //! A head is a way to pool tokens' states and modules behind it, so that scores go the way of vectors: the network, the
 //! pooler, the output.
 
-mod activation;
-mod chat;
-mod heads;
-mod labels;
-mod logits;
-mod resolve;
-mod tensors;
+pub(crate) mod activation;
+pub(crate) mod chat;
+pub(crate) mod labels;
 
 use std::sync::Arc;
 
 use crate::DenseActivation;
 
 pub use chat::{ChatMessage, ChatTemplate};
-pub(crate) use resolve::{ScoreFiles, resolve};
 
 /// What is known of a model's scores.
 #[derive(Debug, Clone)]

@@ -1,16 +1,11 @@
 //! Sparse vectors: the weights of a vocabulary's terms, as sentence-transformers' `SparseEncoder` makes them.
 
-mod resolve;
-mod tokens;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use embedctl_common::vectors::{SparseRow, SparseRows};
 use embedctl_native::kernels::TermPooling;
 
 pub use crate::layers::AutoEncoder;
-pub(crate) use resolve::{SparseFiles, is_weighed, refuse_dense, resolve};
-pub(crate) use tokens::static_tokens;
 
 /// What is known of a model's sparse vectors.
 #[derive(Debug, Clone, Default, PartialEq)]

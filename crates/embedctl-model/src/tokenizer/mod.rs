@@ -22,7 +22,7 @@ use tokenizers::{Encoding, PostProcessor, Token, Tokenizer, TruncationParams};
 
 use self::arguments::{Arguments, OfFile};
 use self::registry::{ChosenClass, Says, TokenizerClass};
-use super::config::{Frame, PairFrame, Side};
+use super::frame::{Frame, PairFrame, Side};
 use super::metadata::{self, TransformerConfig};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;

@@ -50,6 +50,14 @@ pub struct PackedLayout {
 }
 
 impl PackedLayout {
+    /// The arithmetic of a product that is wanted in `arithmetic`: 8-bit sums over very many inputs could overflow.
+    pub(crate) fn fitting(self, arithmetic: ProductPrecision) -> ProductPrecision {
+        match self.inputs > 65_000 {
+            true => ProductPrecision::F32,
+            false => arithmetic,
+        }
+    }
+
     /// Bytes of a matrix's [parts](Matrix::parts).
     pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
         let columns = columns(with!(isa, s => panel_width(s)), self.outputs, self.gated);

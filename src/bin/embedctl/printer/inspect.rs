@@ -175,6 +175,11 @@ fn provenance(made: &Value, table: &mut TextTable) {
         None | Some("") => "no prompt".to_owned(),
         Some(prompt) => format!("prompt {prompt:?}"),
     });
+    let kinds = made["vectors"].as_array().into_iter().flatten();
+    let kinds: Vec<&str> = kinds.filter_map(Value::as_str).collect();
+    if !kinds.is_empty() {
+        settings.push(format!("{} vectors in one pass", kinds.join(", ")));
+    }
     table.entry("settings", &settings.join(", "));
     let rows = &made["rows"];
     let of = |name: &str| rows[name].as_u64().map_or("?".to_owned(), count);

@@ -113,7 +113,10 @@ fn check(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
             "begins as Parquet and has no footer at its end, so it is cut short or still being written",
             "copy it again when it is complete",
         ),
-        _ => wrong("is not a Parquet file", "name the format with `-i`"),
+        _ => wrong(
+            "is not a Parquet file",
+            &format!("name the format with `{INPUT_FORMAT}`"),
+        ),
     }
 }
 

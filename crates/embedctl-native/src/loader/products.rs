@@ -1,18 +1,18 @@
 //! The weights of products: their rows under any of their names and in any of their orders, packed for the kernels.
 
-use super::adapter::{WeightChange, class_parts};
-use super::architecture::Architecture;
-use super::kernels::{Matrix, PackedLayout, ProductPrecision};
-use super::loader::Loader;
-use super::names::{self, Sources};
-use super::packed::Product;
-use super::rows::StoredRows;
-use super::tasks::ChangedModule;
+use super::Loader;
+use crate::adapter::{WeightChange, class_parts};
+use crate::architecture::Architecture;
+use crate::kernels::{Matrix, PackedLayout, ProductPrecision};
+use crate::names::{self, Sources};
+use crate::packed::Product;
+use crate::rows::StoredRows;
 use crate::safetensors::{Tensor, missing};
+use crate::tasks::ChangedModule;
 use embedctl_common::error::{Error, Result};
 
 /// A product's weight as a checkpoint stores it.
-pub(super) struct StoredProduct<'a> {
+pub(crate) struct StoredProduct<'a> {
     /// Its shape, and whether it is gated: then the activated half's rows come before those of its factor.
     pub layout: PackedLayout,
     /// Its rows, in the checkpoint's order ([`Loader::row_order`]).
@@ -23,7 +23,7 @@ pub(super) struct StoredProduct<'a> {
 
 impl<'a> Loader<'a> {
     /// Where the checkpoint keeps row `row` of a product.
-    pub(super) fn row_order(&self, which: Product, row: usize) -> usize {
+    pub(crate) fn row_order(&self, which: Product, row: usize) -> usize {
         match which {
             Product::Input => self.stored_row(row),
             _ => row,
@@ -31,7 +31,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Packs a product's rows as they are stored.
-    pub(super) fn pack(
+    pub(crate) fn pack(
         &self,
         arithmetic: ProductPrecision,
         layout: PackedLayout,
@@ -42,7 +42,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Packs a product whose row `row` is stored as row `order(row)`; the bias is in order.
-    pub(super) fn pack_by(
+    pub(crate) fn pack_by(
         &self,
         arithmetic: ProductPrecision,
         layout: PackedLayout,
@@ -50,7 +50,7 @@ impl<'a> Loader<'a> {
         ranges: Option<&[f32]>,
         order: impl Fn(usize) -> usize,
     ) -> Result<Matrix> {
-        let arithmetic = fitting(arithmetic, layout);
+        let arithmetic = layout.fitting(arithmetic);
         let row = |row: usize, out: &mut [f32]| weight.row(order(row), out);
         let matrix = Matrix::pack(self.isa, arithmetic, layout, row, &bias, ranges);
         weight.check()?;
@@ -89,7 +89,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The bias of queries, keys (zeros) and values, whose names are full below `layer`.
-    pub(super) fn query_value_bias(
+    pub(crate) fn query_value_bias(
         &self,
         layer: &str,
         [query, value]: [&str; 2],
@@ -109,7 +109,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The tensor of this name behind the prefix.
-    pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>> {
+    pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>> {
         let name = format!("{}{name}", self.prefix);
         let tensor = self.checkpoint.get(&name);
         let tensor = tensor.ok_or_else(|| missing(self.checkpoint, &name))?;
@@ -118,7 +118,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The rows of a product's weight, and its bias (empty where it has none); `layer` as in [`Loader::norm`].
-    pub(super) fn rows(
+    pub(crate) fn rows(
         &self,
         [layer, own]: [&str; 2],
         sources: Sources,
@@ -205,14 +205,5 @@ impl<'a> Loader<'a> {
             }
         }
         Ok((weight, bias))
-    }
-}
-
-/// The arithmetic of a product that is wanted in `arithmetic`: 8-bit sums over very many inputs could overflow.
-pub(super) fn fitting(arithmetic: ProductPrecision, layout: PackedLayout) -> ProductPrecision {
-    if layout.inputs > 65_000 {
-        ProductPrecision::F32
-    } else {
-        arithmetic
     }
 }

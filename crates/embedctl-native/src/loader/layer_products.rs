@@ -2,12 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::architecture::{Architecture, ExpertsDescription};
-use super::kernels::{Matrix, PackedLayout, ProductPrecision};
-use super::loader::Loader;
-use super::names::Sources;
-use super::packed::{InputRanges, Product};
-use super::product_loader::StoredProduct;
+use super::Loader;
+use super::products::StoredProduct;
+use crate::architecture::{Architecture, ExpertsDescription};
+use crate::kernels::{Matrix, PackedLayout, ProductPrecision};
+use crate::names::Sources;
+use crate::packed::{InputRanges, Product};
 use embedctl_common::error::Result;
 
 /// A product of a layer, and where its weights are.
@@ -22,13 +22,13 @@ struct LayerProduct {
 
 impl<'a> Loader<'a> {
     /// The experts of a set's layers, which agree on whether they have any.
-    pub(super) fn experts_of(&self, set: usize) -> Option<ExpertsDescription> {
+    pub(crate) fn experts_of(&self, set: usize) -> Option<ExpertsDescription> {
         let experts = self.architecture.feed_forward.experts;
         experts.filter(|_| self.own_layers(set).any(|layer| layer.experts))
     }
 
-    /// The layouts of a set's products, in the order of [`LayerWeights::products`](super::packed::LayerWeights).
-    pub(super) fn layouts(&self, set: usize) -> Vec<PackedLayout> {
+    /// The layouts of a set's products, in the order of [`LayerWeights::products`](crate::packed::LayerWeights).
+    pub(crate) fn layouts(&self, set: usize) -> Vec<PackedLayout> {
         let own = self.own_products(set);
         let mut layouts: Vec<PackedLayout> = own.iter().map(|one| one.layout).collect();
         if let Some(experts) = self.experts_of(set) {
@@ -42,7 +42,7 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub(super) fn products(
+    pub(crate) fn products(
         &self,
         set: usize,
         arithmetic: ProductPrecision,
@@ -83,7 +83,7 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
-    pub(super) fn product(&self, set: usize, which: Product) -> Result<StoredProduct<'a>> {
+    pub(crate) fn product(&self, set: usize, which: Product) -> Result<StoredProduct<'a>> {
         let [stored, own] = self.layer_names(set)?;
         self.stored_product([&stored, &own], &self.described(set, which))
     }

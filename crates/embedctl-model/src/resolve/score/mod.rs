@@ -1,23 +1,27 @@
 //! How a model's files say that scores are made.
 
+mod heads;
+mod logits;
+mod tensors;
+
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::chat::ChatTemplate;
-use super::heads::{self, HeadSteps};
-use super::tensors::HeadTensors;
-use super::{ScoreKind, activation, labels, logits};
+use super::Pooled;
 use crate::DenseActivation::Softmax;
 use crate::config::Step;
 use crate::modules::{LogitScore, Modules};
 use crate::options::{ModelOptions, ScoreTask, refuse_given};
-use crate::resolve::Pooled;
+use crate::score::ChatTemplate;
+use crate::score::{ScoreKind, activation, labels};
 use crate::sentence_config::SentenceConfig;
 use crate::tokenizer::TokenizerFiles;
 use crate::{CheckpointFiles, metadata};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{MAX_ACTIVE_DIMS, TASK, VECTORS};
+use heads::HeadSteps;
+use tensors::HeadTensors;
 
 /// The files that decide a model's scores, read.
 pub(crate) struct ScoreFiles<'a> {

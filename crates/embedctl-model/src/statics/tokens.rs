@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use super::{SparseKind, refuse_dense};
+use super::{StaticModel, static_config};
 use crate::config::{ModelConfig, OutputChoice, OutputKind, Step};
 use crate::metadata::{self, SentenceTransformersConfig, TransformerConfig};
 use crate::modules;
 use crate::options::ModelOptions;
-use crate::resolve;
-use crate::statics::{StaticModel, static_config};
+use crate::resolve::{self, refuse_dense};
+use crate::sparse::SparseKind;
 use crate::tokenizer::{self, TokenizerRequests};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;

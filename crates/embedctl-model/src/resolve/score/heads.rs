@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::activation;
 use super::tensors::HeadTensors;
 use crate::DenseActivation::{self, Gelu, Identity, Relu, Tanh};
 use crate::config::{PoolingMode, Step};
+use crate::score::activation;
 use embedctl_common::error::{Cause, Error, Result};
 
 /// How a network's token states become logits.

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::SparseKind;
+use super::Pooled;
 use crate::config::{OutputChoice, Step};
 use crate::heads;
 use crate::metadata;
 use crate::modules::{Modules, SparseModule};
 use crate::options::{ModelOptions, ModelTask, VectorKind};
-use crate::resolve::Pooled;
 use crate::sentence_config::SentenceConfig;
+use crate::sparse::SparseKind;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::VECTORS;
 use embedctl_native::kernels::TermPooling;
