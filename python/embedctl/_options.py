@@ -29,7 +29,7 @@ class Options(TypedDict, total=False):
     prompt: str
     prompt_name: str
     dimensions: int
-    kind: str
+    vectors: str | Sequence[str]
     task: str
     max_active_dims: int
     pool_factor: float

@@ -60,6 +60,9 @@ pub struct Survey {
     /// vector for each row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vectors_per_row: Option<f64>,
+    /// Width of the vectors of tokens, where they are one of several kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_dimensions: Option<usize>,
     /// Tokens of a row at most.
     pub max_length: Option<usize>,
     /// Threads that would run it.
@@ -214,6 +217,9 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         model: model.id.clone(),
         dimensions: model.config.vectors(),
         vectors_per_row,
+        token_dimensions: (model.config.beside.iter())
+            .find(|config| config.kind.multi().is_some())
+            .map(|config| config.width),
         max_length: model.config.limit(),
         threads: match options.engine.workers {
             0 => usable_cores(),

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::cases::stderr;
+use crate::support::{self, cases::stderr};
 use crate::{CASES, case, embed, program, rows};
 
 /// Every set of several kinds: each column is that of a run of this kind alone, bit by bit.
@@ -294,4 +295,78 @@ fn several_kinds_are_refused_where_they_cannot_be_had() {
         "{}",
         stderr(&output)
     );
+}
+
+/// The numbers of a value, as float32.
+fn numbers(value: &Value) -> Vec<f32> {
+    match value {
+        Value::Array(values) => values.iter().flat_map(numbers).collect(),
+        Value::Object(parts) => ["indices", "values"]
+            .iter()
+            .flat_map(|it| numbers(&parts[*it]))
+            .collect(),
+        Value::Number(number) => vec![number.as_f64().unwrap() as f32],
+        other => panic!("{other}"),
+    }
+}
+
+/// Other programs read each column of Parquet and Arrow as JSONL has it.
+#[test]
+fn other_programs_read_columns_of_several_kinds() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = objects("bert", &["--vectors", "dense,sparse,multi"]);
+    for (module, ending, rows) in [
+        (
+            "pyarrow",
+            "parquet",
+            "import pyarrow.parquet as p; rows = p.read_table(path).to_pylist()",
+        ),
+        (
+            "pyarrow",
+            "arrow",
+            "import pyarrow.feather as p; rows = p.read_table(path).to_pylist()",
+        ),
+        (
+            "polars",
+            "parquet",
+            "import polars as p; rows = p.read_parquet(path).to_dicts()",
+        ),
+        (
+            "duckdb",
+            "parquet",
+            "import duckdb; found = duckdb.sql(f\"select * from read_parquet('{path}')\"); \
+             rows = [dict(zip(found.columns, row)) for row in found.fetchall()]",
+        ),
+    ] {
+        let test = "other_programs_read_columns_of_several_kinds";
+        let Some(python) = support::python(test, &[module]) else {
+            continue;
+        };
+        let out = folder.path().join(format!("{module}.{ending}"));
+        let made = embed("bert", &out, &["--vectors", "dense,sparse,multi"]);
+        assert!(made.status.success(), "{}", stderr(&made));
+        let script = format!(
+            "import json, sys\npath = sys.argv[1]\n{rows}\n\
+             json.dump(rows, open(path + '.read', 'w'), default=lambda it: it.tolist())"
+        );
+        let read = Command::new(python)
+            .args(["-c", &script])
+            .arg(&out)
+            .output()
+            .unwrap();
+        assert!(read.status.success(), "{module}: {}", stderr(&read));
+        let read = fs::read_to_string(out.with_extension(format!("{ending}.read"))).unwrap();
+        let read: Vec<Value> = serde_json::from_str(&read).unwrap();
+        assert_eq!(read.len(), expected.len(), "{module}");
+        for (row, (read, expected)) in read.iter().zip(&expected).enumerate() {
+            assert_eq!(read["id"], expected["id"]);
+            for key in ["embedding", "embedding_sparse", "embedding_multi"] {
+                assert_eq!(
+                    numbers(&read[key]),
+                    numbers(&expected[key]),
+                    "{module}, row {row}, {key}"
+                );
+            }
+        }
+    }
 }

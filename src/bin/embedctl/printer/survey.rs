@@ -75,11 +75,19 @@ fn table(survey: &Survey, output: &str) -> TextTable {
         table.entry("memory", &text);
     }
     let mut vectors = dimensions(&survey.dimensions);
-    if let Some(each) = survey.vectors_per_row {
-        vectors += &format!(
-            " for each token, {each:.1} of them per row: the output is about {:.0} times as large as one vector per text",
-            each.max(1.0)
-        );
+    let each = survey.vectors_per_row.unwrap_or_default();
+    match survey.token_dimensions {
+        Some(width) => {
+            vectors += &format!(", and {width} for each token, {each:.1} of them per row");
+        }
+        None if survey.vectors_per_row.is_some() => {
+            vectors += &format!(
+                " for each token, {each:.1} of them per row: the output is about {:.0} times as large as one vector \
+                 per text",
+                each.max(1.0)
+            );
+        }
+        None => {}
     }
     table.entry("vectors", &vectors);
     table.line("");
