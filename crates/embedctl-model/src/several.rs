@@ -73,11 +73,13 @@ impl ModelConfig {
     }
 
     /// What is known of sparse vectors, if a row has such.
+    #[must_use]
     pub fn sparse(&self) -> Option<&SparseKind> {
         self.of_all_kinds().find_map(|it| it.kind.sparse())
     }
 
     /// What is known of the vectors of tokens, if a row has such.
+    #[must_use]
     pub fn multi(&self) -> Option<&MultiKind> {
         self.of_all_kinds().find_map(|it| it.kind.multi())
     }

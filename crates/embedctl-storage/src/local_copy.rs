@@ -18,21 +18,21 @@ struct CopiedObject {
     reason: CopyReason,
 }
 
-/// Why an object is copied.
+/// What an object's server does not give, so that it is copied.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CopyReason {
-    NoVersions,
-    NoParts,
-    NoLength,
+    Versions,
+    Parts,
+    Length,
 }
 
 impl CopyReason {
     /// What its server does not do.
     fn as_str(self) -> &'static str {
         match self {
-            Self::NoVersions => "gives neither an ETag nor a settled Last-Modified",
-            Self::NoParts => "gives no parts of a file",
-            Self::NoLength => "does not say how long the file is",
+            Self::Versions => "gives neither an ETag nor a settled Last-Modified",
+            Self::Parts => "gives no parts of a file",
+            Self::Length => "does not say how long the file is",
         }
     }
 }
@@ -40,7 +40,7 @@ impl CopyReason {
 impl LocalCopy {
     /// The content of an answer without a length.
     pub(super) fn of_unknown_length(file: File) -> Self {
-        let reason = CopyReason::NoLength;
+        let reason = CopyReason::Length;
         Self(Mutex::new(Some(CopiedObject { file, reason })))
     }
 

@@ -91,8 +91,8 @@ impl Object {
     pub(super) fn read_copied(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let original = || {
             let reason = match self.is_certain() {
-                true => CopyReason::NoParts,
-                false => CopyReason::NoVersions,
+                true => CopyReason::Parts,
+                false => CopyReason::Versions,
             };
             let content = ObjectSource::Streamed(Box::new(self.streamed(0)));
             (reason, ObjectReader(content))
