@@ -46,8 +46,8 @@ fn embed(name: &str, out: &Path, more: &[&str]) -> Output {
     embed_with(&case(name).join("model"), name, out, more)
 }
 
-/// The embeddings of a run into JSONL.
-fn rows(name: &str, more: &[&str]) -> Vec<Value> {
+/// The objects of a run into JSONL.
+fn objects(name: &str, more: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.jsonl");
     let output = embed(name, &out, more);
@@ -57,8 +57,15 @@ fn rows(name: &str, more: &[&str]) -> Vec<Value> {
         stderr(&output)
     );
     let text = fs::read_to_string(&out).unwrap();
-    let row = |line: &str| serde_json::from_str::<Value>(line).unwrap()["embedding"].take();
-    text.lines().map(row).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The embeddings of a run into JSONL.
+fn rows(name: &str, more: &[&str]) -> Vec<Value> {
+    let objects = objects(name, more).into_iter();
+    objects.map(|mut row| row["embedding"].take()).collect()
 }
 
 fn described(name: &str) -> Value {

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::{self, cases::stderr};
-use crate::{CASES, case, embed, program, rows};
+use crate::{CASES, case, embed, objects, program, rows};
 
 /// Every set of several kinds: each column is that of a run of this kind alone, bit by bit.
 #[test]
@@ -49,22 +49,6 @@ fn several_kinds_in_one_pass_are_those_of_runs_of_their_own() {
             }
         }
     }
-}
-
-/// The objects of a run into JSONL.
-fn objects(name: &str, more: &[&str]) -> Vec<Value> {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out.jsonl");
-    let output = embed(name, &out, more);
-    assert!(
-        output.status.success(),
-        "{name} {more:?}: {}",
-        stderr(&output)
-    );
-    let text = fs::read_to_string(&out).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
 }
 
 #[test]
@@ -269,7 +253,7 @@ fn several_kinds_are_refused_where_they_cannot_be_had() {
         (
             "jsonl",
             &["--chunk", "sentences", "--late"],
-            "several kinds of vectors are asked for",
+            "the model gives vectors of several kinds",
         ),
     ] {
         let out = folder.path().join(format!("out.{ending}"));

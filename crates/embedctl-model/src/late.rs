@@ -16,6 +16,7 @@ impl ModelConfig {
         }
         let usage = |reason: String| Error::usage(format!("{LATE}: {reason}"));
         let rows = match &self.kind {
+            _ if !self.beside.is_empty() => Some("vectors of several kinds"),
             OutputKind::Vectors => None,
             OutputKind::Scores(_) => Some("scores"),
             OutputKind::Sparse(_) => Some("sparse vectors"),

@@ -5,7 +5,7 @@ use crate::options::{ModelOptions, VectorKind};
 use crate::sparse::SparseKind;
 use crate::{Model, ModelConfig, OutputChoice};
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::{CHUNK_TOKENS, LATE, VECTORS};
+use embedctl_common::setting::VECTORS;
 
 impl ModelOptions {
     /// The options for vectors of each kind alone, in the order of columns, where several are asked for.
@@ -41,15 +41,9 @@ impl Model {
         let mut models = models.into_iter();
         let first = models.next();
         let mut first = first.ok_or_else(|| Error::internal("several kinds, and none"))?;
-        first.config.check_shares_states(&first)?;
-        if options.late {
-            return Err(Error::usage(format!(
-                "{LATE}: chunks are pooled to one dense vector each, and several kinds of vectors are asked for"
-            ))
-            .with_remedy(format!("leave {LATE} out (and {CHUNK_TOKENS} as it is), or {VECTORS}")));
-        }
+        first.config.check_shares_states(&first, options)?;
         for other in models {
-            other.config.check_shares_states(&first)?;
+            other.config.check_shares_states(&first, options)?;
             let notes = other.notes.into_iter();
             let new: Vec<String> = notes.filter(|it| !first.notes.contains(it)).collect();
             first.notes.extend(new);
@@ -85,7 +79,7 @@ impl ModelConfig {
     }
 
     /// Checks that vectors are made of the same states of tokens as those of `first`.
-    fn check_shares_states(&self, first: &Model) -> Result<()> {
+    fn check_shares_states(&self, first: &Model, options: &ModelOptions) -> Result<()> {
         let shared = &first.config;
         let makes_logits =
             (self.kind.sparse()).is_some_and(|kind| kind.terms.is_some() || kind.by_token);
@@ -102,18 +96,12 @@ impl ModelConfig {
         } else {
             return Ok(());
         };
-        let kinds: Vec<&str> = (first
-            .options
-            .vectors
-            .iter()
-            .chain(self.kind.of_vectors().iter()))
-        .map(|kind| kind.name())
-        .collect();
+        let kinds: Vec<&str> = options.vectors.iter().map(|kind| kind.name()).collect();
         Err(Error::model(
             &first.id,
             format!(
-                "cannot give several kinds of vectors ({}) in one pass: {why}",
-                kinds.join(", ")
+                "cannot give {VECTORS} {} in one pass: {why}",
+                kinds.join(",")
             ),
         )
         .with_remedy("embed each kind in a run of its own"))

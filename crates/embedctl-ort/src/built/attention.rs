@@ -6,7 +6,7 @@ use embedctl_onnx::Attribute;
 
 use super::FUSED;
 use super::rotary::Turns;
-use super::shared::Shared;
+use super::shared::SharedValues;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 
@@ -31,7 +31,7 @@ impl GraphWriter {
         beside: &BesideProducts,
         input: &str,
         terms: &ScoreTerms<'_>,
-        shared: &Shared,
+        shared: &SharedValues,
     ) -> Result<String> {
         let architecture = network.architecture();
         let attention = &architecture.attention;
@@ -117,7 +117,7 @@ impl GraphWriter {
         attention: &AttentionDescription,
         [queries, keys, values]: [&str; 3],
         terms: &ScoreTerms<'_>,
-        shared: &Shared,
+        shared: &SharedValues,
     ) -> Result<String> {
         let (heads, size) = (attention.heads as i64, attention.head_size as i64);
         let owners = attention.key_value_heads as i64;

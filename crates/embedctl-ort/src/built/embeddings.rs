@@ -4,7 +4,7 @@ use embedctl_native::architecture::LearnedPositions;
 use embedctl_native::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable};
 use embedctl_onnx::{Attribute, INT64};
 
-use super::shared::Shared;
+use super::shared::SharedValues;
 use super::weights::stored_as;
 use super::writer::{GraphWriter, WeightSource};
 use super::{FloatType, GraphForm};
@@ -17,7 +17,7 @@ impl GraphWriter {
         network: &PlainNetwork,
         outside: &OutsideLayers,
         form: GraphForm,
-        shared: &Shared,
+        shared: &SharedValues,
     ) -> Result<String> {
         let architecture = network.architecture();
         let embeddings = &architecture.embeddings;
@@ -69,7 +69,12 @@ impl GraphWriter {
     }
 
     /// The vectors of learned positions.
-    fn places(&mut self, table: &str, positions: LearnedPositions, shared: &Shared) -> String {
+    fn places(
+        &mut self,
+        table: &str,
+        positions: LearnedPositions,
+        shared: &SharedValues,
+    ) -> String {
         let Some(padding) = positions.after else {
             let axis = self.integers(&[0]);
             let (mut start, mut end) = (axis.clone(), shared.length.clone());

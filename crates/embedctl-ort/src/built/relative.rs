@@ -6,7 +6,7 @@ use embedctl_native::{PlainNetwork, RelativeTables};
 use embedctl_onnx::{Attribute, INT64};
 
 use super::FloatType;
-use super::shared::Shared;
+use super::shared::SharedValues;
 use super::writer::GraphWriter;
 
 impl GraphWriter {
@@ -15,7 +15,7 @@ impl GraphWriter {
         &mut self,
         causal: bool,
         reach: Option<usize>,
-        shared: &Shared,
+        shared: &SharedValues,
     ) -> Option<String> {
         // Distances are whole numbers that single precision holds, and every provider compares those.
         let far = |count: usize| {
@@ -71,7 +71,7 @@ impl GraphWriter {
         network: &PlainNetwork,
         kind: PositionBias,
         table: &[f32],
-        shared: &Shared,
+        shared: &SharedValues,
     ) -> String {
         let heads = network.architecture().attention.heads;
         match kind {
@@ -114,7 +114,7 @@ impl GraphWriter {
     }
 
     /// The row of the table of relative positions for each query and key, `[queries, keys]`.
-    pub(super) fn relative_rows(&mut self, kind: &Disentangled, shared: &Shared) -> String {
+    pub(super) fn relative_rows(&mut self, kind: &Disentangled, shared: &SharedValues) -> String {
         // Farther positions have the outermost rows.
         let reach = kind.span.max(kind.farthest.unwrap_or_default());
         let rows: Vec<i64> = (0..=2 * reach)

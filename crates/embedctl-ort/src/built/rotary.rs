@@ -3,7 +3,7 @@
 use embedctl_native::{PlainNetwork, RotaryTable};
 
 use super::FloatType;
-use super::shared::Shared;
+use super::shared::SharedValues;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 
@@ -21,7 +21,7 @@ impl GraphWriter {
         &mut self,
         network: &PlainNetwork,
         longest: usize,
-        shared: &Shared,
+        shared: &SharedValues,
     ) -> Result<Vec<Turns>> {
         let sets = &network.architecture().rotary;
         let mut made = Vec::new();
@@ -49,7 +49,7 @@ impl GraphWriter {
     }
 
     /// The first rows of a table, as many as the batch has positions.
-    fn sliced(&mut self, table: &RotaryTable, pairs: usize, shared: &Shared) -> Turns {
+    fn sliced(&mut self, table: &RotaryTable, pairs: usize, shared: &SharedValues) -> Turns {
         let mut of = |values: &[f32]| {
             let rows = values.len() / pairs.max(1);
             let table = self.floats_of(FloatType::F32, &[rows, 1, pairs], values);

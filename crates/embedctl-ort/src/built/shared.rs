@@ -6,7 +6,7 @@ use embedctl_onnx::{Attribute, FLOAT, INT32};
 use super::writer::GraphWriter;
 
 /// Values that many nodes take.
-pub(super) struct Shared {
+pub(super) struct SharedValues {
     /// Token ids, `[rows, length]`.
     pub ids: String,
     /// Token types, `[rows, length]`; `None` where there is but one.
@@ -31,7 +31,7 @@ pub(super) struct Shared {
 
 impl GraphWriter {
     /// Writes the nodes of all values that layers share.
-    pub(super) fn shared(&mut self, architecture: &Architecture) -> Shared {
+    pub(super) fn shared(&mut self, architecture: &Architecture) -> SharedValues {
         let attention = &architecture.attention;
         let ids = self.token_input("input_ids");
         let mask = self.token_input("attention_mask");
@@ -77,7 +77,7 @@ impl GraphWriter {
         let by_owner = shape_of(self, &[0, owners, -1], &[]);
         let group = heads / owners.max(1);
         let by_group = shape_of(self, &[0, owners, group], &[attention.head_size as i64]);
-        Shared {
+        SharedValues {
             ids,
             types,
             length,
@@ -92,7 +92,7 @@ impl GraphWriter {
     }
 
     /// The mask of keys that a layer's queries do not see; where attention is fused, without that of padding.
-    pub(super) fn mask(&mut self, layer: &Layer, shared: &Shared) -> Option<String> {
+    pub(super) fn mask(&mut self, layer: &Layer, shared: &SharedValues) -> Option<String> {
         let sight = self.sight(layer.causal, layer.reach, shared);
         match (&shared.tokens, sight) {
             (Some(_), None) => None,
