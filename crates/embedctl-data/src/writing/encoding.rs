@@ -1,20 +1,18 @@
 //! The form of a row's vectors in an output: how many columns of which names, of which elements, in
 //! which kind of list.
 
+mod arrays;
+
 use half::f16;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 use super::options::{OutputOptions, RowNumbers, VectorType};
 use super::quantize::{Dtype, Elements, Ranges};
 use super::sparse::{BY_INDEX, BY_TOKEN, SPARSE_FORM, SparseColumn};
 use crate::record::{RowVectors, Rows};
-use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, make_array};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::datatypes::{DataType, Field, FieldRef};
-use arrow::error::ArrowError;
+use arrow::buffer::NullBuffer;
 use embedctl_common::error::{Error, Place, Result};
-use embedctl_common::setting::{DTYPE, NORMALIZE, VECTOR_TYPE, WINDOW};
+use embedctl_common::setting::{DTYPE, NORMALIZE};
 use embedctl_common::vectors::SparseRows;
 
 /// Key of a provenance that names the columns of vectors, by which they are told from lists that were kept.
@@ -220,60 +218,6 @@ impl VectorEncoding {
         Ok((column.elements(all.into_parts().0, self.dtype), lengths))
     }
 
-    /// As a column of lists of vectors.
-    fn token_array(&self, rows: &mut Rows) -> Result<ArrayRef> {
-        let nulls = rows.missing.clone();
-        let (elements, lengths) = self.encode_tokens(rows)?;
-        let values = elements.into_array();
-        if i32::try_from(lengths.iter().sum::<usize>()).is_err() {
-            return Err(Error::usage(
-                "the rows of a window hold more vectors than Arrow counts in a list",
-            )
-            .with_remedy(format!("choose a smaller {WINDOW}")));
-        }
-        let width = fixed(self.columns[0].width);
-        let list = FixedSizeListArray::try_new(self.item(), width, values, None);
-        let list = list.and_then(|vectors| {
-            let offsets = OffsetBuffer::from_lengths(lengths);
-            ListArray::try_new(self.vector_item(), offsets, Arc::new(vectors), nulls)
-        });
-        let list = list
-            .map_err(|error| Error::internal(format!("vectors of tokens as a column: {error}")))?;
-        Ok(Arc::new(list))
-    }
-
-    /// A vector of a row's list.
-    fn vector_item(&self) -> FieldRef {
-        let kind = DataType::FixedSizeList(self.item(), fixed(self.columns[0].width));
-        Arc::new(Field::new_list_field(kind, false))
-    }
-
-    /// Arrow's fields.
-    pub fn fields(&self) -> impl Iterator<Item = FieldRef> {
-        self.kinds().flat_map(Self::fields_of_one)
-    }
-
-    fn fields_of_one(&self) -> impl Iterator<Item = FieldRef> {
-        self.columns.iter().map(|column| {
-            if let Some(sparse) = &self.sparse {
-                let kind = sparse.data_type();
-                return Arc::new(Field::new(&column.name, kind, self.nullable));
-            }
-            let list = match self.list {
-                _ if self.multi => DataType::List(self.vector_item()),
-                _ if self.single => self.dtype.element(),
-                VectorType::Fixed => DataType::FixedSizeList(self.item(), fixed(column.width)),
-                VectorType::List => DataType::List(self.item()),
-            };
-            Arc::new(Field::new(&column.name, list, self.nullable))
-        })
-    }
-
-    /// An element of a list.
-    fn item(&self) -> FieldRef {
-        Arc::new(Field::new_list_field(self.dtype.element(), false))
-    }
-
     /// Whether these are vectors of this kind and width, so many rows.
     fn holds(&self, vectors: &RowVectors, rows: usize) -> bool {
         let dimensions = self.columns.iter().map(|it| it.dimensions).sum::<usize>();
@@ -350,54 +294,6 @@ impl VectorEncoding {
         Ok(columns.collect())
     }
 
-    /// As Arrow's columns.
-    ///
-    /// # Errors
-    /// As [`VectorEncoding::encode`], or if a list of variable length would be longer than Arrow counts.
-    pub fn arrays(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
-        let kinds = self.each_kind(rows, Self::arrays_of_one)?;
-        Ok(kinds.into_iter().flatten().collect())
-    }
-
-    fn arrays_of_one(&self, rows: &mut Rows) -> Result<Vec<ArrayRef>> {
-        if let Some(sparse) = &self.sparse {
-            let entries = self.entries(rows)?;
-            return Ok(vec![sparse.array(entries, rows.missing.clone())?]);
-        }
-        if self.multi {
-            return Ok(vec![self.token_array(rows)?]);
-        }
-        let encoded = self.encode(rows)?;
-        let columns = self.columns.iter().zip(encoded);
-        columns
-            .map(|(column, elements)| {
-                let (values, nulls) = (elements.into_array(), rows.missing.clone());
-                let list: Result<ArrayRef, _> = match self.list {
-                    _ if self.single => with_nulls(&values, nulls),
-                    VectorType::Fixed => {
-                        let width = fixed(column.width);
-                        FixedSizeListArray::try_new(self.item(), width, values, nulls)
-                            .map(|list| Arc::new(list) as _)
-                    }
-                    VectorType::List => {
-                        if i32::try_from(values.len()).is_err() {
-                            return Err(Error::usage(format!(
-                                "{VECTOR_TYPE} list: the vectors of a window hold more numbers than Arrow \
-                                 counts in a list"
-                            ))
-                            .with_remedy(format!("choose a smaller {WINDOW}")));
-                        }
-                        let lengths = std::iter::repeat_n(column.width, rows.len());
-                        let offsets = OffsetBuffer::from_lengths(lengths);
-                        ListArray::try_new(self.item(), offsets, values, nulls)
-                            .map(|list| Arc::new(list) as _)
-                    }
-                };
-                list.map_err(|error| Error::internal(format!("vectors as a column: {error}")))
-            })
-            .collect()
-    }
-
     /// Adds to a run's provenance how its vectors were written.
     pub fn describe(&self, provenance: &mut Map<String, Value>) {
         provenance.insert("dtype".to_owned(), self.dtype.name().into());
@@ -434,17 +330,6 @@ impl VectorColumn {
     fn elements(&self, values: Vec<f32>, dtype: Dtype) -> Elements {
         Elements::new(values, self.dimensions, dtype, self.ranges.as_ref())
     }
-}
-
-/// Numbers of which some are null.
-fn with_nulls(numbers: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-    let data = numbers.to_data().into_builder().nulls(nulls).build()?;
-    Ok(make_array(data))
-}
-
-/// A width as Arrow counts.
-fn fixed(width: usize) -> i32 {
-    i32::try_from(width).expect("no model has vectors of so many components")
 }
 
 fn beyond_f16(rows: &Rows, row: usize, value: f32) -> Error {
