@@ -8,6 +8,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use support::cases::graph_engines;
 use support::npy::{Matrix, apart};
 
 /// How far a score may be from the reference.
@@ -27,7 +28,7 @@ fn cases() -> Vec<PathBuf> {
 }
 
 /// Runs the binary on the records of a case.
-fn score(case: &Path, provider: &str, more: &[&str]) -> Result<Matrix, String> {
+fn score(case: &Path, more: &[&str]) -> Result<Matrix, String> {
     let described = support::cases::described(case);
     let args = described["args"].as_array().unwrap().iter();
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +42,7 @@ fn score(case: &Path, provider: &str, more: &[&str]) -> Result<Matrix, String> {
         .arg(case.join("model"))
         .arg("-o")
         .arg(&out)
-        .args(["-q", "--threads", "2", "-p", provider])
+        .args(["-q", "--threads", "2"])
         .args(args.map(|arg| arg.as_str().unwrap()))
         .args(more);
     let output = command.output().unwrap();
@@ -72,21 +73,31 @@ fn difference(ours: &Matrix, expected: &Matrix) -> Option<String> {
     ))
 }
 
+fn every_case_equals_the_reference_on(engine: &[&str]) {
+    let compare = |case: &PathBuf| {
+        let expected = Matrix::read(&case.join("expected.npy"));
+        let failure = match score(case, engine) {
+            Ok(ours) => difference(&ours, &expected),
+            Err(error) => Some(error),
+        };
+        let name = case.file_name().unwrap().to_string_lossy();
+        failure.map(|failure| format!("{name}: {failure}"))
+    };
+    let failures: Vec<String> = cases().iter().filter_map(compare).collect();
+    assert!(failures.is_empty(), "{engine:?}: {}", failures.join("\n"));
+}
+
 #[test]
 fn every_case_equals_the_reference_on_the_native_engine() {
-    let failures: Vec<String> = cases()
-        .iter()
-        .filter_map(|case| {
-            let expected = Matrix::read(&case.join("expected.npy"));
-            let failure = match score(case, "native", &[]) {
-                Ok(ours) => difference(&ours, &expected),
-                Err(error) => Some(error),
-            };
-            let name = case.file_name().unwrap().to_string_lossy();
-            failure.map(|failure| format!("{name}: {failure}"))
-        })
-        .collect();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    every_case_equals_the_reference_on(&["-p", "native"]);
+}
+
+#[test]
+fn every_case_equals_the_reference_as_a_built_graph() {
+    for engine in graph_engines("every_case_equals_the_reference_as_a_built_graph") {
+        let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
+        every_case_equals_the_reference_on(&engine);
+    }
 }
 
 #[test]
@@ -103,7 +114,7 @@ fn every_exported_case_equals_the_reference_on_rten() {
     );
     for case in exported {
         let expected = Matrix::read(&case.join("expected.npy"));
-        let ours = score(case, "rten", &[]).unwrap();
+        let ours = score(case, &["-p", "rten"]).unwrap();
         assert_eq!(difference(&ours, &expected), None, "{}", case.display());
     }
 }
@@ -112,13 +123,13 @@ fn every_exported_case_equals_the_reference_on_rten() {
 #[test]
 fn scores_do_not_depend_on_batches() {
     let case = Path::new("fixtures/scores/bert-three-labels");
-    let expected = score(case, "native", &[]).unwrap();
+    let expected = score(case, &["-p", "native"]).unwrap();
     for more in [
         ["--batch-size", "1"],
         ["--window", "3"],
         ["--batch-tokens", "64"],
     ] {
-        let ours = score(case, "native", &more).unwrap();
+        let ours = score(case, &[&["-p", "native"], &more[..]].concat()).unwrap();
         for row in 0..expected.rows {
             assert_eq!(ours.row(row), expected.row(row), "{more:?}, row {row}");
         }
@@ -129,9 +140,9 @@ fn scores_do_not_depend_on_batches() {
 #[test]
 fn reduced_precision_stays_near() {
     let case = Path::new("fixtures/scores/bert-three-labels");
-    let expected = score(case, "native", &[]).unwrap();
+    let expected = score(case, &["-p", "native"]).unwrap();
     for (precision, most) in [("int16", 0.05), ("int8", 0.5)] {
-        let ours = score(case, "native", &["--precision", precision]).unwrap();
+        let ours = score(case, &["-p", "native", "--precision", precision]).unwrap();
         for row in 0..expected.rows {
             let by = apart(ours.row(row), expected.row(row));
             assert!(by <= most, "{precision}, row {row}: {by}");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use support::cases::{embed, stderr};
+use support::cases::{embed, graph_engines, stderr};
 use support::npy::Matrix;
 
 /// How far an entry may be from the reference, of a weight of 1 or less; of larger ones so much of their size.
@@ -110,6 +110,22 @@ fn every_exported_case_equals_the_reference_on_rten() {
     assert!(exported.len() >= 3, "only {} cases", exported.len());
     for case in exported {
         assert_eq!(compare(case, &["-p", "rten"]), None);
+    }
+}
+
+#[test]
+fn every_case_equals_the_reference_as_a_built_graph() {
+    for engine in graph_engines("every_case_equals_the_reference_as_a_built_graph") {
+        let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
+        // A query's weights are those of its tokens there, without a network.
+        let has_none = |case: &PathBuf| {
+            ["route-query", "weights-by-token"]
+                .iter()
+                .any(|name| case.ends_with(name))
+        };
+        let cases = cases().into_iter().filter(|case| !has_none(case));
+        let failures: Vec<String> = cases.filter_map(|case| compare(&case, &engine)).collect();
+        assert!(failures.is_empty(), "{engine:?}: {}", failures.join("\n"));
     }
 }
 

@@ -328,26 +328,34 @@ fn other_engines_give_the_same_vectors() {
             assert_eq!(text.lines().count(), native.len());
             for (line, native) in text.lines().zip(&native) {
                 let ours: Value = serde_json::from_str(line).unwrap();
-                let (ours, place) = (&ours["embedding"], format!("{name}, {kind}: {line}"));
-                if kind == "sparse" {
-                    // A weight near 0 may be there in one of them.
-                    let entries = |row: &Value| -> BTreeMap<u64, f32> {
-                        let indices = row["indices"].as_array().unwrap().iter();
-                        let entries = indices.map(|it| it.as_u64().unwrap());
-                        let entries = entries.zip(vector(&row["values"]));
-                        entries.filter(|(_, value)| *value > 1e-4).collect()
-                    };
-                    let (ours, native) = (entries(ours), entries(native));
-                    assert!(ours.keys().eq(native.keys()), "{place}");
-                    let values = |row: BTreeMap<u64, f32>| row.into_values().collect::<Vec<_>>();
-                    assert_near(&values(ours), &values(native), &place);
-                } else {
-                    let (ours, native) = (ours.as_array().unwrap(), native.as_array().unwrap());
-                    assert_eq!(ours.len(), native.len(), "{place}");
-                    for (ours, native) in ours.iter().zip(native) {
-                        assert_near(&vector(ours), &vector(native), &place);
-                    }
-                }
+                assert_alike(kind, &ours["embedding"], native, &format!("{name}: {line}"));
+            }
+        }
+    }
+}
+
+/// Vectors of one kind that must be the same up to the tolerance.
+fn assert_alike(kind: &str, ours: &Value, native: &Value, place: &str) {
+    match kind {
+        "dense" => assert_near(&vector(ours), &vector(native), place),
+        "sparse" => {
+            // A weight near 0 may be there in one of them.
+            let entries = |row: &Value| -> BTreeMap<u64, f32> {
+                let indices = row["indices"].as_array().unwrap().iter();
+                let entries = indices.map(|it| it.as_u64().unwrap());
+                let entries = entries.zip(vector(&row["values"]));
+                entries.filter(|(_, value)| *value > 1e-4).collect()
+            };
+            let (ours, native) = (entries(ours), entries(native));
+            assert!(ours.keys().eq(native.keys()), "{place}");
+            let values = |row: BTreeMap<u64, f32>| row.into_values().collect::<Vec<_>>();
+            assert_near(&values(ours), &values(native), place);
+        }
+        _ => {
+            let (ours, native) = (ours.as_array().unwrap(), native.as_array().unwrap());
+            assert_eq!(ours.len(), native.len(), "{place}");
+            for (ours, native) in ours.iter().zip(native) {
+                assert_near(&vector(ours), &vector(native), place);
             }
         }
     }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{self, cases::stderr};
-use crate::{CASES, case, embed, objects, program, rows};
+use crate::support::cases::{graph_engines, stderr};
+use crate::{CASES, assert_alike, case, embed, objects, program, rows, support};
 
 /// Every set of several kinds: each column is that of a run of this kind alone, bit by bit.
 #[test]
@@ -44,6 +44,39 @@ fn several_kinds_in_one_pass_are_those_of_runs_of_their_own() {
                         if !more.contains(&"int8") {
                             assert_eq!(found[*key], alone[row], "{place}, row {row}, {key}");
                         }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn graphs_built_from_the_checkpoint_give_each_kind() {
+    for engine in graph_engines("graphs_built_from_the_checkpoint_give_each_kind") {
+        let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
+        for name in CASES {
+            for (asked, keys) in [
+                ("dense", &[("dense", "embedding")][..]),
+                ("sparse", &[("sparse", "embedding")]),
+                ("multi", &[("multi", "embedding")]),
+                (
+                    "dense,sparse,multi",
+                    &[
+                        ("dense", "embedding"),
+                        ("sparse", "embedding_sparse"),
+                        ("multi", "embedding_multi"),
+                    ],
+                ),
+            ] {
+                let asked = ["--vectors", asked];
+                let native = objects(name, &asked);
+                let found = objects(name, &[&asked[..], &engine[..]].concat());
+                assert_eq!(found.len(), native.len());
+                for (row, (found, native)) in found.iter().zip(&native).enumerate() {
+                    for (kind, key) in keys {
+                        let place = format!("{name} {asked:?} {engine:?}, row {row}");
+                        assert_alike(kind, &found[key], &native[key], &place);
                     }
                 }
             }

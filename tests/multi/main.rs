@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::cases::{described, embed, stderr};
+use support::cases::{described, embed, graph_engines, stderr};
 use support::npy::Matrix;
 
 /// How far a component may be from the reference.
@@ -89,17 +89,29 @@ fn difference(ours: &[Option<Vectors>], expected: &[Vectors]) -> Option<String> 
     None
 }
 
-#[test]
-fn every_case_equals_the_reference_on_the_native_engine() {
+fn every_case_equals_the_reference_on(engine: &[&str]) {
     let compare = |case: &PathBuf| {
-        let failure = match embedded(case, &["-p", "native"]) {
+        let failure = match embedded(case, engine) {
             Ok(ours) => difference(&ours, &expected(case)),
             Err(error) => Some(error),
         };
         failure.map(|failure| format!("{}: {failure}", case.display()))
     };
     let failures: Vec<String> = cases().iter().filter_map(compare).collect();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(failures.is_empty(), "{engine:?}: {}", failures.join("\n"));
+}
+
+#[test]
+fn every_case_equals_the_reference_on_the_native_engine() {
+    every_case_equals_the_reference_on(&["-p", "native"]);
+}
+
+#[test]
+fn every_case_equals_the_reference_as_a_built_graph() {
+    for engine in graph_engines("every_case_equals_the_reference_as_a_built_graph") {
+        let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
+        every_case_equals_the_reference_on(&engine);
+    }
 }
 
 #[test]
@@ -213,7 +225,6 @@ fn other_kinds_of_options_are_refused_with_the_reason() {
             "always have 32 tokens",
         ),
         ("bert-document", &["-f", "pgcopy"], "one for each token"),
-        ("bert-document", &["-p", "rten"], "native engine"),
     ] {
         let error = embedded(&case(name), more).unwrap_err();
         assert!(error.contains(words), "{more:?}: {error}");

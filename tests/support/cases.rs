@@ -50,6 +50,18 @@ pub fn embed(case: &Path, out: &Path, more: &[&str]) -> Output {
     command.output().unwrap()
 }
 
+/// The providers that run graphs built from checkpoints, each with the arguments for that, for the test named `test`: rten,
+/// and ONNX Runtime where it is here.
+pub fn graph_engines(test: &str) -> Vec<Vec<String>> {
+    let of = |provider: &str, more: &[&str]| {
+        let all = ["-p", provider, "--weights", "safetensors"];
+        all.iter().chain(more).map(|&arg| arg.to_owned()).collect()
+    };
+    let library = super::onnxruntime(test);
+    let library = library.map(|path| of("cpu", &["--ort-lib", path.to_str().unwrap()]));
+    [of("rten", &[])].into_iter().chain(library).collect()
+}
+
 /// The messages of a run.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -15,7 +15,6 @@ use super::located;
 use super::modules::Modules;
 use super::multi::{MultiFiles, MultiLayout};
 use super::options::{TextRole, TextTask, VectorKind};
-use super::sparse::SparseKind;
 use super::{CheckpointFiles, Onnx};
 use super::{
     Model, ModelOptions, ModelTask, ScoreTask, WeightsKind, metadata, modules, resolve, statics,
@@ -272,14 +271,6 @@ impl Model {
     /// Whether there is a checkpoint of a network, from whose description a graph can be built.
     #[must_use]
     pub fn has_network(&self) -> bool {
-        // A graph of a checkpoint has no masked-LM head, and pools.
-        if self.config.multi().is_some() || !self.config.beside.is_empty() {
-            return false;
-        }
-        let by_token = |sparse: &SparseKind| sparse.terms.is_some() || sparse.weighed.is_some();
-        if self.config.sparse().is_some_and(by_token) {
-            return false;
-        }
         let config = self.checkpoint.as_ref().map(|one| &one.config);
         config.is_ok_and(|config| !config.is_null())
     }

@@ -86,7 +86,7 @@ pub use self::encoder::{Encoder, EncoderWorker};
 pub use self::latent::LatentMatrices;
 pub use self::packed::{BesideProducts, Norms, Product};
 pub use self::plain::{
-    LatentProduct, OutsideLayers, PlainNetwork, PlainProduct, PlainTable, RelativeTables,
+    LatentProduct, OutsideLayers, PlainHead, PlainNetwork, PlainProduct, PlainTable, RelativeTables,
 };
 pub use self::prepared::PreparedCache;
 pub use self::rotary::RotaryTable;

@@ -11,7 +11,6 @@ use super::kernels::{
     ProductPrecision, TermPooling, linear, linear_part,
 };
 use super::loader::Loader;
-use super::network_weights::NetworkWeights;
 use super::rows::StoredRows;
 use super::scratch::Rows;
 use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
@@ -37,6 +36,32 @@ struct HeadNames {
     norm_bias: bool,
     activation: Activation,
     epsilon: f32,
+}
+
+/// A masked-LM head as a checkpoint holds it.
+pub(crate) struct StoredHead<'a> {
+    /// The transformation of each state; a head without one takes the states themselves.
+    pub transform: Option<StoredTransform<'a>>,
+    /// The product with the vocabulary, `[terms, width]`; `None`: the table of tokens.
+    pub decoder: Option<Tensor<'a>>,
+    /// Terms of the vocabulary.
+    pub terms: usize,
+    /// Components of a transformed state.
+    pub width: usize,
+    /// The product's bias, of length `terms`, or empty.
+    pub bias: Vec<f32>,
+}
+
+/// The transformation of states before the product with the vocabulary: `norm(activation(weight · state + bias))`.
+pub(crate) struct StoredTransform<'a> {
+    /// `[width, hidden]`.
+    pub weight: Tensor<'a>,
+    /// Components of a transformed state.
+    pub width: usize,
+    /// Of length `width`, or empty.
+    pub bias: Vec<f32>,
+    pub activation: Activation,
+    pub norm: Norm,
 }
 
 /// A masked-LM head with its weights, shared by all threads.
@@ -186,18 +211,17 @@ fn absent(checkpoint: &Checkpoint, name: &str) -> Error {
     )
 }
 
-impl MaskedHead {
-    /// The head that stands in the network's checkpoint. `word` is the table of tokens, which the vocabulary's product
-    /// shares unless the checkpoint has a matrix for it.
+impl<'a> StoredHead<'a> {
+    /// The head that stands in the checkpoint of a network whose states have `hidden` components and whose table of tokens
+    /// has the shape `word`.
     ///
     /// # Errors
     /// If the architecture has none that is known, or one of its tensors is missing.
-    pub(crate) fn open(
+    pub(crate) fn read(
         config_file: &Path,
-        loader: &Loader<'_>,
-        weights: &NetworkWeights,
-        word: &ElementTable,
-        arithmetic: ProductPrecision,
+        checkpoint: &'a Checkpoint,
+        hidden: usize,
+        word: (usize, usize),
     ) -> Result<Self> {
         let read = |error| Error::io("read", config_file, error);
         let config = small_file::read(config_file, LARGEST_CONFIG).map_err(read)?;
@@ -205,61 +229,16 @@ impl MaskedHead {
         let config: Value = serde_json::from_slice(&config)
             .map_err(|error| refuse(format!("is not JSON ({error})").into()))?;
         let names = names(&config).map_err(refuse)?;
-        let checkpoint = &weights.checkpoint;
-        let hidden = loader.architecture.hidden;
-        let isa = loader.isa;
-        let bias_of = |name: &str, length: usize| {
-            let tensor = needed(checkpoint, name)?;
-            tensor.expect_shape(&[length])?;
-            tensor.floats()
-        };
-        let (transform, width) = match names.transform {
-            None => (None, hidden),
-            Some([dense, norm]) => {
-                let weight = needed(checkpoint, &format!("{dense}.weight"))?;
-                let width = match weight.shape() {
-                    &[width, inputs] if inputs == hidden && width > 0 => width,
-                    other => {
-                        return Err(weight.wrong(format!(
-                            "has the shape {other:?} where the network gives {hidden} components"
-                        )));
-                    }
-                };
-                let bias = match names.dense_bias {
-                    true => bias_of(&format!("{dense}.bias"), width)?,
-                    false => Vec::new(),
-                };
-                let layout = PackedLayout {
-                    outputs: width,
-                    inputs: hidden,
-                    gated: false,
-                };
-                let mut rows = StoredRows::new(hidden);
-                rows.append(weight, 0, width);
-                // So small a product stays in single precision where others are in 8 bits.
-                let arithmetic = match arithmetic {
-                    ProductPrecision::I8 => ProductPrecision::I16,
-                    other => other,
-                };
-                let dense = loader.pack(arithmetic, layout, (rows, bias), None)?;
-                let scale = needed(checkpoint, &format!("{norm}.weight"))?;
-                scale.expect_shape(&[width])?;
-                let shift = match names.norm_bias {
-                    true => bias_of(&format!("{norm}.bias"), width)?,
-                    false => Vec::new(),
-                };
-                let norm = Norm::layer(scale.floats()?, shift, names.epsilon);
-                (Some((dense, names.activation, norm)), width)
-            }
-        };
+        let transform = names.transform(checkpoint, hidden)?;
+        let width = transform.as_ref().map_or(hidden, |one| one.width);
         let own = tensor(checkpoint, &[names.decoder]);
         let is_tied = config["tie_word_embeddings"].as_bool().unwrap_or(true);
-        let outputs = match &own {
+        let terms = match &own {
             Some(own) => {
                 own.expect_shape(&[own.shape().first().copied().unwrap_or(0), width])?;
                 own.shape()[0]
             }
-            None if is_tied && word.width() == width => word.rows(),
+            None if is_tied && word.1 == width => word.0,
             None => return Err(absent(checkpoint, names.decoder)),
         };
         let bias = match names.bias {
@@ -267,28 +246,113 @@ impl MaskedHead {
             several => {
                 let tensor =
                     tensor(checkpoint, several).ok_or_else(|| absent(checkpoint, several[0]))?;
-                tensor.expect_shape(&[outputs])?;
+                tensor.expect_shape(&[terms])?;
                 tensor.floats()?
             }
         };
-        let layout = PackedLayout {
+        Ok(Self {
+            transform,
+            decoder: own,
+            terms,
+            width,
+            bias,
+        })
+    }
+}
+
+impl HeadNames {
+    fn transform<'a>(
+        &self,
+        checkpoint: &'a Checkpoint,
+        hidden: usize,
+    ) -> Result<Option<StoredTransform<'a>>> {
+        let Some([dense, norm]) = self.transform else {
+            return Ok(None);
+        };
+        let weight = needed(checkpoint, &format!("{dense}.weight"))?;
+        let width = match weight.shape() {
+            &[width, inputs] if inputs == hidden && width > 0 => width,
+            other => {
+                return Err(weight.wrong(format!(
+                    "has the shape {other:?} where the network gives {hidden} components"
+                )));
+            }
+        };
+        let floats = |name: String| {
+            let tensor = needed(checkpoint, &name)?;
+            tensor.expect_shape(&[width])?;
+            tensor.floats()
+        };
+        let bias = match self.dense_bias {
+            true => floats(format!("{dense}.bias"))?,
+            false => Vec::new(),
+        };
+        let scale = floats(format!("{norm}.weight"))?;
+        let shift = match self.norm_bias {
+            true => floats(format!("{norm}.bias"))?,
+            false => Vec::new(),
+        };
+        Ok(Some(StoredTransform {
+            weight,
+            width,
+            bias,
+            activation: self.activation,
+            norm: Norm::layer(scale, shift, self.epsilon),
+        }))
+    }
+}
+
+impl MaskedHead {
+    /// Packs the head `stored`. `word` is the table of tokens, which the vocabulary's product shares unless the checkpoint
+    /// has a matrix for it.
+    ///
+    /// # Errors
+    /// If a tensor cannot be read, or holds a value that is not finite.
+    pub(crate) fn pack(
+        stored: StoredHead<'_>,
+        loader: &Loader<'_>,
+        word: &ElementTable,
+        arithmetic: ProductPrecision,
+    ) -> Result<Self> {
+        let StoredHead {
+            transform,
+            decoder,
+            terms,
+            width,
+            bias,
+        } = stored;
+        let layout = |outputs, inputs| PackedLayout {
             outputs,
-            inputs: width,
+            inputs,
             gated: false,
         };
-        let decoder = match own {
-            Some(own) => {
-                let mut rows = StoredRows::new(width);
-                rows.append(own, 0, outputs);
-                loader.pack(arithmetic, layout, (rows, bias), None)?
-            }
+        let stored_rows = |tensor: Tensor<'_>, outputs, inputs, bias, arithmetic| {
+            let mut rows = StoredRows::new(inputs);
+            rows.append(tensor, 0, outputs);
+            loader.pack(arithmetic, layout(outputs, inputs), (rows, bias), None)
+        };
+        let pack_transform = |one: StoredTransform<'_>| {
+            // So small a product stays in single precision where others are in 8 bits.
+            let arithmetic = match arithmetic {
+                ProductPrecision::I8 => ProductPrecision::I16,
+                other => other,
+            };
+            let hidden = loader.architecture.hidden;
+            let dense = stored_rows(one.weight, one.width, hidden, one.bias, arithmetic)?;
+            Ok((dense, one.activation, one.norm))
+        };
+        let transform = transform.map(pack_transform).transpose()?;
+        let decoder = match decoder {
+            Some(own) => stored_rows(own, terms, width, bias, arithmetic)?,
             None => {
+                let layout = layout(terms, width);
                 let row = |row: usize, out: &mut [f32]| word.row(row, out);
-                Matrix::pack(isa, layout.fitting(arithmetic), layout, row, &bias, None)
+                let arithmetic = layout.fitting(arithmetic);
+                Matrix::pack(loader.isa, arithmetic, layout, row, &bias, None)
             }
         };
         Ok(Self {
-            isa,
+            isa: loader.isa,
             transform,
             decoder,
         })

@@ -10,7 +10,7 @@ use super::architecture::{Architecture, Layer};
 use super::executor::Executor;
 use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
 use super::loader::Loader;
-use super::masked_head::MaskedHead;
+use super::masked_head::{MaskedHead, StoredHead};
 use super::network_weights::NetworkWeights;
 use super::packed::{InputRanges, LayerWeights, OuterWeights};
 use super::scratch::{Rows, Scratch};
@@ -38,7 +38,9 @@ impl Network {
     ) -> Result<MaskedHead> {
         let loader = Loader::new(&self.architecture, weights, self.isa)?;
         let word = &self.outer.word;
-        let head = MaskedHead::open(config_file, &loader, weights, word, arithmetic)?;
+        let (hidden, shape) = (self.architecture.hidden, (word.rows(), word.width()));
+        let stored = StoredHead::read(config_file, &weights.checkpoint, hidden, shape)?;
+        let head = MaskedHead::pack(stored, &loader, word, arithmetic)?;
         weights.check_unchanged()?;
         Ok(head)
     }

@@ -1,8 +1,11 @@
 //! A network's weights as plain matrices, for engines that have kernels of their own: under one name each, with an
 //! adapter's changes, in the order of rows that this crate computes in.
 
-use std::path::Path;
+mod head;
 
+use std::path::{Path, PathBuf};
+
+pub use self::head::PlainHead;
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, ExpertsDescription, PositionBias};
 use crate::kernels::{Isa, Norm};
@@ -20,6 +23,7 @@ use embedctl_common::error::{Error, Result};
 /// A described network and its checkpoint. Headers are read when it is opened, weights when they are asked for.
 #[derive(Debug)]
 pub struct PlainNetwork {
+    config_file: PathBuf,
     architecture: Architecture,
     weights: NetworkWeights,
 }
@@ -48,6 +52,15 @@ pub enum PlainProduct {
     ExpertDown(usize, usize),
     /// One of latent attention.
     Latent(LatentProduct),
+    /// The transformation of states in front of the vocabulary ([`PlainHead`]).
+    TermTransform,
+    /// Terms of the vocabulary: so many from the first on.
+    Terms {
+        /// The first term.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
 }
 
 /// A matrix of latent attention ([`LatentMatrices`]).
@@ -94,6 +107,7 @@ impl PlainNetwork {
             )
         })?;
         Ok(Self {
+            config_file: folder.join("config.json"),
             architecture,
             weights,
         })
@@ -285,6 +299,9 @@ impl PlainNetwork {
                 };
                 return Ok(bias);
             }
+            PlainProduct::TermTransform | PlainProduct::Terms { .. } => {
+                return self.head_bias(product);
+            }
             _ => return Ok(Vec::new()),
         };
         Ok(stored.bias)
@@ -347,6 +364,9 @@ impl PlainNetwork {
                 let rows = weight.chunks_exact(inputs).enumerate();
                 rows.for_each(|(row, values)| take(row, values));
                 Ok(())
+            }
+            PlainProduct::TermTransform | PlainProduct::Terms { .. } => {
+                self.head_rows(product, take)
             }
             PlainProduct::Router(set) => {
                 let [stored, _] = loader.layer_names(set)?;

@@ -3,6 +3,7 @@
 use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use embedctl_model::sparse::SparseKind;
 use embedctl_model::{Model, OutputChoice};
 use embedctl_native::PlainNetwork;
 
@@ -68,8 +69,11 @@ pub fn export(
         narrow_tables: false,
         longest: model.config.max_length.clamp(1, super::MOST_POSITIONS),
         fused: false,
+        terms: (model.config.sparse())
+            .and_then(|sparse| sparse.terms)
+            .filter(|_| form.pooled),
     };
-    let graph = if form.pooled {
+    let graph = if form.pooled && graph_form.terms.is_none() {
         check_pooling(model)?;
         let config = &model.config;
         BuiltGraph::build_pooled(&network, graph_form, &config.pooling, &config.steps)
@@ -133,6 +137,13 @@ fn check_pooling(model: &Model) -> Result<()> {
     let refuse = |reason: String| Err(Error::model(&model.id, reason));
     if !matches!(config.output, OutputChoice::Tokens(_)) {
         return refuse("gives finished vectors already".into());
+    }
+    let by_token = |sparse: &SparseKind| sparse.weighed.is_some();
+    if config.multi().is_some() || config.sparse().is_some_and(by_token) {
+        return refuse(
+            "gives each token of a text a vector or a weight of its own, and not one vector a text: write the token states"
+                .into(),
+        );
     }
     if !config.include_prompt && !config.prompt.is_empty() {
         return refuse(format!(

@@ -18,6 +18,7 @@ impl GraphWriter {
         let name = match product {
             PlainProduct::Projection => "projection".to_owned(),
             PlainProduct::Layer(set, which) => format!("weights.{set}.{which:?}").to_lowercase(),
+            PlainProduct::Terms { first, .. } => format!("weights.terms.{first}"),
             other => format!("weights.{other:?}").to_lowercase(),
         };
         let source = WeightSource::Product(product);

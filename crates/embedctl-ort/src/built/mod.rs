@@ -26,6 +26,7 @@ mod pooling;
 mod relative;
 mod rotary;
 mod shared;
+mod terms;
 mod weights;
 mod writer;
 
@@ -33,6 +34,7 @@ mod writer;
 pub(crate) mod tests;
 
 use embedctl_native::PlainNetwork;
+use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::{GraphProto, ModelProto, OperatorSet, StringEntry};
 use prost::Message as _;
 
@@ -43,7 +45,7 @@ use crate::provider::options::value_of;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::PRECISION;
-use embedctl_model::{Model, PoolingMode, Step};
+use embedctl_model::{Model, OutputChoice, PoolingMode, Step};
 
 pub use crate::arithmetic::FloatType;
 
@@ -65,6 +67,9 @@ const VECTORS: &str = "sentence_embedding";
 /// The output of a graph of token states.
 pub(crate) const STATES: &str = "last_hidden_state";
 
+/// The output of a graph of a masked language model: a row's weights of terms.
+const TERM_WEIGHTS: &str = "term_weights";
+
 /// The form of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphForm {
@@ -76,6 +81,8 @@ pub struct GraphForm {
     pub longest: usize,
     /// Whether attention is ONNX Runtime's own operator, as far as that can compute the network's. Other readers lack it.
     pub fused: bool,
+    /// How the logits of the masked-LM head become a row's weights of terms, where those are its output.
+    pub terms: Option<TermPooling>,
 }
 
 /// Positions of rotary tables at most. A longer row is an error of its own.
@@ -105,6 +112,7 @@ impl GraphForm {
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
             fused: value_of(&options.provider_options, provider, "attention")
                 == Some(OptionValue::Word("fused")),
+            terms: (model.config.sparse()).and_then(|sparse| sparse.terms),
         })
     }
 }
@@ -116,6 +124,7 @@ impl Default for GraphForm {
             narrow_tables: false,
             longest: 512,
             fused: false,
+            terms: None,
         }
     }
 }
@@ -128,13 +137,19 @@ pub struct BuiltGraph {
 }
 
 impl BuiltGraph {
-    /// Writes the graph of `network`: from token ids to the states of all tokens. Norms, biases and small tables are
-    /// read for it, weights are not.
+    /// Writes the graph of `network`: from token ids to the states of all tokens, `[rows, length, width]`, or to the
+    /// weights of terms that `form` asks for, `[rows, terms]`. Norms, biases and small tables are read for it, weights are
+    /// not.
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
     pub fn build(network: &PlainNetwork, form: GraphForm) -> Result<Self> {
         let (mut writer, states) = network::write(network, form)?;
+        if let Some(pooling) = form.terms {
+            let (weights, terms) = writer.term_weights(network, pooling, &states)?;
+            writer.output(TERM_WEIGHTS, &weights, &[Err("rows"), Ok(terms)]);
+            return Ok(writer.into());
+        }
         let width = network.architecture().hidden;
         writer.output(STATES, &states, &[Err("rows"), Err("length"), Ok(width)]);
         Ok(writer.into())
@@ -162,6 +177,15 @@ impl BuiltGraph {
         });
         writer.output(VECTORS, &vectors, &[Err("rows"), Ok(width)]);
         Ok(Ok(writer.into()))
+    }
+
+    /// The output that is read.
+    pub(crate) fn output(&self) -> OutputChoice {
+        let name = self.graph.output[0].name.clone();
+        match name.as_str() {
+            STATES => OutputChoice::Tokens(name),
+            _ => OutputChoice::Sentence(name),
+        }
     }
 
     /// Whether it has operators of ONNX Runtime's own.

@@ -44,9 +44,9 @@ pub(crate) struct Feeds {
 }
 
 impl Feeds {
-    /// Decides for an opened model and the graph that runs it.
-    pub(crate) fn of(model: &Model, graph: &Graph) -> Result<Self> {
-        let feeds = Self::new(graph, model.config.positions, &model.config.output)
+    /// Decides for an opened model and the graph that runs it, whose output `output` is read.
+    pub(crate) fn of(model: &Model, graph: &Graph, output: &OutputChoice) -> Result<Self> {
+        let feeds = Self::new(graph, model.config.positions, output)
             .map_err(|reason| Error::model(&model.id, reason).with_remedy(another_file()))?;
         Ok(Self {
             padding_id: model.config.padding_id,

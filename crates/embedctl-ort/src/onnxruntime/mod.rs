@@ -70,7 +70,7 @@ pub fn open(
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
     let graph = ModelGraph::of(model, provider, options)?;
-    let feeds = Arc::new(Feeds::of(model, &graph.declared)?);
+    let feeds = Arc::new(Feeds::of(model, &graph.declared, &graph.output)?);
     process::require_no_tf32(provider, &options.provider_options)?;
     let library = selection.library(provider)?;
     let mut info = EngineInfo::new("onnxruntime", library.version.clone(), provider);

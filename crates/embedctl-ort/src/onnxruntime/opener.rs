@@ -107,6 +107,7 @@ impl Opener {
         };
         let ModelGraph {
             declared,
+            output,
             shown,
             stored_bytes,
             mut source,
@@ -115,7 +116,7 @@ impl Opener {
         let told = |name| value_of(&options.provider_options, provider, name);
         let pools =
             model.config.pools_whole_rows() && told("pooling") != Some(OptionValue::Word("host"));
-        if let OutputChoice::Tokens(states) = &model.config.output
+        if let OutputChoice::Tokens(states) = &output
             && kind.own_memory
             && pools
             && !model.config.pooling.is_empty()

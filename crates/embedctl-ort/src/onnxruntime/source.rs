@@ -17,13 +17,15 @@ use crate::runtime::provider_error;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result, with_causes};
 use embedctl_common::threads::spawn_scoped;
-use embedctl_model::{ElementType, Graph, Model, PoolingMode, WeightsKind};
+use embedctl_model::{ElementType, Graph, Model, OutputChoice, PoolingMode, WeightsKind};
 use embedctl_native::PlainNetwork;
 
 /// A model's graph: of its ONNX file, or built from its checkpoint.
 pub(super) struct ModelGraph {
     /// Inputs, outputs and operators, without pooling.
     pub declared: Graph,
+    /// The output that is read, without pooling.
+    pub output: OutputChoice,
     /// The file of the graph, or the folder of the checkpoint, for messages.
     pub shown: PathBuf,
     /// Bytes of the files of weights.
@@ -42,6 +44,7 @@ impl ModelGraph {
             let onnx = model.onnx()?;
             return Ok(Self {
                 declared: onnx.graph.clone(),
+                output: model.config.output.clone(),
                 shown: onnx.path.clone(),
                 stored_bytes: sizes(&onnx.files().collect::<Vec<_>>()),
                 source: GraphSource::File(onnx.path.clone()),
@@ -52,6 +55,7 @@ impl ModelGraph {
         let files = model.checkpoint.as_ref().map(|one| one.files.as_slice());
         Ok(Self {
             declared: source.declared()?,
+            output: source.graph.output(),
             shown: model.network().to_path_buf(),
             stored_bytes: sizes(files.unwrap_or_default()),
             source: GraphSource::Built(source),

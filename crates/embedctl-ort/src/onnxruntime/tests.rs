@@ -272,7 +272,9 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
         pooler.finish_rows(pooled, batch.rows(), &mut expected);
 
         let library = cpu_library().unwrap();
-        let feeds = Arc::new(Feeds::of(&model, &model.onnx().unwrap().graph).unwrap());
+        let feeds = Arc::new(
+            Feeds::of(&model, &model.onnx().unwrap().graph, &model.config.output).unwrap(),
+        );
         let opener = Opener::as_a_device(library, &model, feeds);
         let session = Arc::new(Mutex::new(opener.session().unwrap()));
         for bound in [false, true] {

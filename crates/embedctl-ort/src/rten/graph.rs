@@ -61,6 +61,14 @@ impl RtenSource {
         }
     }
 
+    /// The output that is read of the graph of `model`.
+    pub(super) fn output(&self, model: &Model) -> OutputChoice {
+        match self {
+            Self::File { .. } => model.config.output.clone(),
+            Self::Built { graph, .. } => graph.output(),
+        }
+    }
+
     /// The file, or the checkpoint's folder.
     pub(super) fn path(&self) -> &Path {
         match self {

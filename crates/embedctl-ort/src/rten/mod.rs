@@ -59,7 +59,7 @@ pub fn open(
     let source = RtenSource::of(model, options)?;
     let path = source.path().to_path_buf();
     let built = source.built_in();
-    let feeds = Feeds::of(model, source.declared())?;
+    let feeds = Feeds::of(model, source.declared(), &source.output(model))?;
     let token_rows = feeds.token_rows;
     let rows = feeds.max_rows.unwrap_or(usize::MAX);
     let opened = within(OPENING_TIME, options.cancel.channel(), move || {

@@ -1,0 +1,86 @@
+//! The masked-LM head as plain matrices.
+
+use super::{PlainNetwork, PlainProduct, PlainTable};
+use crate::kernels::{Activation, Norm};
+use crate::masked_head::StoredHead;
+use crate::rows::StoredRows;
+use embedctl_common::error::Result;
+
+/// A masked-LM head without its products ([`PlainProduct::TermTransform`], [`PlainProduct::Terms`]).
+#[derive(Debug)]
+pub struct PlainHead {
+    /// The activation and the norm of each transformed state; `None`: states are not transformed.
+    pub transform: Option<(Activation, Norm)>,
+    /// Components of a transformed state.
+    pub width: usize,
+    /// Terms of the vocabulary.
+    pub terms: usize,
+}
+
+impl PlainNetwork {
+    /// The checkpoint's masked-LM head.
+    ///
+    /// # Errors
+    /// If the architecture has none that is known, or one of its tensors is missing.
+    pub fn masked_head(&self) -> Result<PlainHead> {
+        let head = self.stored_head()?;
+        Ok(PlainHead {
+            transform: head.transform.map(|one| (one.activation, one.norm)),
+            width: head.width,
+            terms: head.terms,
+        })
+    }
+
+    fn stored_head(&self) -> Result<StoredHead<'_>> {
+        let (rows, width, _) = self.table_shape(PlainTable::Tokens)?;
+        let checkpoint = &self.weights.checkpoint;
+        let hidden = self.architecture.hidden;
+        StoredHead::read(&self.config_file, checkpoint, hidden, (rows, width))
+    }
+
+    /// The bias of one of its products; empty where it has none.
+    pub(super) fn head_bias(&self, product: PlainProduct) -> Result<Vec<f32>> {
+        let head = self.stored_head()?;
+        Ok(match product {
+            PlainProduct::Terms { first, count } if !head.bias.is_empty() => {
+                head.bias[first..first + count].to_vec()
+            }
+            PlainProduct::TermTransform => head.transform.map_or_else(Vec::new, |one| one.bias),
+            _ => Vec::new(),
+        })
+    }
+
+    /// As [`PlainNetwork::rows`], of one of its products.
+    pub(super) fn head_rows(
+        &self,
+        product: PlainProduct,
+        mut take: impl FnMut(usize, &[f32]),
+    ) -> Result<()> {
+        let head = self.stored_head()?;
+        let is_table = head.decoder.is_none() && matches!(product, PlainProduct::Terms { .. });
+        let (tensor, inputs, first, count) = match (product, head.transform) {
+            (PlainProduct::Terms { first, count }, _) => {
+                let own = head.decoder;
+                let decoder = own.map_or_else(|| self.table_tensor(PlainTable::Tokens), Ok)?;
+                (decoder, head.width, first, count)
+            }
+            (_, Some(one)) => (one.weight, self.architecture.hidden, 0, one.width),
+            (_, None) => return Ok(()),
+        };
+        let change = match is_table {
+            true => self.loader()?.word_change(head.terms)?,
+            false => None,
+        };
+        let mut rows = StoredRows::new(inputs);
+        rows.append(tensor, first, count);
+        let mut values = vec![0.0; inputs];
+        for row in 0..count {
+            rows.row(row, &mut values);
+            if let Some(change) = &change {
+                change.apply(first + row, inputs, &mut values);
+            }
+            take(row, &values);
+        }
+        rows.check()
+    }
+}
