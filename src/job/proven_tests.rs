@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::scene_tests::JobScene;
 use super::*;
 use crate::cancel::CancelToken;
-use crate::output::{Compression, OutputFormat, SparseForm, proof};
+use crate::output::{Compression, Destination, OutputFormat, OutputOptions, SparseForm, proof};
+use crate::record::RowVector;
 use crate::reuse::Old;
 use embedctl_testing::assert_no_bug;
 
@@ -212,7 +213,9 @@ fn assert_reused(scene: &JobScene, whole: bool, title: &str) {
     let texts: Vec<String> = (0..RECORDS)
         .map(|record| format!("text {record}"))
         .collect();
-    let found = old.and_then(|old| old.open(&[2])?.find(texts.iter().map(String::as_str)));
+    let output = OutputOptions::new(Destination::Stdout);
+    let texts = texts.iter().map(String::as_str);
+    let found = old.and_then(|old| old.open(&output, &[2])?.find(texts));
     let Some(found) = assert_no_bug(found) else {
         return assert!(!whole, "{title}");
     };
@@ -220,7 +223,7 @@ fn assert_reused(scene: &JobScene, whole: bool, title: &str) {
         let right = [record as f32, 0.5];
         let vector = found.get(record);
         assert!(
-            vector.is_none_or(|vector| vector == right),
+            vector.is_none_or(|vector| vector == RowVector::Dense(&right)),
             "{title}: {record} {vector:?}"
         );
         assert!(

@@ -140,7 +140,7 @@ impl Ledger<'_> {
             }
             let (vector, cause) = if let Some(vector) = in_flight.found.get(number) {
                 self.counts.reused += 1;
-                (Some(RowVector::Dense(vector)), None)
+                (Some(vector), None)
             } else if let Some(cause) = in_flight.tokens.refusal(number) {
                 (None, Some(cause.clone()))
             } else if tokens == 0 {

@@ -71,13 +71,6 @@ impl RunPlan {
     /// # Errors
     /// If the output's format cannot hold them, or an option has no meaning for them.
     pub(crate) fn of(&self, model: &Model) -> Result<Self> {
-        if model.config.sparse().is_some() && self.options.reuse.is_some() {
-            return Err(Error::usage(format!(
-                "{REUSE}: vectors of an earlier output are read back as they are given in full, and this model's are \
-                 sparse"
-            ))
-            .with_remedy("leave it out"));
-        }
         if model.config.late && self.options.reuse.is_some() {
             return Err(Error::usage(format!(
                 "{REUSE}: texts are looked up in an earlier output, and with {LATE} the vector of a chunk depends on the \
@@ -85,14 +78,7 @@ impl RunPlan {
             ))
             .with_remedy("leave one of them out"));
         }
-        let multi = model.config.multi();
-        if multi.is_some() && self.options.reuse.is_some() {
-            return Err(Error::usage(format!(
-                "{REUSE}: one vector for each text is copied from an earlier output, and this model gives one for each token"
-            ))
-            .with_remedy("leave it out"));
-        }
-        if multi.is_none() && self.options.model.pool_factor.is_some() {
+        if model.config.multi().is_none() && self.options.model.pool_factor.is_some() {
             return Err(Error::usage(format!(
                 "{POOL_FACTOR} is about models that give each token a vector, and this model gives one for a text"
             ))

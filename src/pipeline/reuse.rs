@@ -16,12 +16,10 @@ use crate::reuse::{Found, Old, Reuse};
 use crate::setting::{FORCE, REUSE};
 use crate::storage::Location;
 
-/// An earlier output, and the identity that its vectors must have.
+/// An earlier output that options name.
 #[derive(Debug, Clone)]
 pub(crate) struct Earlier {
     old: Old,
-    /// The output that they are to be written to.
-    output: OutputOptions,
 }
 
 impl Earlier {
@@ -43,15 +41,19 @@ impl Earlier {
         }
         Ok(Some(Self {
             old: look(path, asked, options)?,
-            output: options.output.clone(),
         }))
     }
 
-    /// Its vectors, to be looked up by a caller that has opened its model and engine.
-    pub(crate) fn vectors_for(&self, model: &Model, info: &EngineInfo) -> Result<EarlierVectors> {
+    /// Its vectors for `output`, to be looked up by a caller that has opened its model and engine.
+    pub(crate) fn vectors_for(
+        &self,
+        model: &Model,
+        info: &EngineInfo,
+        output: &OutputOptions,
+    ) -> Result<EarlierVectors> {
         let files = model.provenance(info.provider.weights_of(model))?;
-        self.check(model, &files, info)?;
-        Ok(self.ask(model.config.vectors().0))
+        self.check(model, &files, info, output)?;
+        Ok(self.ask(model, output))
     }
 
     /// A note for the user if nothing proves its vectors.
@@ -59,9 +61,9 @@ impl Earlier {
         self.old.unproven()
     }
 
-    /// Refuses it if differences of its vectors are known before an engine is open.
-    pub(super) fn check_model(&self, model: &Model) -> Result<()> {
-        self.old.check(&VectorIdentity::new(model, &self.output)?)
+    /// Refuses it if differences from the vectors in `output` are known before an engine is open.
+    pub(super) fn check_model(&self, model: &Model, output: &OutputOptions) -> Result<()> {
+        self.old.check(&VectorIdentity::new(model, output)?)
     }
 
     /// Refuses it if its vectors differ from those of the run.
@@ -70,16 +72,18 @@ impl Earlier {
         model: &Model,
         files: &ModelProvenance,
         info: &EngineInfo,
+        output: &OutputOptions,
     ) -> Result<()> {
-        let now = VectorIdentity::new(model, &self.output)?;
+        let now = VectorIdentity::new(model, output)?;
         self.old.check(&now.with_engine(model, files, info))
     }
 
-    /// The lookup for vectors of these widths.
-    pub(super) fn ask(&self, widths: Vec<usize>) -> EarlierVectors {
+    /// The lookup for vectors of `model`, which `output` is to hold.
+    pub(super) fn ask(&self, model: &Model, output: &OutputOptions) -> EarlierVectors {
         EarlierVectors {
             old: self.old.clone(),
-            widths,
+            output: output.clone(),
+            widths: model.config.vectors().0,
             open: None,
         }
     }
@@ -106,7 +110,9 @@ fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
 /// An earlier output, whose texts are read when the first text is looked up.
 pub(crate) struct EarlierVectors {
     old: Old,
-    /// Of a row's vectors.
+    /// The output that they are to be written to.
+    output: OutputOptions,
+    /// Widths of a row's vectors, of the first kind where there are several.
     widths: Vec<usize>,
     open: Option<Reuse>,
 }
@@ -116,7 +122,7 @@ impl EarlierVectors {
     pub(crate) fn find(&mut self, texts: &Texts, distinct: &Distinct) -> Result<Found> {
         let reuse = match &mut self.open {
             Some(reuse) => reuse,
-            none => none.insert(self.old.clone().open(&self.widths)?),
+            none => none.insert(self.old.clone().open(&self.output, &self.widths)?),
         };
         reuse.find((0..distinct.len()).map(|number| texts.get(distinct.first(number))))
     }

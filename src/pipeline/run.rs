@@ -79,7 +79,7 @@ impl Run {
         let plan = &plan.of(&model)?;
         let options = plan.options();
         if let Some(earlier) = &earlier {
-            earlier.check_model(&model)?;
+            earlier.check_model(&model, &options.output)?;
         }
         let sink: Box<dyn RowSink> = match job {
             Some(mut job) => {
@@ -147,7 +147,7 @@ impl Run {
         let tokenizing = Tokenizing {
             tokenizer: Arc::clone(&self.tokenizer),
             chunked: self.chunked,
-            reuse: (self.earlier.as_ref()).map(|it| it.ask(self.model.config.vectors().0)),
+            reuse: (self.earlier.as_ref()).map(|it| it.ask(&self.model, &self.options.output)),
             on_error: self.options.on_error,
             names: names.clone(),
             clocks: Arc::clone(&clocks),
@@ -198,7 +198,7 @@ impl Run {
             cancel,
         };
         if let Some(earlier) = &self.earlier {
-            earlier.check(&made.model, made.files()?, &made.info)?;
+            earlier.check(&made.model, made.files()?, &made.info, &self.options.output)?;
         }
         let before = self.sink.begin(&made, schema)?;
         let mut ledger = Ledger {

@@ -20,10 +20,10 @@ use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
-    self, Aside, ChosenVectors, Dtype, OutputFormat, OutputOptions, ROWS, RowNumbers, RowTexts,
+    self, Aside, ChosenVectors, Dtype, KindColumns, OutputFormat, OutputOptions, ROWS, RowTexts,
 };
 use crate::pool::is_finite;
-use crate::record::TextHash;
+use crate::record::{RowVector, RowVectors, TextHash};
 use crate::setting::{CHUNK_TEXT, KEEP, ON_ERROR, REUSE};
 use crate::storage::{Readable, SharedFolder};
 
@@ -184,11 +184,12 @@ impl Old {
         .with_remedy(or_without("give the same as then")))
     }
 
-    /// Reads the hashes of its texts. `widths` are those of a row's vectors.
+    /// Reads the hashes of its texts. `output` says which kinds of vectors a row has, and `widths` are those of the first
+    /// kind's.
     ///
     /// # Errors
     /// If they are not to be had.
-    pub fn open(mut self, widths: &[usize]) -> Result<Reuse> {
+    pub fn open(mut self, output: &OutputOptions, widths: &[usize]) -> Result<Reuse> {
         self.prove()?;
         let mut index = Index::default();
         let mut before = 0;
@@ -202,19 +203,10 @@ impl Old {
         index.sort();
         let output = OutputOptions {
             embedding_field: self.embedding_field.clone(),
-            numbers: match self.identity.settings.scores {
-                Some(_) => RowNumbers::Scores,
-                None => RowNumbers::Vectors,
-            },
-            ..OutputOptions::new(output::Destination::Stdout)
+            ..output.clone()
         };
-        let columns = output
-            .columns(widths)
-            .into_iter()
-            .zip(widths.iter().copied());
         Ok(Reuse {
-            columns: columns.collect(),
-            width: widths.iter().sum(),
+            kinds: output.kind_columns(widths),
             old: self,
             index,
             starts,
@@ -323,9 +315,8 @@ pub struct Reuse {
     index: Index,
     /// The first row of each part.
     starts: Vec<u64>,
-    /// Columns of vectors, with their widths.
-    columns: Vec<(String, usize)>,
-    width: usize,
+    /// Where it has the vectors of each kind.
+    kinds: Vec<KindColumns>,
     /// The parts that vectors were read from, by their numbers.
     open: HashMap<usize, ChosenVectors>,
     /// The parts whose files may be open.
@@ -337,18 +328,16 @@ pub struct Reuse {
 /// Vectors that were found for some texts.
 #[derive(Debug, Default)]
 pub struct Found {
-    width: usize,
     /// Where each text's is.
     at: Vec<Option<usize>>,
-    vectors: Vec<f32>,
+    vectors: RowVectors,
 }
 
 impl Found {
-    /// The vector of text `text`, if it was found.
+    /// The vectors of text `text`, if they were found.
     #[must_use]
-    pub fn get(&self, text: usize) -> Option<&[f32]> {
-        let start = (*self.at.get(text)?)?;
-        Some(&self.vectors[start..start + self.width])
+    pub fn get(&self, text: usize) -> Option<RowVector<'_>> {
+        Some(self.vectors.get((*self.at.get(text)?)?))
     }
 }
 
@@ -359,8 +348,8 @@ impl Reuse {
     /// If vectors cannot be read.
     pub fn find<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Result<Found> {
         let mut found = Found {
-            width: self.width,
-            ..Found::default()
+            vectors: output::no_rows(&self.kinds),
+            at: Vec::new(),
         };
         let mut wanted = Vec::new();
         for (number, text) in texts.enumerate() {
@@ -370,7 +359,6 @@ impl Reuse {
             }
         }
         wanted.sort_unstable();
-        found.vectors.reserve(wanted.len() * self.width);
         // The part that holds a row.
         let part = |row: u64| self.starts.partition_point(|&start| start <= row) - 1;
         for wanted in wanted.chunk_by(|one, other| part(one.0) == part(other.0)) {
@@ -386,13 +374,13 @@ impl Reuse {
             let vectors = match self.open.entry(part) {
                 std::collections::hash_map::Entry::Occupied(open) => open.into_mut(),
                 std::collections::hash_map::Entry::Vacant(place) => {
-                    place.insert(vectors(&self.old, part, &self.columns, &mut self.aside)?)
+                    place.insert(vectors(&self.old, part, &self.kinds, &mut self.aside)?)
                 }
             };
             vectors.read(&rows, &mut |index, vector| {
-                if is_finite(vector) {
+                if vector.values().into_iter().all(is_finite) {
                     found.at[wanted[index].1] = Some(found.vectors.len());
-                    found.vectors.extend_from_slice(vector);
+                    found.vectors.push(vector);
                 }
             })?;
         }
@@ -404,12 +392,12 @@ impl Reuse {
 fn vectors(
     old: &Old,
     part: usize,
-    columns: &[(String, usize)],
+    kinds: &[KindColumns],
     aside: &mut Aside,
 ) -> Result<ChosenVectors> {
     let part = &old.parts[part];
     let file = old.open_part(part)?;
-    let vectors = ChosenVectors::open(&file, old.format, columns, aside)?;
+    let vectors = ChosenVectors::open(&file, old.format, kinds, aside)?;
     match part.rows {
         Some(rows) if rows != vectors.rows() => Err(Error::input(
             Place::file(file.name),

@@ -59,8 +59,12 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
+fn output() -> OutputOptions {
+    OutputOptions::new(output::Destination::Stdout)
+}
+
 fn find(storage: Arc<dyn SharedFolder>) -> Result<Vec<Option<Vec<f32>>>> {
-    let mut reuse = Old::folder("reuse old/".into(), storage)?.open(&[2])?;
+    let mut reuse = Old::folder("reuse old/".into(), storage)?.open(&output(), &[2])?;
     let texts = ["d", "x", "b", "a", "c", ""];
     let found = reuse.find(texts.into_iter())?;
     // And again, from files that are open and those that are closed.
@@ -68,7 +72,7 @@ fn find(storage: Arc<dyn SharedFolder>) -> Result<Vec<Option<Vec<f32>>>> {
     assert_eq!(again.get(0), found.get(4));
     assert_eq!(again.get(1), found.get(3));
     Ok((0..texts.len())
-        .map(|text| found.get(text).map(<[f32]>::to_vec))
+        .map(|text| found.get(text).map(|vector| vector.in_full(2)))
         .collect())
 }
 
@@ -121,7 +125,11 @@ fn what_was_lost_is_said() {
     let folder = folder();
     let storage = Arc::new(LocalFolder::new(folder.path()));
     let old = Old::folder("reuse old/".into(), storage).unwrap();
-    let error = old.open(&[3]).unwrap().find(["a"].into_iter()).unwrap_err();
+    let error = old
+        .open(&output(), &[3])
+        .unwrap()
+        .find(["a"].into_iter())
+        .unwrap_err();
     assert!(
         error
             .to_string()

@@ -163,7 +163,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
         .map(|chunking| embedder.tokenizer().chunked(chunking))
         .transpose()?;
     let earlier = plan.earlier()?;
-    let reuse = earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine()));
+    let reuse = earlier.map(|it| it.vectors_for(embedder.model(), embedder.engine(), &output));
     let reuse = reuse.transpose()?;
     let mut counting = Counting::new(chunked, options.extra_of(embedder.model()), reuse);
     while limit.is_none_or(|limit| counting.sample.records < limit) {

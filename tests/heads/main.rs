@@ -3,6 +3,8 @@
 //!
 //! Cases live in `fixtures/heads`; `generate.py` beside them made them.
 
+mod killed;
+mod reused;
 mod several;
 #[path = "../support/mod.rs"]
 mod support;

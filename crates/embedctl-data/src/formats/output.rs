@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::json_columns::check_json_type;
 use crate::record::SourceNames;
-use crate::vectors::{ChosenRows, Said, TakeVector, in_order};
+use crate::vectors::{ChosenRows, Said, TakeBatch, TakeVector, in_order};
 use crate::writing::encoding::VectorEncoding;
+use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::target::Target;
 use crate::writing::writer::VectorWriter;
@@ -56,17 +57,31 @@ pub(crate) trait OutputSpec: Sync {
     /// If the file cannot be read, is of another format, or `take` says so.
     fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()>;
 
-    /// Opens a file to read vectors by the numbers of their rows: those in these columns, of these widths. `None` where
-    /// the format is read in order alone.
+    /// Opens a file to read vectors of these kinds by the numbers of their rows. `None` where the format is read in order
+    /// alone.
     ///
     /// # Errors
     /// If it cannot be read, or holds no such vectors.
     fn choose_rows(
         &self,
         _file: &Readable,
-        _columns: &[(String, usize)],
+        _kinds: &[KindColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
         Ok(None)
+    }
+
+    /// Hands over the columns of these kinds of vectors, batch by batch, in the order of rows. `false` where the format
+    /// has no columns, or does not tell the vectors of one row from those of the next.
+    ///
+    /// # Errors
+    /// If the file cannot be read, holds no such vectors, or `take` says so.
+    fn read_columns(
+        &self,
+        _file: &Readable,
+        _kinds: &[KindColumns],
+        _take: &mut TakeBatch<'_>,
+    ) -> Result<bool> {
+        Ok(false)
     }
 
     /// The bytes that the hash of that name in a file's provenance covers: all of them unless the format divides them.

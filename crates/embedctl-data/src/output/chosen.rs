@@ -2,12 +2,18 @@
 //! temporary file first.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::errors::ParquetError;
+use tempfile::TempDir;
+
 use crate::formats::matrix::MatrixRows;
-use crate::vectors::{ChosenRows, Said, no_such_vectors};
+use crate::vectors::kinds::places;
+use crate::vectors::{ChosenRows, Said, TakeRow, no_such_vectors, unreadable};
 use crate::writing::format::OutputFormat;
+use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
 use embedctl_storage::Readable;
@@ -19,25 +25,33 @@ pub struct ChosenVectors {
     rows: Box<dyn ChosenRows>,
 }
 
-/// The temporary file that other than matrices and Parquet are laid out in, however many they are; made for the first.
+/// Where other than matrices and Parquet are laid out: dense vectors in one temporary file, however many files they come
+/// from, and others as a table for each.
 #[derive(Default)]
-pub struct Aside(Option<Arc<File>>);
+pub struct Aside {
+    matrix: Option<Arc<File>>,
+    tables: Option<TempDir>,
+    /// How many tables there are.
+    count: usize,
+}
 
 impl ChosenVectors {
-    /// Opens a file, whose vectors are in these columns, of these widths; a matrix has one without a
-    /// name.
+    /// Opens a file that holds vectors of these kinds.
     ///
     /// # Errors
-    /// If it cannot be read, or holds no such vectors.
+    /// If it cannot be read, holds no such vectors, or does not tell them row by row.
     pub fn open(
         named: &Readable,
         format: OutputFormat,
-        columns: &[(String, usize)],
+        kinds: &[KindColumns],
         aside: &mut Aside,
     ) -> Result<Self> {
-        let rows = match format.spec().choose_rows(named, columns)? {
-            Some(rows) => rows,
-            None => Box::new(laid_out(named, format, columns, aside)?),
+        let rows = match (format.spec().choose_rows(named, kinds)?, kinds) {
+            (Some(rows), _) => rows,
+            (None, [KindColumns::Dense(columns)]) => {
+                Box::new(laid_out(named, format, columns, aside)?)
+            }
+            (None, _) => as_table(named, format, kinds, aside)?,
         };
         Ok(Self {
             file: named.clone(),
@@ -61,8 +75,71 @@ impl ChosenVectors {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+    pub fn read(&mut self, rows: &[u64], take: &mut TakeRow<'_>) -> Result<()> {
         self.rows.read(rows, take)
+    }
+}
+
+/// Copies the columns of a file's vectors into a temporary table, whose rows can be chosen.
+fn as_table(
+    source: &Readable,
+    format: OutputFormat,
+    kinds: &[KindColumns],
+    aside: &mut Aside,
+) -> Result<Box<dyn ChosenRows>> {
+    let failed = |error: io::Error| Error::io("write a temporary file for", source.path(), error);
+    let folder = match &aside.tables {
+        Some(folder) => folder,
+        None => aside.tables.insert(tempfile::tempdir().map_err(failed)?),
+    };
+    let path = folder.path().join(format!("{}.parquet", aside.count));
+    aside.count += 1;
+    let mut table: Option<ArrowWriter<File>> = None;
+    let is_read = format.spec().read_columns(source, kinds, &mut |batch| {
+        let places = places(kinds, batch.schema_ref());
+        let places = places.ok_or_else(|| no_such_vectors(source.path(), kinds))?;
+        let mut write = || -> Result<(), ParquetError> {
+            let columns = batch.project(&places)?;
+            let writer = match &mut table {
+                Some(writer) => writer,
+                None => {
+                    let file = File::create(&path)?;
+                    table.insert(ArrowWriter::try_new(file, columns.schema(), None)?)
+                }
+            };
+            writer.write(&columns)
+        };
+        write().map_err(|error| failed(io::Error::other(error)))
+    })?;
+    source.bytes.close();
+    if !is_read {
+        return Err(unreadable(
+            source.path(),
+            format!("vectors of this kind are not read back from {format} row by row"),
+        )
+        .with_remedy("name an output in parquet, arrow or jsonl"));
+    }
+    let Some(table) = table else {
+        return Ok(Box::new(NoRows));
+    };
+    table
+        .close()
+        .map_err(|error| failed(io::Error::other(error)))?;
+    let table = Readable::file(&path)?;
+    let rows = OutputFormat::Parquet.spec().choose_rows(&table, kinds)?;
+    rows.ok_or_else(|| Error::internal("a table whose rows cannot be chosen"))
+}
+
+/// A file without rows.
+struct NoRows;
+
+impl ChosenRows for NoRows {
+    fn rows(&self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, _rows: &[u64], _take: &mut TakeRow<'_>) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -74,11 +151,11 @@ fn laid_out(
     aside: &mut Aside,
 ) -> Result<MatrixRows> {
     let failed = |error| Error::io("write a temporary file for", source.path(), error);
-    let file = match &aside.0 {
+    let file = match &aside.matrix {
         Some(file) => Arc::clone(file),
         None => Arc::new(tempfile::tempfile().map_err(failed)?),
     };
-    aside.0 = Some(Arc::clone(&file));
+    aside.matrix = Some(Arc::clone(&file));
     let start = (&*file).seek(SeekFrom::End(0)).map_err(failed)?;
     let mut writer = BufWriter::new(&*file);
     let mut rows = 0;
@@ -103,7 +180,8 @@ fn laid_out(
             return Ok(());
         };
         if vector.values.len() != columns[column].1 {
-            return Err(no_such_vectors(source.path(), columns));
+            let wanted = [KindColumns::Dense(columns.to_vec())];
+            return Err(no_such_vectors(source.path(), &wanted));
         }
         let before: usize = columns[..column].iter().map(|(_, width)| width).sum();
         let place = row[before * size_of::<f32>()..].chunks_exact_mut(size_of::<f32>());

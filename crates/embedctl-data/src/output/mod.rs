@@ -18,6 +18,7 @@ pub use crate::writing::encoding::has_vectors_of_tokens;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
 };
+pub use crate::writing::kinds::{KindColumns, no_rows};
 pub use crate::writing::options::{
     BesideVectors, Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType,
 };

@@ -28,7 +28,7 @@ pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
 }
 
 /// Whether a column holds sparse vectors, as embedctl writes them.
-fn is_sparse(kind: &DataType) -> bool {
+pub(crate) fn is_sparse(kind: &DataType) -> bool {
     let DataType::Struct(parts) = kind else {
         return false;
     };

@@ -1,6 +1,7 @@
 //! Vectors read back from files of the formats that embedctl writes: one after another, widened to
 //! float32.
 
+pub(crate) mod kinds;
 pub(crate) mod lists;
 mod rows;
 
@@ -8,13 +9,14 @@ use std::error::Error as StdError;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-pub(crate) use rows::{ChosenRows, no_such_vectors, runs};
+pub(crate) use rows::{ChosenRows, TakeRow, no_such_vectors, runs};
 
 use serde_json::Value;
 
 use crate::writing::encoding::{VECTOR_COLUMNS, has_vectors_of_tokens};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::{BY_INDEX, SPARSE_FORM};
+use arrow::array::RecordBatch;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::caught;
 use embedctl_storage::{Readable, no_fault_of_data};
@@ -32,6 +34,9 @@ pub struct StoredVector<'a> {
 
 /// Takes vectors, row by row; an error ends the reading.
 pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
+
+/// Takes columns of vectors, batch by batch; an error ends the reading.
+pub(crate) type TakeBatch<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
 
 /// The widest sparse vectors that are read back: a wider claim is damage.
 const MOST_SPARSE_WIDTH: usize = 1 << 24;

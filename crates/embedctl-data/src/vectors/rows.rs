@@ -4,8 +4,13 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::unreadable;
+use crate::writing::kinds::KindColumns;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::EMBEDDING_FIELD;
+use embedctl_common::vectors::RowVector;
+
+/// Takes the vectors of a row, with its index among the rows that were asked for.
+pub type TakeRow<'a> = dyn FnMut(usize, RowVector<'_>) + 'a;
 
 /// How a format reads vectors by the numbers of their rows.
 pub(crate) trait ChosenRows: Send {
@@ -14,7 +19,7 @@ pub(crate) trait ChosenRows: Send {
 
     /// Hands over the vectors of these rows, which ascend, each with the index of its row among them. A row without a
     /// vector is passed over.
-    fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()>;
+    fn read(&mut self, rows: &[u64], take: &mut TakeRow<'_>) -> Result<()>;
 }
 
 /// Consecutive rows together.
@@ -23,10 +28,17 @@ pub(crate) fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// The error for a file without such vectors.
-pub(crate) fn no_such_vectors(path: &Path, columns: &[(String, usize)]) -> Error {
-    let wanted: Vec<String> = (columns.iter())
-        .map(|(name, width)| format!("`{name}` of {width} numbers"))
-        .collect();
+pub(crate) fn no_such_vectors(path: &Path, kinds: &[KindColumns]) -> Error {
+    let wanted = kinds.iter().flat_map(|kind| {
+        let form = match kind {
+            KindColumns::Dense(_) => "of",
+            KindColumns::Sparse(..) => "with indices and values, of",
+            KindColumns::Multi(..) => "for each token, of",
+        };
+        let columns = kind.columns();
+        columns.map(move |(name, width)| format!("`{name}` {form} {width} numbers"))
+    });
+    let wanted: Vec<String> = wanted.collect();
     unreadable(path, format!("holds no vectors {}", wanted.join(", ")))
         .with_remedy(format!("name their column as it was ({EMBEDDING_FIELD})"))
 }

@@ -6,6 +6,7 @@ pub(crate) mod encoding;
 pub mod fault;
 pub(crate) mod format;
 mod handle;
+pub(crate) mod kinds;
 pub(crate) mod made;
 pub(crate) mod npy;
 pub(crate) mod numbers;

@@ -9,6 +9,7 @@ use super::quantize::Dtype;
 use crate::record::RowVectors;
 pub use crate::writing::format::{Compression, OutputFormat};
 use crate::writing::format::{SparseForm, TokenForm, endings};
+use crate::writing::kinds::KindColumns;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{
@@ -154,6 +155,36 @@ impl OutputOptions {
             options
         };
         kinds.iter().map(alone).collect()
+    }
+
+    /// Where an output made with these options has the vectors of each kind; the first kind's have these widths, in the
+    /// order of columns.
+    #[must_use]
+    pub fn kind_columns(&self, widths: &[usize]) -> Vec<KindColumns> {
+        let of_one = |options: &Self, widths: &[usize]| {
+            let columns = options.columns(widths).into_iter();
+            let mut columns = columns.zip(widths.iter().copied());
+            match options.numbers {
+                RowNumbers::Vectors | RowNumbers::Scores => KindColumns::Dense(columns.collect()),
+                RowNumbers::Sparse => {
+                    let (name, width) = columns.next().unwrap_or_default();
+                    KindColumns::Sparse(name, width)
+                }
+                RowNumbers::Multi => {
+                    let (name, width) = columns.next().unwrap_or_default();
+                    KindColumns::Multi(name, width)
+                }
+            }
+        };
+        if self.beside.is_empty() {
+            return vec![of_one(self, widths)];
+        }
+        let kinds = self.of_each_kind();
+        let others = kinds[1..].iter().zip(&self.beside);
+        let others = others.map(|(options, kind)| of_one(options, &[kind.width]));
+        std::iter::once(of_one(&kinds[0], widths))
+            .chain(others)
+            .collect()
     }
 
     /// Checks that a format holds vectors of the kinds that are asked for, as they are asked for.

@@ -20,10 +20,12 @@ use crate::formats::reader::Reader;
 use crate::reading::options::InputOptions;
 use crate::reading::source::{From, Planned};
 use crate::reading::window::Filling;
-use crate::vectors::{Said, TakeVector};
+use crate::vectors::kinds::places;
+use crate::vectors::{Said, TakeBatch, TakeVector};
+use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
-use arrow::datatypes::FieldRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
@@ -69,6 +71,16 @@ impl OutputSpec for ArrowFileOutput {
     fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
         vectors::of_file(file, said, take)
     }
+
+    fn read_columns(
+        &self,
+        file: &Readable,
+        kinds: &[KindColumns],
+        take: &mut TakeBatch<'_>,
+    ) -> Result<bool> {
+        let chosen = |schema: &SchemaRef| places(kinds, schema);
+        vectors::batches_of_file(file, chosen, take).map(|()| true)
+    }
 }
 
 /// A stream of vectors.
@@ -95,5 +107,14 @@ impl OutputSpec for ArrowStreamOutput {
 
     fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
         vectors::of_stream(file, said, take)
+    }
+
+    fn read_columns(
+        &self,
+        file: &Readable,
+        _kinds: &[KindColumns],
+        take: &mut TakeBatch<'_>,
+    ) -> Result<bool> {
+        vectors::batches_of_stream(file, take).map(|()| true)
     }
 }

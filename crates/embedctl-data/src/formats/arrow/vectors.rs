@@ -2,33 +2,47 @@
 
 use std::io::{BufRead, BufReader};
 
+use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
 
 use super::claims::CheckedMessages;
 use super::footer::{ArrowBatches, Footer};
 use crate::vectors::lists::{of_batch, vectors_in};
-use crate::vectors::{Said, TakeVector, failed, guarded, in_order};
+use crate::vectors::{Said, TakeBatch, TakeVector, failed, guarded, in_order};
 use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
 pub(super) fn of_file(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    let mut batches = guarded(file, || {
-        ArrowBatches::open(&file.bytes, |schema| Some(vectors_in(schema, said)))
-    })?;
-    while let Some(batch) = guarded(file, || batches.next_batch())? {
-        of_batch(&batch, said, take)?;
-    }
-    Ok(())
+    let chosen = |schema: &SchemaRef| Some(vectors_in(schema, said));
+    batches_of_file(file, chosen, &mut |batch| of_batch(&batch, said, take))
 }
 
 /// A stream, or several one after another.
 pub(super) fn of_stream(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+    batches_of_stream(file, &mut |batch| of_batch(&batch, said, take))
+}
+
+/// The columns of a file that `chosen` names, batch by batch.
+pub(super) fn batches_of_file(
+    file: &Readable,
+    chosen: impl FnOnce(&SchemaRef) -> Option<Vec<usize>>,
+    take: &mut TakeBatch<'_>,
+) -> Result<()> {
+    let mut batches = guarded(file, || ArrowBatches::open(&file.bytes, chosen))?;
+    while let Some(batch) = guarded(file, || batches.next_batch())? {
+        take(batch)?;
+    }
+    Ok(())
+}
+
+/// All columns of a stream, or of several one after another, batch by batch.
+pub(super) fn batches_of_stream(file: &Readable, take: &mut TakeBatch<'_>) -> Result<()> {
     let mut bytes = BufReader::new(CheckedMessages::new(in_order(file)?));
     loop {
         let mut reader = guarded(file, || StreamReader::try_new(&mut bytes, None))?;
         while let Some(batch) = guarded(file, || reader.next().transpose())? {
-            of_batch(&batch, said, take)?;
+            take(batch)?;
         }
         drop(reader);
         let rest = bytes.fill_buf().map_err(|error| failed(file, error))?;

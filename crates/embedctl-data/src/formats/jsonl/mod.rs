@@ -1,6 +1,6 @@
 //! JSON Lines: a line is a JSON object.
 //!
-//! Arrow's reader of JSON is not used: it stops at a bad line, where a record is to be rejected with its line and kept as
+//! Arrow's reader of JSON is not used for records: it stops at a bad line, where a record is to be rejected with its line and kept as
 //! it was written.
 
 mod columns;
@@ -13,8 +13,9 @@ use std::io::Read;
 pub(crate) use read::{Jsonl, Unseen, fields, is_blank};
 
 use super::output::{Beginning, OutputSpec};
-use crate::vectors::{Said, TakeVector, in_order};
+use crate::vectors::{Said, TakeBatch, TakeVector, in_order};
 use crate::writing::format::Compression;
+use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -33,6 +34,15 @@ impl OutputSpec for JsonlOutput {
 
     fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
         vectors::read(file, self.0, said, take)
+    }
+
+    fn read_columns(
+        &self,
+        file: &Readable,
+        kinds: &[KindColumns],
+        take: &mut TakeBatch<'_>,
+    ) -> Result<bool> {
+        vectors::batches(file, self.0, kinds, take).map(|()| true)
     }
 
     /// Of lines: as they were before they were compressed.

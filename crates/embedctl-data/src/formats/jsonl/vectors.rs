@@ -3,18 +3,26 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::vectors::{CUT, Said, StoredVector, TakeVector, failed, in_order};
+use crate::vectors::{CUT, Said, StoredVector, TakeBatch, TakeVector, failed, guarded, in_order};
 use crate::writing::format::Compression;
+use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
+use crate::writing::sparse::PARTS;
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::json::ReaderBuilder;
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_storage::Readable;
 
 /// A line that is longer holds no vector of any model.
 const MAX_LINE: u64 = 64 << 20;
+
+/// Rows that are read at a time.
+const BATCH_ROWS: usize = 256;
 
 /// A name; borrowed from its line where it holds no escape.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -91,6 +99,39 @@ pub(super) fn read(
                 values: &values,
             })?;
         }
+    }
+    Ok(())
+}
+
+/// The columns of these kinds of vectors, batch by batch.
+pub(super) fn batches(
+    file: &Readable,
+    compression: Compression,
+    kinds: &[KindColumns],
+    take: &mut TakeBatch<'_>,
+) -> Result<()> {
+    let list = |item: DataType| DataType::List(Arc::new(Field::new_list_field(item, false)));
+    let fields = kinds.iter().flat_map(|kind| {
+        let column = match kind {
+            KindColumns::Dense(_) => list(DataType::Float32),
+            KindColumns::Sparse(..) => DataType::Struct(Fields::from(vec![
+                Field::new(PARTS[0], list(DataType::UInt32), false),
+                Field::new(PARTS[1], list(DataType::Float32), false),
+            ])),
+            KindColumns::Multi(..) => list(list(DataType::Float32)),
+        };
+        let columns = kind.columns();
+        columns.map(move |(name, _)| Field::new(name, column.clone(), true))
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
+    let lines = BufReader::new(lines(file, compression)?);
+    let mut reader = guarded(file, || {
+        ReaderBuilder::new(schema)
+            .with_batch_size(BATCH_ROWS)
+            .build(lines)
+    })?;
+    while let Some(batch) = guarded(file, || reader.next().transpose())? {
+        take(batch)?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(crate) use rows::MatrixRows;
 
 use super::output::{Beginning, OutputSpec};
 use crate::vectors::{ChosenRows, Said, TakeVector, in_order};
+use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -52,9 +53,12 @@ impl OutputSpec for MatrixOutput {
     fn choose_rows(
         &self,
         file: &Readable,
-        columns: &[(String, usize)],
+        kinds: &[KindColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
-        rows::open(file, *self, columns)
+        match kinds {
+            [KindColumns::Dense(columns)] => rows::open(file, *self, columns),
+            _ => Ok(None),
+        }
     }
 
     /// The header, or the values behind it.

@@ -7,9 +7,11 @@ use half::f16;
 
 use super::MatrixOutput;
 use super::vectors::shape;
-use crate::vectors::{ChosenRows, floats, no_such_vectors, runs};
+use crate::vectors::{ChosenRows, TakeRow, floats, no_such_vectors, runs};
+use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
+use embedctl_common::vectors::RowVector;
 use embedctl_storage::{Address, Readable};
 
 /// Row after row in float32 or float16, from `start`.
@@ -42,7 +44,8 @@ pub(super) fn open(
     let mut bytes = file.seeking();
     let (rows, found, dtype) = shape(file, &mut bytes, kind)?;
     if found != width as u64 || columns.len() > 1 || dtype.bytes() == 1 {
-        return Err(no_such_vectors(file.path(), columns));
+        let wanted = [KindColumns::Dense(columns.to_vec())];
+        return Err(no_such_vectors(file.path(), &wanted));
     }
     let start = bytes.stream_position();
     let start = start.map_err(|error| Error::io("read", file.path(), error))?;
@@ -62,7 +65,7 @@ impl ChosenRows for MatrixRows {
         self.rows
     }
 
-    fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+    fn read(&mut self, rows: &[u64], take: &mut TakeRow<'_>) -> Result<()> {
         let failed = |error| self.file.failed(error);
         let bytes = self.width * self.dtype.bytes();
         let mut buffer = Vec::new();
@@ -77,7 +80,7 @@ impl ChosenRows for MatrixRows {
                     Dtype::F16 => floats(row, |two| f16::from_le_bytes(two).to_f32()),
                     _ => floats(row, f32::from_le_bytes),
                 };
-                take(done, &vector);
+                take(done, RowVector::Dense(&vector));
                 done += 1;
             }
         }

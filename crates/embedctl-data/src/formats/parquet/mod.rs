@@ -23,6 +23,7 @@ use crate::reading::options::InputOptions;
 use crate::reading::source::{From, Planned};
 use crate::reading::window::Filling;
 use crate::vectors::{ChosenRows, Said, TakeVector};
+use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
@@ -74,8 +75,8 @@ impl OutputSpec for ParquetOutput {
     fn choose_rows(
         &self,
         file: &Readable,
-        columns: &[(String, usize)],
+        kinds: &[KindColumns],
     ) -> Result<Option<Box<dyn ChosenRows>>> {
-        rows::open(file, columns).map(Some)
+        rows::open(file, kinds).map(Some)
     }
 }

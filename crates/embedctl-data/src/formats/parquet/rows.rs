@@ -3,26 +3,23 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use super::footer::load;
+use super::pages::FileChunks;
+use crate::vectors::kinds::{BatchRows, places};
+use crate::vectors::{ChosenRows, TakeRow, guarded, no_such_vectors, runs};
+use crate::writing::kinds::KindColumns;
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use ::parquet::file::metadata::PageIndexPolicy;
-use arrow::datatypes::DataType;
-
-use super::footer::load;
-use super::pages::FileChunks;
-use crate::vectors::lists::{Vectors, element};
-use crate::vectors::{ChosenRows, guarded, no_such_vectors, runs};
-use crate::writing::quantize::Dtype;
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
 struct ParquetRows {
     file: Readable,
-    width: usize,
     rows: u64,
-    columns: Vec<String>,
+    kinds: Vec<KindColumns>,
     chunks: FileChunks,
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
@@ -32,31 +29,19 @@ struct ParquetRows {
 ///
 /// # Errors
 /// If it cannot be read, or holds no such vectors.
-pub(super) fn open(file: &Readable, columns: &[(String, usize)]) -> Result<Box<dyn ChosenRows>> {
+pub(super) fn open(file: &Readable, kinds: &[KindColumns]) -> Result<Box<dyn ChosenRows>> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
     let metadata = guarded(file, || load(&chunks, options))?;
     let chunks = chunks.of_groups(metadata.metadata().row_groups().iter(), u64::MAX);
     let schema = metadata.schema();
-    let found: Option<Vec<usize>> = (columns.iter())
-        .map(|(name, width)| {
-            let (index, field) = schema.column_with_name(name)?;
-            let fits = match field.data_type() {
-                DataType::FixedSizeList(_, length) => usize::try_from(*length) == Ok(*width),
-                _ => true,
-            };
-            let is_float = matches!(element(field.data_type()), Some(Dtype::F32 | Dtype::F16));
-            (fits && is_float).then_some(index)
-        })
-        .collect();
-    let found = found.ok_or_else(|| no_such_vectors(file.path(), columns))?;
+    let found = places(kinds, schema).ok_or_else(|| no_such_vectors(file.path(), kinds))?;
     let mask = ProjectionMask::roots(metadata.parquet_schema(), found);
     let rows = metadata.metadata().file_metadata().num_rows();
     Ok(Box::new(ParquetRows {
         file: file.clone(),
-        width: columns.iter().map(|(_, width)| width).sum(),
         rows: rows.cast_unsigned(),
-        columns: columns.iter().map(|(name, _)| name.clone()).collect(),
+        kinds: kinds.to_vec(),
         chunks,
         metadata,
         mask,
@@ -68,7 +53,7 @@ impl ChosenRows for ParquetRows {
         self.rows
     }
 
-    fn read(&mut self, rows: &[u64], take: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+    fn read(&mut self, rows: &[u64], take: &mut TakeRow<'_>) -> Result<()> {
         self.chunks.begin_step(true);
         let groups = self.metadata.metadata().row_groups().iter();
         let lengths: Vec<u64> = groups
@@ -97,15 +82,12 @@ impl ChosenRows for ParquetRows {
                     .build()
             })?;
             while let Some(batch) = guarded(&self.file, || reader.next().transpose())? {
-                let lists = (self.columns.iter())
-                    .filter_map(|name| batch.column_by_name(name))
-                    .map(|column| guarded(&self.file, || Ok::<_, Infallible>(Vectors::of(column))))
-                    .collect::<Result<Vec<_>>>()?;
+                let vectors = guarded(&self.file, || {
+                    Ok::<_, Infallible>(BatchRows::of(&batch, &self.kinds))
+                })?;
                 for row in 0..batch.num_rows() {
-                    let parts = lists.iter().filter_map(|column| column.get(row));
-                    let vector = parts.collect::<Vec<_>>().concat();
-                    if vector.len() == self.width {
-                        take(done, &vector);
+                    if let Some(vectors) = vectors.get(row) {
+                        take(done, vectors.get(0));
                     }
                     done += 1;
                 }
