@@ -10,11 +10,12 @@ use crate::{case, program};
 /// So many that the first part is long there before the last.
 const RECORDS: usize = 40_000;
 
-const KINDS: [&[&str]; 4] = [
-    &["--vectors", "sparse"],
-    &["--vectors", "multi"],
-    &["--vectors", "multi", "--dtype", "f16"],
-    &["--vectors", "dense,sparse,multi"],
+/// Each kind, and the format of a file of it; a folder of parts is tried with each, too.
+const KINDS: [(&[&str], &str); 4] = [
+    (&["--vectors", "sparse"], "jsonl"),
+    (&["--vectors", "multi"], "arrow"),
+    (&["--vectors", "multi", "--dtype", "f16"], "parquet"),
+    (&["--vectors", "dense,sparse,multi"], "parquet"),
 ];
 
 fn command(records: &Path, out: &str, options: &[&str]) -> Command {
@@ -95,17 +96,15 @@ fn a_killed_run_of_every_kind_is_completed_bit_by_bit() {
         })
         .collect();
     fs::write(&records, lines.concat()).unwrap();
-    for options in KINDS {
-        for ending in ["parquet", "arrow", "jsonl"] {
-            let (whole, killed) = (format!("whole.{ending}"), format!("killed.{ending}"));
-            let output = command(&records, &whole, options).output().unwrap();
-            assert!(output.status.success(), "{}", stderr(&output));
-            killed_and_completed(&records, &killed, &format!("{killed}.parts"), options);
-            let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
-            assert!(read(&whole) == read(&killed), "{ending} {options:?}");
-            fs::remove_file(folder.path().join(&whole)).unwrap();
-            fs::remove_file(folder.path().join(&killed)).unwrap();
-        }
+    for (options, ending) in KINDS {
+        let (whole, killed) = (format!("whole.{ending}"), format!("killed.{ending}"));
+        let output = command(&records, &whole, options).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        killed_and_completed(&records, &killed, &format!("{killed}.parts"), options);
+        let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+        assert!(read(&whole) == read(&killed), "{ending} {options:?}");
+        fs::remove_file(folder.path().join(&whole)).unwrap();
+        fs::remove_file(folder.path().join(&killed)).unwrap();
         let more = [options, &["-f", "parquet"]].concat();
         let output = command(&records, "whole/", &more).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
