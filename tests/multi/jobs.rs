@@ -154,12 +154,4 @@ fn settings_that_change_vectors_do_not_mix() {
     }
     let again = run(&["--task", "document"]);
     assert!(again.status.success(), "{}", stderr(&again));
-    // Vectors of an earlier output are refused, whatever settings made them.
-    let reuse = folder.path().join("again.jsonl");
-    let output = embed(&case, &reuse, &["-q", "--reuse", &out]);
-    assert!(
-        stderr(&output).contains("one for each token"),
-        "{}",
-        stderr(&output)
-    );
 }
