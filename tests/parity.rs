@@ -78,7 +78,7 @@ struct Engine {
     plugged: bool,
     /// Whether it runs graphs that are built from checkpoints, beside ONNX files or not.
     built: bool,
-    /// Whether their attention is one operator, where that is possible.
+    /// Whether they have ONNX Runtime's own operators in the place of standard ones.
     fused: bool,
     /// The factor of a case's tolerance: other kernels add in another order.
     slack: f32,
@@ -183,7 +183,8 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         command.args(["--weights", "safetensors"]);
     }
     if engine.fused {
-        command.args(["--provider-option", "cpu.attention=fused"]);
+        let option = format!("{}.operators=fused", engine.provider);
+        command.args(["--provider-option", &option]);
     }
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);
@@ -201,6 +202,8 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         assert_eq!(plugin.is_some(), engine.plugged, "{plugin:?}");
         let built = sidecar["engine"].get("built_graph").and_then(Value::as_str);
         assert_eq!(built, engine.built.then_some("fp32"));
+        let own = sidecar["engine"].get("own_operators");
+        assert_eq!(own.is_some(), engine.fused, "{model:?}: {own:?}");
         Ok(Matrix::read(&out))
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
@@ -355,8 +358,8 @@ fn every_checkpoint_equals_the_reference_as_a_built_graph_on_onnxruntime() {
 }
 
 #[test]
-fn every_checkpoint_equals_the_reference_with_attention_as_one_operator() {
-    let test = "every_checkpoint_equals_the_reference_with_attention_as_one_operator";
+fn every_checkpoint_equals_the_reference_with_own_operators_of_onnxruntime() {
+    let test = "every_checkpoint_equals_the_reference_with_own_operators_of_onnxruntime";
     if let Some(engine) = onnxruntime(test) {
         check_cases(&Engine {
             fused: true,
@@ -371,6 +374,20 @@ fn every_checkpoint_equals_the_reference_as_a_built_graph_on_other_providers() {
         others("every_checkpoint_equals_the_reference_as_a_built_graph_on_other_providers")
     {
         check_cases(&built(engine));
+    }
+}
+
+#[test]
+fn every_checkpoint_equals_the_reference_with_own_operators_on_other_providers() {
+    let test = "every_checkpoint_equals_the_reference_with_own_operators_on_other_providers";
+    for engine in others(test) {
+        // OpenVINO has none.
+        if engine.provider == "webgpu" {
+            check_cases(&Engine {
+                fused: true,
+                ..built(engine)
+            });
+        }
     }
 }
 

@@ -214,8 +214,8 @@ def settings(args):
             ),
             *(
                 Setting(
-                    f"cuda, {kind} of a built graph, fused attention",
-                    *(*BUILT, "-p", "cuda", "--precision", kind, "--provider-option", "cuda.attention=fused"),
+                    f"cuda, {kind} of a built graph, own operators",
+                    *(*BUILT, "-p", "cuda", "--precision", kind, "--provider-option", "cuda.operators=fused"),
                     built=True,
                 )
                 for kind in ("fp16", "bf16")

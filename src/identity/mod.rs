@@ -433,7 +433,7 @@ impl Computation {
             plugin: _,
             devices: _,
             placement: _,
-            fused_attention: _,
+            own_operators: _,
             cosine_to_cpu: _,
             cosine: _,
             batch_tokens: _,

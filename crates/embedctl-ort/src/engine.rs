@@ -88,9 +88,9 @@ pub struct EngineInfo {
     /// that of an ONNX file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built_graph: Option<&'static str>,
-    /// Whether the built graph's attention is ONNX Runtime's own operator.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub fused_attention: bool,
+    /// ONNX Runtime's own operators in the built graph.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub own_operators: Vec<String>,
     /// The native engine's number format: one of [`Arithmetic::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<&'static str>,
@@ -135,7 +135,7 @@ impl EngineInfo {
             placement: Vec::new(),
             cosine_to_cpu: None,
             built_graph: None,
-            fused_attention: false,
+            own_operators: Vec::new(),
             precision: None,
             arithmetic: None,
             cosine: None,

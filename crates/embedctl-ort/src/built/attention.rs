@@ -4,15 +4,19 @@ use embedctl_native::architecture::{AttentionDescription, Layer};
 use embedctl_native::{BesideProducts, PlainNetwork, PlainProduct, Product};
 use embedctl_onnx::Attribute;
 
-use super::FUSED;
-use super::rotary::Turns;
+use super::heads::Heads;
+use super::operators::AttentionOperator;
+use super::own::OWN;
+use super::rotary::{TurnRows, Turns};
 use super::shared::SharedValues;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 
 /// Inputs of a layer's scores beside its weights.
 pub(super) struct ScoreTerms<'a> {
-    /// The mask of keys, `[rows or 1, 1, queries or 1, keys]`; where attention is fused, without that of padding.
+    /// The layer's operator.
+    pub operator: AttentionOperator,
+    /// The mask of keys, `[rows or 1, 1, queries or 1, keys]`, as far as the operator needs one.
     pub mask: Option<&'a str>,
     /// The bias by distance, `[1, heads, queries, keys]`.
     pub bias: Option<&'a str>,
@@ -40,73 +44,135 @@ impl GraphWriter {
         let set = layer.weights;
         let into = PlainProduct::Layer(set, Product::Input);
         let made = self.product(network, input, into, [architecture.hidden, query + 2 * key])?;
-        let mut parts = self.split(&made, -1, &[query, key, key]);
-        let value = parts.remove(2);
-        let as_made = [parts[0].clone(), parts[1].clone()];
-        // Queries and keys, with their norms and turns: [rows, length, heads, size].
-        let over_all = attention.query_key_norm.is_some_and(|norm| norm.all_heads);
-        let counts = [heads, attention.key_value_heads];
-        for (index, part) in parts.iter_mut().enumerate() {
-            let norm = beside.query_key_norms.as_ref().map(|norms| &norms[index]);
-            if let Some(norm) = norm.filter(|_| over_all) {
-                *part = self.norm(part, norm);
-            }
-            *part = self.reshape(part, &[0, 0, counts[index] as i64, size as i64]);
-            if let Some(norm) = norm.filter(|_| !over_all) {
-                *part = self.norm(part, norm);
-            }
-            if let Some(turns) = terms.turns {
-                *part = self.turned(part, size, turns);
-            }
-        }
-        let context = match &shared.tokens {
-            Some(tokens) => {
-                for (part, made) in parts.iter_mut().zip(as_made) {
-                    *part = match terms.turns.is_some() || beside.query_key_norms.is_some() {
-                        true => self.reshape(part, &[0, 0, query as i64]),
-                        false => made,
-                    };
+        let turns_inside = terms.turns.filter(|turns| {
+            terms.operator == AttentionOperator::Grouped
+                && matches!(turns.rows, TurnRows::InOrder)
+                && size.is_multiple_of(16)
+                && turns.pairs.is_multiple_of(8)
+        });
+        let takes_product = terms.operator == AttentionOperator::Grouped
+            && beside.query_key_norms.is_none()
+            && turns_inside.is_some() == terms.turns.is_some();
+        let context = if takes_product {
+            self.grouped_context(attention, layer, [&made, "", ""], turns_inside, shared)
+        } else {
+            let outside = terms.turns.filter(|_| turns_inside.is_none());
+            let mut parts = self.heads(attention, &made);
+            self.norm_and_turn(attention, beside, outside, &mut parts);
+            for part in &mut parts {
+                match terms.operator {
+                    AttentionOperator::Standard => self.split_heads(part),
+                    AttentionOperator::MultiHead | AttentionOperator::Grouped => {
+                        self.join_heads(part);
+                    }
                 }
-                self.fused_context(attention, [&parts[0], &parts[1], &value], terms, tokens)
             }
-            None => {
-                let parts = [parts[0].as_str(), &parts[1], &value];
-                self.context(network, set, attention, parts, terms, shared)?
+            match terms.operator {
+                AttentionOperator::Standard => {
+                    let parts = parts.each_ref().map(|part| part.name.as_str());
+                    self.context(network, set, attention, parts, terms, shared)?
+                }
+                AttentionOperator::MultiHead => {
+                    self.multi_head_context(attention, &parts, terms, shared)
+                }
+                AttentionOperator::Grouped => {
+                    let parts = parts.each_ref().map(|part| part.name.as_str());
+                    self.grouped_context(attention, layer, parts, turns_inside, shared)
+                }
             }
         };
         let output = PlainProduct::Layer(set, Product::Output);
         self.product(network, &context, output, [query, architecture.hidden])
     }
 
-    /// Whether a network's attention is written as one operator: it must be a plain one with as many keys as queries.
-    pub(super) fn fuses(&self, attention: &AttentionDescription) -> bool {
-        self.fused
-            && attention.key_value_heads == attention.heads
-            && attention.softcap.is_none()
-            && attention.disentangled.is_none()
+    /// Queries and keys behind their norms, and turned.
+    fn norm_and_turn(
+        &mut self,
+        attention: &AttentionDescription,
+        beside: &BesideProducts,
+        turns: Option<&Turns>,
+        parts: &mut [Heads; 3],
+    ) {
+        let over_all = attention.query_key_norm.is_some_and(|norm| norm.all_heads);
+        for (index, part) in parts[..2].iter_mut().enumerate() {
+            if let Some(norms) = &beside.query_key_norms {
+                if !over_all {
+                    self.split_heads(part);
+                }
+                part.name = self.norm(&part.name, &norms[index]);
+            }
+            if let Some(turns) = turns {
+                self.turn(part, turns);
+            }
+        }
     }
 
     /// The values that queries take, `[rows, length, heads * size]`, by one operator. Queries, keys and values have that
-    /// shape, too; `tokens` tells tokens from padding.
-    fn fused_context(
+    /// shape, too, but for fewer heads of keys and values.
+    fn multi_head_context(
         &mut self,
         attention: &AttentionDescription,
-        [queries, keys, values]: [&str; 3],
+        [queries, keys, values]: &[Heads; 3],
         terms: &ScoreTerms<'_>,
-        tokens: &str,
+        shared: &SharedValues,
     ) -> String {
+        let [keys, values] = [keys, values].map(|part| self.of_each_query(part, attention.heads));
         let bias = match (terms.bias, terms.mask) {
             (Some(bias), Some(mask)) => self.add(bias, mask),
             (one, other) => one.or(other).unwrap_or_default().to_owned(),
         };
-        let mut inputs = vec![queries, keys, values, "", tokens];
+        let mut inputs = vec![queries.name.as_str(), &keys, &values, "", &shared.tokens];
         inputs.extend((!bias.is_empty()).then_some(bias.as_str()));
         let attributes = vec![
             Attribute::int("num_heads", attention.heads as i64),
             Attribute::float("scale", attention.scale),
             Attribute::float("mask_filter_value", self.hidden_score()),
         ];
-        self.node(&format!("{FUSED}:MultiHeadAttention"), &inputs, attributes)
+        self.own("MultiHeadAttention", &inputs, attributes)
+    }
+
+    /// The same for causal attention, where padding behind a row is out of its tokens' sight. Instead of queries, keys and
+    /// values, the operator takes their product, too.
+    fn grouped_context(
+        &mut self,
+        attention: &AttentionDescription,
+        layer: &Layer,
+        [queries, keys, values]: [&str; 3],
+        turns: Option<&Turns>,
+        shared: &SharedValues,
+    ) -> String {
+        let mut inputs = vec![
+            queries,
+            keys,
+            values,
+            "",
+            "",
+            &shared.last_places,
+            &shared.total,
+        ];
+        let mut attributes = vec![
+            Attribute::int("num_heads", attention.heads as i64),
+            Attribute::int("kv_num_heads", attention.key_value_heads as i64),
+            Attribute::float("scale", attention.scale),
+        ];
+        if let Some(turns) = turns {
+            inputs.extend([turns.cosines.as_str(), &turns.sines]);
+            attributes.push(Attribute::int("do_rotary", 1));
+        }
+        // It counts the query's own key. Libraries before 1.23 did not: the check at the start refuses those.
+        attributes.extend(
+            layer
+                .reach
+                .map(|reach| Attribute::int("local_window_size", reach as i64 + 1)),
+        );
+        attributes.extend(
+            attention
+                .softcap
+                .map(|cap| Attribute::float("softcap", cap)),
+        );
+        // Behind the context are keys and values, which some versions must give.
+        let operator = format!("{OWN}:GroupQueryAttention");
+        self.nodes(&operator, &inputs, attributes, 3).remove(0)
     }
 
     /// The values that queries take, `[rows, length, heads * size]`.
@@ -122,8 +188,7 @@ impl GraphWriter {
         let (heads, size) = (attention.heads as i64, attention.head_size as i64);
         let owners = attention.key_value_heads as i64;
         let group = heads / owners.max(1);
-        let values = self.reshape(values, &[0, 0, owners, size]);
-        let values = self.transpose(&values, &[0, 2, 1, 3]);
+        let values = self.transpose(values, &[0, 2, 1, 3]);
         let queries = if group == 1 {
             self.transpose(queries, &[0, 2, 1, 3])
         } else {

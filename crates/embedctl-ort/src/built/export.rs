@@ -68,10 +68,10 @@ pub fn export(
         float: form.float,
         narrow_tables: false,
         longest: model.config.max_length.clamp(1, super::MOST_POSITIONS),
-        fused: false,
         terms: (model.config.sparse())
             .and_then(|sparse| sparse.terms)
             .filter(|_| form.pooled),
+        ..GraphForm::default()
     };
     let graph = if form.pooled && graph_form.terms.is_none() {
         check_pooling(model)?;

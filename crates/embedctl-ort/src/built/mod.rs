@@ -9,19 +9,22 @@
 //!                                   ModelProto ── external initializers in memory, or a file beside it
 //! ```
 //!
-//! Operators are standard ones of operator set 18, but for ONNX Runtime's own attention where a graph is
-//! [fused](GraphForm::fused). Rows are padded on the right or left alike: padding has no part
-//! in attention.
+//! Operators are standard ones of operator set 18, or ONNX Runtime's own in the place of several of them
+//! ([`Operators`]). Rows are padded on the right: padding has no part in attention, and causal attention does not reach it.
 
 mod attention;
 mod convolution;
+mod elements;
 mod embeddings;
 mod experts;
 mod export;
 mod feed_forward;
+mod heads;
 mod latent;
 mod network;
 mod norm;
+mod operators;
+mod own;
 mod pooling;
 mod relative;
 mod rotary;
@@ -33,15 +36,16 @@ mod writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeSet;
+
 use embedctl_native::PlainNetwork;
 use embedctl_native::kernels::TermPooling;
 use embedctl_onnx::{GraphProto, ModelProto, OperatorSet, StringEntry};
 use prost::Message as _;
 
+use self::own::OWN;
 use self::writer::GraphWriter;
 use crate::engine::{EngineOptions, Provider};
-use crate::provider::OptionValue;
-use crate::provider::options::value_of;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::PRECISION;
@@ -50,13 +54,11 @@ use embedctl_model::{Model, OutputChoice, PoolingMode, Step};
 pub use crate::arithmetic::FloatType;
 
 pub use self::export::{ExportForm, Exported, export};
+pub use self::operators::Operators;
 pub(crate) use self::writer::DeclaredWeight;
 
 /// The version of the standard operators that graphs use.
 const OPERATOR_SET: i64 = 18;
-
-/// The domain of ONNX Runtime's own operators.
-const FUSED: &str = "com.microsoft";
 
 /// The first version of the format with that operator set.
 const FORMAT: i64 = 8;
@@ -79,8 +81,11 @@ pub struct GraphForm {
     pub narrow_tables: bool,
     /// Tokens of a row at most.
     pub longest: usize,
-    /// Whether attention is ONNX Runtime's own operator, as far as that can compute the network's. Other readers lack it.
-    pub fused: bool,
+    /// The operators that it is written with.
+    pub operators: Operators,
+    /// Whether it is an excerpt: one layer of each kind, with short windows. It shows in little memory whether operators
+    /// give what they should.
+    pub excerpt: bool,
     /// How the logits of the masked-LM head become a row's weights of terms, where those are its output.
     pub terms: Option<TermPooling>,
 }
@@ -89,7 +94,7 @@ pub struct GraphForm {
 const MOST_POSITIONS: usize = 1 << 17;
 
 impl GraphForm {
-    /// The form that `provider` takes of `model`.
+    /// The form that `provider` takes of `model`, with ONNX Runtime's own operators where they are `fused`.
     ///
     /// # Errors
     /// If the provider does not compute in the numbers that were asked for.
@@ -97,6 +102,7 @@ impl GraphForm {
         model: &Model,
         provider: Provider,
         options: &EngineOptions,
+        fused: bool,
     ) -> Result<Self, Cause> {
         let float = options.float.unwrap_or(FloatType::F32);
         if !provider.computes_in(float) {
@@ -110,8 +116,12 @@ impl GraphForm {
             // Others have no tables of bfloat16.
             narrow_tables: matches!(provider, Provider::Cpu | Provider::Cuda),
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
-            fused: value_of(&options.provider_options, provider, "attention")
-                == Some(OptionValue::Word("fused")),
+            operators: if fused {
+                Operators::fused(provider, float)
+            } else {
+                Operators::Standard
+            },
+            excerpt: false,
             terms: (model.config.sparse()).and_then(|sparse| sparse.terms),
         })
     }
@@ -123,7 +133,8 @@ impl Default for GraphForm {
             float: FloatType::F32,
             narrow_tables: false,
             longest: 512,
-            fused: false,
+            operators: Operators::Standard,
+            excerpt: false,
             terms: None,
         }
     }
@@ -188,14 +199,14 @@ impl BuiltGraph {
         }
     }
 
-    /// Whether it has operators of ONNX Runtime's own.
-    pub(crate) fn is_fused(&self) -> bool {
-        self.graph.node.iter().any(|node| node.domain == FUSED)
+    /// The names of ONNX Runtime's own operators in it.
+    pub(crate) fn own_operators(&self) -> BTreeSet<&str> {
+        own::own_operators(&self.graph)
     }
 
     fn operator_sets(&self) -> Vec<OperatorSet> {
         let standard = ("", OPERATOR_SET);
-        let own = self.is_fused().then_some((FUSED, 1));
+        let own = (!self.own_operators().is_empty()).then_some((OWN, 1));
         let sets = [standard].into_iter().chain(own);
         sets.map(|(domain, version)| OperatorSet {
             domain: domain.into(),
@@ -258,7 +269,8 @@ impl BuiltGraph {
 }
 
 impl From<GraphWriter> for BuiltGraph {
-    fn from(writer: GraphWriter) -> Self {
+    fn from(mut writer: GraphWriter) -> Self {
+        own::drop_unused_sums(&mut writer.graph);
         Self {
             graph: writer.graph,
             weights: writer.weights,

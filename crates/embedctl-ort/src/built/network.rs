@@ -1,15 +1,19 @@
 //! A whole network: embeddings, and the layers in their order.
 
-use embedctl_native::architecture::{Layer, PositionBias};
+use embedctl_native::architecture::{Architecture, Layer, PositionBias};
 use embedctl_native::{BesideProducts, Norms, PlainNetwork};
 
 use super::GraphForm;
 use super::attention::ScoreTerms;
+use super::operators::Sum;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 
 /// Whether tokens see earlier ones alone, and how far: layers that are alike in it share a mask.
 type Sight = (bool, Option<usize>);
+
+/// The reach of an excerpt's windows at most: a short sample exceeds it.
+const EXCERPT_REACH: usize = 8;
 
 /// Writes the graph from token ids to states, whose name is returned.
 pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWriter, String)> {
@@ -34,13 +38,14 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
         .disentangled
         .map(|kind| writer.relative_rows(&kind, &shared));
     let mut masks: Vec<(Sight, Option<String>)> = Vec::new();
-    for (index, layer) in architecture.layers.iter().enumerate() {
+    for (index, layer) in layers(architecture, form).iter().enumerate() {
         let sight = (layer.causal, layer.reach);
+        let operator = writer.operators.attention(attention, layer);
         let mask = match masks.iter().find(|(of, _)| *of == sight) {
             Some((_, mask)) => mask.clone(),
             None => {
                 writer.enter(format!("masks.{}/", masks.len()));
-                let mask = writer.mask(layer, &shared);
+                let mask = writer.mask(layer, operator, &shared);
                 masks.push((sight, mask.clone()));
                 mask
             }
@@ -54,6 +59,7 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
             _ => None,
         };
         let terms = ScoreTerms {
+            operator,
             mask: mask.as_deref(),
             bias: own_bias.as_deref().or(shared_bias.as_deref()),
             relative_rows: relative_rows.as_deref(),
@@ -80,6 +86,28 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
         states = writer.latent(network, latent, &states)?;
     }
     Ok((writer, states))
+}
+
+/// The layers that are written: all, or those of an excerpt.
+fn layers(architecture: &Architecture, form: GraphForm) -> Vec<Layer> {
+    if !form.excerpt {
+        return architecture.layers.clone();
+    }
+    let mut kinds: Vec<Layer> = Vec::new();
+    for layer in &architecture.layers {
+        // Weights differ among layers of one kind.
+        let of_kind = |other: &Layer| Layer {
+            weights: layer.weights,
+            ..other.clone()
+        };
+        if !kinds.iter().any(|kind| of_kind(kind) == *layer) {
+            kinds.push(layer.clone());
+        }
+    }
+    for kind in &mut kinds {
+        kind.reach = kind.reach.map(|reach| reach.min(EXCERPT_REACH));
+    }
+    kinds
 }
 
 impl GraphWriter {
@@ -112,12 +140,12 @@ impl GraphWriter {
     fn after(&mut self, norms: &Norms, states: &str, branch: &str) -> String {
         let mut branch = branch.to_owned();
         if let Some(norm) = &norms.with_input {
-            let both = self.add(states, &branch);
+            let both = self.sum(Sum::Residual, states, &branch);
             branch = self.norm(&both, norm);
         } else if let Some(norm) = &norms.after {
             branch = self.norm(&branch, norm);
         }
-        let sum = self.add(states, &branch);
+        let sum = self.sum(Sum::Residual, states, &branch);
         match &norms.sum {
             None => sum,
             Some(norm) => self.norm(&sum, norm),

@@ -1,22 +1,36 @@
 //! Rotary positions: tables of cosines and sines, and turning queries and keys by them.
 
 use embedctl_native::{PlainNetwork, RotaryTable};
+use embedctl_onnx::Attribute;
 
 use super::FloatType;
+use super::heads::Heads;
 use super::shared::SharedValues;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
 
-/// Cosines and sines of a batch's positions, `[length, 1, pairs]` or `[rows, length, 1, pairs]`.
+/// Cosines and sines of a set of frequencies.
 #[derive(Debug, Clone)]
 pub(super) struct Turns {
-    cosines: String,
-    sines: String,
-    pairs: usize,
+    pub cosines: String,
+    pub sines: String,
+    pub pairs: usize,
+    pub rows: TurnRows,
+}
+
+/// The rows of the tables that a batch's tokens take.
+#[derive(Debug, Clone)]
+pub(super) enum TurnRows {
+    /// The tables are cut for the batch, `[length, 1, pairs]` or `[rows, length, 1, pairs]`.
+    Cut,
+    /// The tables are whole, `[positions, pairs]`, and tokens take them in their order.
+    InOrder,
+    /// The tables are whole, and these are the tokens' rows, `[rows, length]`.
+    Chosen(String),
 }
 
 impl GraphWriter {
-    /// The turns of each set of frequencies.
+    /// The turns of each set of frequencies, for rows of at most `longest` tokens.
     pub(super) fn turns(
         &mut self,
         network: &PlainNetwork,
@@ -24,32 +38,61 @@ impl GraphWriter {
         shared: &SharedValues,
     ) -> Result<Vec<Turns>> {
         let sets = &network.architecture().rotary;
+        let tables = network.turns(longest)?;
+        // Long rows turn in another way; where none can be so long, there is nothing to choose.
+        let beyond = sets
+            .iter()
+            .map(|rotary| rotary.beyond.filter(|(limit, _)| longest > *limit));
+        let beyond: Vec<Option<(usize, usize)>> = beyond.collect();
+        let pairs = |set: usize| sets[set].frequencies.len();
+        if self.operators.is_fused() {
+            let whole = |(set, other): (usize, &Option<(usize, usize)>)| match other {
+                None => self.whole(&[&tables[set]], pairs(set)),
+                Some((limit, other)) => {
+                    let first = tables[set].cosines.len() / pairs(set).max(1);
+                    let turns = self.whole(&[&tables[set], &tables[*other]], pairs(set));
+                    let is_long = self.is_long(*limit, shared);
+                    let [first, none] = [first as i64, 0].map(|row| self.integer(row));
+                    let start = self.node("Where", &[&is_long, &first, &none], Vec::new());
+                    let rows = self.add(&start, &shared.places);
+                    Turns {
+                        rows: TurnRows::Chosen(rows),
+                        ..turns
+                    }
+                }
+            };
+            return Ok(beyond.iter().enumerate().map(whole).collect());
+        }
         let mut made = Vec::new();
-        for (table, rotary) in network.turns(longest)?.iter().zip(sets) {
-            made.push(self.sliced(table, rotary.frequencies.len(), shared));
+        for (set, table) in tables.iter().enumerate() {
+            made.push(self.cut(table, pairs(set), shared));
         }
         let mut chosen = made.clone();
-        for (index, rotary) in sets.iter().enumerate() {
-            // Long rows turn in another way; where none can be so long, there is nothing to choose.
-            let Some((limit, other)) = rotary.beyond.filter(|(limit, _)| longest > *limit) else {
+        for (index, other) in beyond.into_iter().enumerate() {
+            let Some((limit, other)) = other else {
                 continue;
             };
-            let limit = self.integer(limit as i64);
-            let is_long = self.node("Greater", &[&shared.row_lengths, &limit], Vec::new());
+            let is_long = self.is_long(limit, shared);
             let is_long = self.unsqueeze(&is_long, &[2, 3]);
             let mut of =
                 |long: &str, short: &str| self.node("Where", &[&is_long, long, short], Vec::new());
             chosen[index] = Turns {
                 cosines: of(&made[other].cosines, &made[index].cosines),
                 sines: of(&made[other].sines, &made[index].sines),
-                pairs: made[index].pairs,
+                ..made[index].clone()
             };
         }
         Ok(chosen)
     }
 
+    /// Whether a row has more than `limit` tokens, `[rows, 1]`.
+    fn is_long(&mut self, limit: usize, shared: &SharedValues) -> String {
+        let limit = self.integer(limit as i64);
+        self.node("Greater", &[&shared.row_lengths, &limit], Vec::new())
+    }
+
     /// The first rows of a table, as many as the batch has positions.
-    fn sliced(&mut self, table: &RotaryTable, pairs: usize, shared: &SharedValues) -> Turns {
+    fn cut(&mut self, table: &RotaryTable, pairs: usize, shared: &SharedValues) -> Turns {
         let mut of = |values: &[f32]| {
             let rows = values.len() / pairs.max(1);
             let table = self.floats_of(FloatType::F32, &[rows, 1, pairs], values);
@@ -69,11 +112,54 @@ impl GraphWriter {
             cosines: of(&table.cosines),
             sines: of(&table.sines),
             pairs,
+            rows: TurnRows::Cut,
         }
     }
 
-    /// Turns queries or keys, `[rows, length, heads, size]`.
-    pub(super) fn turned(&mut self, heads: &str, size: usize, turns: &Turns) -> String {
+    /// The rows of tables, one after another.
+    fn whole(&mut self, tables: &[&RotaryTable], pairs: usize) -> Turns {
+        let mut of = |values: fn(&RotaryTable) -> &[f32]| {
+            let all: Vec<f32> = tables
+                .iter()
+                .flat_map(|table| values(table))
+                .copied()
+                .collect();
+            self.floats(&[all.len() / pairs.max(1), pairs], &all)
+        };
+        Turns {
+            cosines: of(|table| &table.cosines),
+            sines: of(|table| &table.sines),
+            pairs,
+            rows: TurnRows::InOrder,
+        }
+    }
+
+    /// Turns queries or keys.
+    pub(super) fn turn(&mut self, heads: &mut Heads, turns: &Turns) {
+        let whole = 2 * turns.pairs == heads.size;
+        let rows = match &turns.rows {
+            TurnRows::Cut => {
+                self.split_heads(heads);
+                heads.name = self.turned(&heads.name, heads.size, turns);
+                return;
+            }
+            TurnRows::InOrder => self.integers(&[0]),
+            TurnRows::Chosen(rows) => rows.clone(),
+        };
+        self.join_heads(heads);
+        let mut attributes = Vec::new();
+        if !whole {
+            attributes = vec![
+                Attribute::int("num_heads", heads.count as i64),
+                Attribute::int("rotary_embedding_dim", 2 * turns.pairs as i64),
+            ];
+        }
+        let inputs = [heads.name.as_str(), &rows, &turns.cosines, &turns.sines];
+        heads.name = self.own("RotaryEmbedding", &inputs, attributes);
+    }
+
+    /// Turns `[rows, length, heads, size]` with standard operators.
+    fn turned(&mut self, heads: &str, size: usize, turns: &Turns) -> String {
         let pairs = turns.pairs;
         let mut sizes = vec![pairs, pairs];
         if 2 * pairs < size {
@@ -92,10 +178,6 @@ impl GraphWriter {
         );
         parts[1] = self.add(&a, &b);
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        self.node(
-            "Concat",
-            &parts,
-            vec![embedctl_onnx::Attribute::int("axis", -1)],
-        )
+        self.node("Concat", &parts, vec![Attribute::int("axis", -1)])
     }
 }

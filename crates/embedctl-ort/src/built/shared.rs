@@ -3,6 +3,7 @@
 use embedctl_native::architecture::{Architecture, Layer};
 use embedctl_onnx::{Attribute, FLOAT, INT32};
 
+use super::operators::AttentionOperator;
 use super::writer::GraphWriter;
 
 /// Values that many nodes take.
@@ -15,12 +16,18 @@ pub(super) struct SharedValues {
     pub length: String,
     /// Tokens of each row, `[rows, 1]`.
     pub row_lengths: String,
+    /// The place of each token in its row, `[length]`.
+    pub places: String,
     /// From each query to each key, `[queries, keys]`, in single precision.
     pub distances: String,
     /// The mask of padding, `[rows, 1, 1, keys]`.
     pub padding: String,
-    /// 1 for each token and 0 for padding, `[rows, length]`, in integers of 32 bits; made where attention is fused.
-    pub tokens: Option<String>,
+    /// 1 for each token and 0 for padding, `[rows, length]`, in integers of 32 bits.
+    pub tokens: String,
+    /// The place of each row's last token, padding included, `[rows]`, in integers of 32 bits.
+    pub last_places: String,
+    /// The batch's length, `[1]`, in integers of 32 bits.
+    pub total: String,
     /// The shape `[rows, heads, queries, keys]` of scores that were computed for groups of heads.
     pub by_head: String,
     /// The shape `[rows, keys' heads, group * queries, keys]`.
@@ -47,8 +54,11 @@ impl GraphWriter {
         let count = self.node("Gather", &[&shape, &count], Vec::new());
         let [first, step] = [0, 1].map(|value| self.integer(value));
         let places = self.node("Range", &[&first, &count, &step], Vec::new());
-        let places = self.cast(&places, FLOAT);
-        let (keys, queries) = (self.unsqueeze(&places, &[0]), self.unsqueeze(&places, &[1]));
+        let numbers = self.cast(&places, FLOAT);
+        let (keys, queries) = (
+            self.unsqueeze(&numbers, &[0]),
+            self.unsqueeze(&numbers, &[1]),
+        );
         let distances = self.sub(&keys, &queries);
 
         let seen = self.cast(&mask, self.float.number());
@@ -58,7 +68,17 @@ impl GraphWriter {
         let hides = self.hides();
         let padding = self.mul(&padding, &hides);
 
-        let tokens = self.fuses(attention).then(|| self.cast(&mask, INT32));
+        let [tokens, last_places, total] = if self.operators.is_fused() {
+            let total = self.cast(&length, INT32);
+            let last = self.sub(&length, &one);
+            let last = self.cast(&last, INT32);
+            let [start, end] = [0, 1].map(|place| self.integers(&[place]));
+            let rows = self.node("Slice", &[&shape, &start, &end], Vec::new());
+            let last_places = self.node("Expand", &[&last, &rows], Vec::new());
+            [self.cast(&mask, INT32), last_places, total]
+        } else {
+            [const { String::new() }; 3]
+        };
 
         let (heads, owners) = (attention.heads as i64, attention.key_value_heads as i64);
         let shape_of = |writer: &mut Self, before: &[i64], after: &[i64]| {
@@ -82,23 +102,33 @@ impl GraphWriter {
             types,
             length,
             row_lengths,
+            places,
             distances,
             padding,
             tokens,
+            last_places,
+            total,
             by_head,
             by_owner,
             by_group,
         }
     }
 
-    /// The mask of keys that a layer's queries do not see; where attention is fused, without that of padding.
-    pub(super) fn mask(&mut self, layer: &Layer, shared: &SharedValues) -> Option<String> {
+    /// The mask of keys that a layer's queries do not see, as far as its operator needs one.
+    pub(super) fn mask(
+        &mut self,
+        layer: &Layer,
+        operator: AttentionOperator,
+        shared: &SharedValues,
+    ) -> Option<String> {
+        if operator == AttentionOperator::Grouped {
+            return None;
+        }
         let sight = self.sight(layer.causal, layer.reach, shared);
-        match (&shared.tokens, sight) {
-            (Some(_), None) => None,
-            (Some(_), Some(sight)) => Some(self.unsqueeze(&sight, &[0, 1])),
-            (None, None) => Some(shared.padding.clone()),
-            (None, Some(sight)) => Some(self.add(&shared.padding, &sight)),
+        match (operator, sight) {
+            (AttentionOperator::Standard, None) => Some(shared.padding.clone()),
+            (AttentionOperator::Standard, Some(sight)) => Some(self.add(&shared.padding, &sight)),
+            (_, sight) => sight.map(|sight| self.unsqueeze(&sight, &[0, 1])),
         }
     }
 }

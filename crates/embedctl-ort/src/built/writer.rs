@@ -3,14 +3,13 @@
 
 use std::collections::HashMap;
 
+use super::operators::{Operators, Sum};
+use super::{FloatType, GraphForm};
 use embedctl_native::{PlainProduct, PlainTable};
 use embedctl_onnx::{
-    Attribute, BFLOAT16, Dimension, EXTERNAL, FLOAT, FLOAT16, GraphProto, INT64, Node, Shape,
-    Tensor, TensorType, TypeProto, ValueInfo,
+    Attribute, Dimension, EXTERNAL, FLOAT, GraphProto, INT64, Node, Shape, Tensor, TensorType,
+    TypeProto, ValueInfo,
 };
-use half::{bf16, f16};
-
-use super::{FloatType, GraphForm};
 
 /// A weight that the graph declares and that lies beside it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,10 +55,14 @@ pub(super) struct GraphWriter {
     pub weights: Vec<DeclaredWeight>,
     /// The type in which states are computed.
     pub float: FloatType,
-    /// See [`GraphForm::fused`].
-    pub fused: bool,
+    /// See [`GraphForm::operators`].
+    pub operators: Operators,
+    /// The sums that own operators may take apart, by their names.
+    pub sums: HashMap<String, Sum>,
     /// The beginning of names.
     scope: String,
+    /// Nodes so far, which number their names.
+    count: usize,
     integers: HashMap<Vec<i64>, String>,
     scalars: HashMap<(i32, u32), String>,
     products: HashMap<String, String>,
@@ -74,8 +77,10 @@ impl GraphWriter {
             },
             weights: Vec::new(),
             float: form.float,
-            fused: form.fused,
+            operators: form.operators,
+            sums: HashMap::new(),
             scope: String::new(),
+            count: 0,
             integers: HashMap::new(),
             scalars: HashMap::new(),
             products: HashMap::new(),
@@ -127,7 +132,8 @@ impl GraphWriter {
         outputs: usize,
     ) -> Vec<String> {
         let (domain, operator) = operator.rsplit_once(':').unwrap_or(("", operator));
-        let name = format!("{}{operator}_{}", self.scope, self.graph.node.len());
+        let name = format!("{}{operator}_{}", self.scope, self.count);
+        self.count += 1;
         let output: Vec<String> = match outputs {
             1 => vec![name.clone()],
             _ => (0..outputs).map(|part| format!("{name}.{part}")).collect(),
@@ -347,52 +353,5 @@ fn value(name: &str, elem_type: i32, dims: &[Result<usize, &str>]) -> ValueInfo 
                 }),
             }),
         }),
-    }
-}
-
-impl FloatType {
-    /// `TensorProto.DataType`.
-    pub(crate) fn number(self) -> i32 {
-        match self {
-            Self::F32 => FLOAT,
-            Self::F16 => FLOAT16,
-            Self::Bf16 => BFLOAT16,
-        }
-    }
-
-    /// Bytes of a number.
-    pub(crate) fn size(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-        }
-    }
-
-    /// Numbers as bytes, little-endian.
-    fn encoded(self, values: &[f32]) -> Vec<u8> {
-        let mut bytes = vec![0; values.len() * self.size()];
-        self.encode(values, &mut bytes);
-        bytes
-    }
-
-    /// Writes numbers as bytes, little-endian.
-    pub(super) fn encode(self, values: &[f32], out: &mut [u8]) {
-        match self {
-            Self::F32 => {
-                for (word, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
-                    *word = value.to_le_bytes();
-                }
-            }
-            Self::F16 => {
-                for (word, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
-                    *word = f16::from_f32(*value).to_le_bytes();
-                }
-            }
-            Self::Bf16 => {
-                for (word, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
-                    *word = bf16::from_f32(*value).to_le_bytes();
-                }
-            }
-        }
     }
 }

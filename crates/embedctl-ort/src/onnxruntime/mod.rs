@@ -34,7 +34,7 @@ use self::session::OrtWorker;
 use self::settings::DEVICE_LIMITS;
 use self::source::ModelGraph;
 use self::weights::{SharedSessions, SharedWeights};
-use super::built::FloatType;
+use super::built::{FloatType, Operators};
 use super::feeds::Feeds;
 use super::{
     BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker,
@@ -69,7 +69,8 @@ pub fn open(
     selection: &LibrarySelection,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
-    let graph = ModelGraph::of(model, provider, options)?;
+    let fused = Operators::are_fused(provider, options);
+    let graph = ModelGraph::of(model, provider, options, fused)?;
     let feeds = Arc::new(Feeds::of(model, &graph.declared, &graph.output)?);
     process::require_no_tf32(provider, &options.provider_options)?;
     let library = selection.library(provider)?;
@@ -82,18 +83,44 @@ pub fn open(
         .filter(|one| one.provider == provider)
         .copied()
         .collect();
-    let rows = feeds.max_rows;
-    info.built_graph = graph.source.built_in().map(FloatType::name);
-    info.fused_attention = graph.source.is_fused();
-    let opener = Opener::new(library, provider, model, graph, feeds, options)?;
-    let kind = opener.kind;
-    let mut engine = if kind.device {
+    let opened = |graph: ModelGraph, info: EngineInfo| {
+        let (library, feeds) = (library.clone(), Arc::clone(&feeds));
+        let opener = Opener::new(library, provider, model, graph, feeds, options)?;
+        open_graph(model, options, opener, info)
+    };
+    let has_own = !graph.source.own_operators().is_empty();
+    let engine = match opened(graph, info.clone()) {
+        Err(error) if has_own && !options.cancel.is_cancelled() => {
+            info.passed_over.push(PassedOver {
+                candidate: format!("ONNX Runtime's own operators on {provider}"),
+                reason: error.to_string(),
+                named: true,
+            });
+            opened(ModelGraph::of(model, provider, options, false)?, info)?
+        }
+        other => other?,
+    };
+    Ok(Box::new(engine))
+}
+
+/// Sessions of the opener's graph.
+fn open_graph(
+    model: &Model,
+    options: &EngineOptions,
+    opener: Opener,
+    mut info: EngineInfo,
+) -> Result<OrtEngine> {
+    info.built_graph = opener.source.built_in().map(FloatType::name);
+    info.own_operators = opener.source.own_operators();
+    opener.check_own_operators(model)?;
+    let rows = opener.reading.feeds.max_rows;
+    let mut engine = if opener.kind.device {
         on_devices(model, options, opener, info)?
     } else {
         on_processor(model, options, opener, info)?
     };
     engine.limits.rows = rows.unwrap_or(usize::MAX).min(engine.limits.rows);
-    Ok(Box::new(engine))
+    Ok(engine)
 }
 
 /// One session a worker, over one copy of the weights where the CPU provider itself runs them.

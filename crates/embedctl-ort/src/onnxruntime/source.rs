@@ -11,7 +11,7 @@ use ort::session::builder::SessionBuilder;
 
 use super::initializers::give_weights;
 use super::{constants, pooled};
-use crate::built::{BuiltGraph, FloatType, GraphForm};
+use crate::built::{BuiltGraph, FloatType, GraphForm, Operators};
 use crate::engine::{EngineOptions, Provider};
 use crate::runtime::provider_error;
 use embedctl_common::cancel::CancelToken;
@@ -35,11 +35,16 @@ pub(super) struct ModelGraph {
 }
 
 impl ModelGraph {
-    /// The graph that `provider` is to run.
+    /// The graph that `provider` is to run; one that is built has ONNX Runtime's own operators where they are `fused`.
     ///
     /// # Errors
     /// If the model has no weights for it, or the provider does not compute in the numbers that were asked for.
-    pub(super) fn of(model: &Model, provider: Provider, options: &EngineOptions) -> Result<Self> {
+    pub(super) fn of(
+        model: &Model,
+        provider: Provider,
+        options: &EngineOptions,
+        fused: bool,
+    ) -> Result<Self> {
         if provider.weights_of(model) == WeightsKind::Onnx {
             let onnx = model.onnx()?;
             return Ok(Self {
@@ -50,7 +55,7 @@ impl ModelGraph {
                 source: GraphSource::File(onnx.path.clone()),
             });
         }
-        let form = GraphForm::of(model, provider, options).map_err(provider_error)?;
+        let form = GraphForm::of(model, provider, options, fused).map_err(provider_error)?;
         let source = BuiltSource::new(model, form)?;
         let files = model.checkpoint.as_ref().map(|one| one.files.as_slice());
         Ok(Self {
@@ -110,13 +115,9 @@ impl BuiltSource {
         Graph::of_bytes(&self.bytes).ok_or_else(|| Error::internal("a graph of our own is damaged"))
     }
 
-    /// The same in single precision.
+    /// The same in single precision, with standard operators.
     fn exact(&self) -> Result<Self> {
-        let form = GraphForm {
-            float: FloatType::F32,
-            ..self.form
-        };
-        let exact = Self::of_network(Arc::clone(&self.network), form)?;
+        let exact = Self::of_network(Arc::clone(&self.network), exact(self.form))?;
         match &self.pooling {
             None => Ok(exact),
             Some(modes) => exact.pooled(crate::built::STATES, modes),
@@ -131,6 +132,15 @@ impl BuiltSource {
             pooling: Some(modes.to_vec()),
             ..self
         })
+    }
+}
+
+/// The form in single precision, with standard operators.
+fn exact(form: GraphForm) -> GraphForm {
+    GraphForm {
+        float: FloatType::F32,
+        operators: Operators::Standard,
+        ..form
     }
 }
 
@@ -182,9 +192,43 @@ impl GraphSource {
         }
     }
 
-    /// Whether it was built with operators of ONNX Runtime's own.
-    pub(super) fn is_fused(&self) -> bool {
-        matches!(self, Self::Built(built) if built.graph.is_fused())
+    /// ONNX Runtime's own operators with which it was built.
+    pub(super) fn own_operators(&self) -> Vec<String> {
+        match self {
+            Self::Built(built) => {
+                let own = built.graph.own_operators();
+                own.into_iter().map(str::to_owned).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where it was built with own operators: an excerpt of it, and the same one as [`load_exact`](Self::load_exact) has it.
+    /// Both give states of tokens.
+    pub(super) fn excerpts(&self) -> Result<Option<[Self; 2]>> {
+        let Self::Built(built) = self else {
+            return Ok(None);
+        };
+        if built.graph.own_operators().is_empty() {
+            return Ok(None);
+        }
+        let form = GraphForm {
+            excerpt: true,
+            ..built.form
+        };
+        let of = |form| BuiltSource::of_network(Arc::clone(&built.network), form).map(Self::Built);
+        Ok(Some([of(form)?, of(exact(form))?]))
+    }
+
+    /// Bytes of the weights that were declared for it, if it was built.
+    pub(super) fn built_bytes(&self) -> u64 {
+        match self {
+            Self::Built(built) => {
+                let weights = built.graph.weights().iter();
+                weights.map(|weight| weight.bytes() as u64).sum()
+            }
+            _ => 0,
+        }
     }
 
     /// The numbers that it computes in, if it was built.
@@ -195,15 +239,15 @@ impl GraphSource {
         }
     }
 
-    /// The graph that tells whether this one's results are right: one that was built computes in single precision for
-    /// that, so that half precision cannot agree with itself.
+    /// Loads the graph that tells whether this one's results are right: one that was built is in single precision and has
+    /// standard operators for that, so that neither half precision nor own operators agree with themselves.
     pub(super) fn load_exact(
         &self,
         builder: SessionBuilder,
         cancel: &CancelToken,
     ) -> Result<Session, ort::Error> {
         match self {
-            Self::Built(built) if built.form.float != FloatType::F32 => {
+            Self::Built(built) if built.form != exact(built.form) => {
                 let exact = built.exact().map_err(failed)?;
                 Self::Built(exact).load(builder, cancel)
             }

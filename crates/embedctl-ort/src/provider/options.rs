@@ -82,6 +82,12 @@ pub(crate) fn value_of(
     Some(found.value)
 }
 
+/// The option that chooses the operators of a built graph.
+pub(crate) const OPERATORS: &str = "operators";
+
+/// Names that options had before, and those that they have.
+const RENAMED: [(&str, &str); 1] = [("attention", OPERATORS)];
+
 /// The valid values of an option.
 enum OptionValues {
     /// `true` or `false`.
@@ -115,13 +121,13 @@ macro_rules! known {
 }
 
 known! {
-    Cpu."attention" = OneOf(&["standard", "fused"]), "operators of a checkpoint's attention";
+    Cpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     Cuda."memory-limit" = Bytes, "device memory for the arena";
     Cuda."arena" = OneOf(&["exact", "doubling"]), "how the arena grows";
     Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     Cuda."pooling" = OneOf(&["graph", "host"]), "where token states become vectors";
     Cuda."binding" = Flag, "inputs and outputs bound to device memory; true unless set";
-    Cuda."attention" = OneOf(&["standard", "fused"]), "operators of a checkpoint's attention";
+    Cuda."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     TensorRt."precision" = OneOf(&["fp32", "fp16", "bf16"]), "arithmetic of an fp32 model";
     TensorRt."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     TensorRt."memory-limit" = Bytes, "workspace while an engine is built";
@@ -129,7 +135,9 @@ known! {
     OpenVino."device" = OneOf(&["CPU", "GPU", "NPU"]), "which of OpenVINO's devices";
     OpenVino."precision" = OneOf(&["fp32", "bf16", "fp16"]), "arithmetic of an fp32 model";
     OpenVino."threads" = Count, "threads of a worker";
+    DirectMl."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     WebGpu."backend" = OneOf(&["vulkan", "d3d12"]), "graphics interface";
+    WebGpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
     CoreMl."units" = OneOf(&["all", "gpu", "ane"]), "processors to use beside the CPU";
     CoreMl."cache" = Flag, "keep compiled models in the cache folder";
     MiGraphX."precision" = OneOf(&["fp32", "fp16"]), "arithmetic of an fp32 model";
@@ -217,6 +225,10 @@ impl FromStr for ProviderOption {
         };
         let provider: Provider = provider.parse()?;
         let name = name.trim();
+        let renamed = RENAMED
+            .iter()
+            .find(|(old, _)| old.eq_ignore_ascii_case(name));
+        let name = renamed.map_or(name, |(_, new)| new);
         let of_provider = || KNOWN.iter().filter(|known| known.provider == provider);
         let known = of_provider()
             .find(|known| known.name.eq_ignore_ascii_case(name))
@@ -250,6 +262,8 @@ mod tests {
             (option.provider, option.value),
             (Provider::Cuda, OptionValue::Number(2 << 30))
         );
+        let renamed: ProviderOption = "cpu.attention=fused".parse().unwrap();
+        assert_eq!(renamed.to_string(), "cpu.operators=fused");
         let option: ProviderOption = "openvino.device=gpu".parse().unwrap();
         assert_eq!(option.value, OptionValue::Word("GPU"));
     }

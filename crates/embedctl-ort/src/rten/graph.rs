@@ -40,7 +40,7 @@ impl RtenSource {
                 declared: onnx.graph.clone(),
             });
         }
-        let form = GraphForm::of(model, Provider::Rten, options)
+        let form = GraphForm::of(model, Provider::Rten, options, false)
             .map_err(|cause| Error::new(ErrorKind::Provider, "rten", cause))?;
         let network = PlainNetwork::open(model.network(), model.adapter())?;
         let graph = BuiltGraph::build(&network, form)?;

@@ -312,9 +312,13 @@ pub fn engine(info: &EngineInfo) -> String {
     format!("{} {} ({place})", info.engine, info.version)
 }
 
-/// Measurements of an engine: placement of its nodes, agreement with the CPU, token budget.
+/// What is known of an engine's graph: its operators, the placement of its nodes, agreement with the CPU, token budget.
 pub fn measured(info: &EngineInfo) -> Vec<String> {
     let mut lines = Vec::new();
+    if !info.own_operators.is_empty() {
+        let own = info.own_operators.join(", ");
+        lines.push(format!("operators of ONNX Runtime's own: {own}"));
+    }
     if !info.placement.is_empty() {
         let parts: Vec<String> = info
             .placement
