@@ -392,6 +392,8 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'Hub id (org/name or org/name@revision) or a folder; may be repeated')
             [CompletionResult]::new('--model-file', '--model-file', [CompletionResultType]::ParameterName, 'ONNX file of the model, such as onnx/model_fp16.onnx; may be repeated')
             [CompletionResult]::new('--precision', '--precision', [CompletionResultType]::ParameterName, 'Precisions of the model''s ONNX files, separated by commas [default: fp32]')
+            [CompletionResult]::new('--vectors', '--vectors', [CompletionResultType]::ParameterName, 'Kinds of vectors: dense, sparse, or multi, where the model''s files leave it open [default: dense]')
+            [CompletionResult]::new('--task', '--task', [CompletionResultType]::ParameterName, 'What the texts are: query, or document; or a task of the model''s own (embedctl info MODEL lists them)')
             [CompletionResult]::new('--pooling', '--pooling', [CompletionResultType]::ParameterName, 'Pooling mode; several, separated by commas, are concatenated')
             [CompletionResult]::new('--max-length', '--max-length', [CompletionResultType]::ParameterName, 'Most tokens per record; longer records are truncated and counted')
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers, separated by commas, or auto; each is measured')

@@ -155,7 +155,7 @@ _embedctl() {
             return 0
             ;;
         embedctl__subcmd__bench)
-            opts="-i -m -p -q -v -h --corpus --input --csv-delimiter --csv-quote --csv-escape --csv-null --query-column --query-field --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
+            opts="-i -m -p -q -v -h --corpus --input --csv-delimiter --csv-quote --csv-escape --csv-null --query-column --query-field --max-record-bytes --input-format --text-column --text-field --model --model-file --precision --vectors --task --pooling --max-length --provider --device --provider-option --ort-lib --batch-tokens --batch-size --window --threads --duration --tune --min-cosine --samples --json --plot --baseline --max-regression --storage-option --quiet --verbose --progress --log-format --color --offline --cache-dir --config --no-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -244,6 +244,14 @@ _embedctl() {
                     ;;
                 --precision)
                     COMPREPLY=($(compgen -W "fp32 fp16 bf16 int16 int8 uint8 q4 q4f16 bnb4" -- "${cur}"))
+                    return 0
+                    ;;
+                --vectors)
+                    COMPREPLY=($(compgen -W "dense sparse multi" -- "${cur}"))
+                    return 0
+                    ;;
+                --task)
+                    COMPREPLY=($(compgen -W "query document" -- "${cur}"))
                     return 0
                     ;;
                 --pooling)

@@ -380,6 +380,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --model 'Hub id (org/name or org/name@revision) or a folder; may be repeated'
             cand --model-file 'ONNX file of the model, such as onnx/model_fp16.onnx; may be repeated'
             cand --precision 'Precisions of the model''s ONNX files, separated by commas [default: fp32]'
+            cand --vectors 'Kinds of vectors: dense, sparse, or multi, where the model''s files leave it open [default: dense]'
+            cand --task 'What the texts are: query, or document; or a task of the model''s own (embedctl info MODEL lists them)'
             cand --pooling 'Pooling mode; several, separated by commas, are concatenated'
             cand --max-length 'Most tokens per record; longer records are truncated and counted'
             cand -p 'Execution providers, separated by commas, or auto; each is measured'

@@ -573,6 +573,11 @@ uint8\t''
 q4\t''
 q4f16\t''
 bnb4\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l vectors -d 'Kinds of vectors: dense, sparse, or multi, where the model\'s files leave it open [default: dense]' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l task -d 'What the texts are: query, or document; or a task of the model\'s own (embedctl info MODEL lists them)' -r -f -a "query\t''
+document\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l pooling -d 'Pooling mode; several, separated by commas, are concatenated' -r -f -a "cls\t''
 max\t''
 mean\t''

@@ -182,11 +182,14 @@ impl Embedder {
         Err(Error::usage(format!(
             "{VECTORS}: these vectors are of one kind, and the model was opened for several"
         ))
-        .with_remedy("open it for each kind, or write all of them with a batch job"))
+        .with_remedy("call `Embedder::embed_rows` for all of them"))
     }
 
-    /// The vectors of `texts`, in their order.
-    pub(crate) fn embed_rows<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<RowVectors> {
+    /// Embeds `texts` with a model of any kind, or of several kinds at once; rows come in their order.
+    ///
+    /// # Errors
+    /// As [`Embedder::embed`], but for the kinds.
+    pub fn embed_rows<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<RowVectors> {
         let tokens = self.tokenize(&texts.iter().collect::<Texts>());
         if let Some((row, cause)) = tokens.refusals().next() {
             let place = Place::file(format!("text {row}"));

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
@@ -139,44 +140,101 @@ def _sent(texts: pa.Array) -> pa.Array:
     return texts.cast(kind)
 
 
-def width_of(schema: pa.Schema) -> int:
-    """Number of components of the vectors of an answer, in full; 0 if its schema does not say it."""
-    made = (schema.metadata or {}).get(b"embedctl")
-    width = json.loads(made).get("dimensions") if made else None
-    return width if isinstance(width, int) else 0
+def vector_columns(schema: pa.Schema) -> list[str]:
+    """The names of an answer's columns of vectors, one for each kind."""
+    return [name for name in schema.names if name.startswith(VECTORS) and name != REASONS]
 
 
-def token_vectors(rows: pa.ListArray) -> list[Any]:
-    """The vectors of each row's tokens, of shape ``[tokens, width]``."""
-    width = rows.type.value_type.list_size
-    values = rows.flatten().flatten().to_numpy().reshape(-1, width)
-    ends = rows.value_lengths().to_numpy(zero_copy_only=False).cumsum()
-    starts = [0, *ends[:-1]]
-    return [values[start:end].copy() for start, end in zip(starts, ends, strict=True)]
+def kind_of(vectors: pa.DataType) -> str:
+    """The kind of the vectors in a column of that type: ``dense``, ``sparse``, or ``multi`` (one for each token)."""
+    if types.is_struct(vectors):
+        return "sparse"
+    return "multi" if types.is_list(vectors) else "dense"
+
+
+def type_of(schema: pa.Schema, column: str) -> pa.DataType:
+    """The type of a column of vectors without the marks that no element of a list is null."""
+    kind = schema.field(column).type
+    if types.is_struct(kind):
+        return pa.struct([("indices", pa.list_(pa.uint32())), ("values", pa.list_(pa.float32()))])
+    if types.is_list(kind):
+        return pa.list_(pa.list_(pa.float32(), kind.value_type.list_size))
+    return pa.list_(pa.float32(), kind.list_size)
+
+
+def width_of(schema: pa.Schema, column: str) -> int:
+    """Number of components of a vector in a column of an answer, in full."""
+    kind = schema.field(column).type
+    if not types.is_struct(kind):
+        width: int = (kind.value_type if types.is_list(kind) else kind).list_size
+        return width
+    made = json.loads((schema.metadata or {}).get(b"embedctl", b"{}"))
+    own = [kind for kind in made.get("vectors_beside", []) if column in kind.get("vector_columns", [])]
+    width = (own or [made])[0].get("dimensions", 0)
+    return width
+
+
+class DenseRows:
+    """Vectors of answers, as they come: a matrix of ``[rows, width]``."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        self._matrix = np.empty((rows, width), dtype=np.float32)
+        self._end = 0
+
+    def add(self, vectors: pa.FixedSizeListArray) -> None:
+        """Append the vectors of an answer."""
+        start, self._end = self._end, self._end + len(vectors)
+        self._matrix[start : self._end] = vectors.flatten().to_numpy().reshape(len(vectors), -1)
+
+    def result(self) -> Any:
+        """The matrix."""
+        return self._matrix
+
+
+class TokenRows:
+    """Vectors of tokens, as they come: an array of ``[tokens, width]`` for each row."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._rows: list[Any] = []
+
+    def add(self, rows: pa.ListArray) -> None:
+        """Append the vectors of an answer."""
+        values = rows.flatten().flatten().to_numpy().reshape(-1, self._width)
+        ends = rows.value_lengths().to_numpy(zero_copy_only=False).cumsum()
+        starts = [0, *ends[:-1]]
+        self._rows += [values[start:end].copy() for start, end in zip(starts, ends, strict=True)]
+
+    def result(self) -> Any:
+        """The arrays."""
+        return self._rows
 
 
 class SparseRows:
-    """Sparse vectors of answers, as they come."""
+    """Sparse vectors of answers, as they come: a matrix of compressed rows, ``width`` components each in full."""
 
-    def __init__(self) -> None:
-        self.rows = 0
-        self._width = 0
+    def __init__(self, width: int) -> None:
+        self._width = width
         self._parts: list[tuple[Any, Any, Any]] = []
 
-    def add(self, vectors: pa.StructArray, width: int | None) -> None:
-        """Append the vectors of an answer, ``width`` components each in full."""
+    def add(self, vectors: pa.StructArray) -> None:
+        """Append the vectors of an answer."""
         indices, values = vectors.field("indices"), vectors.field("values")
         lengths = values.value_lengths().to_numpy(zero_copy_only=False)
-        part = indices.flatten().to_numpy(), values.flatten().to_numpy(), lengths
-        self._parts.append(part)
-        self._width = max(self._width, width or 0)
-        self.rows += len(vectors)
+        self._parts.append((indices.flatten().to_numpy(), values.flatten().to_numpy(), lengths))
 
-    def matrix(self) -> Any:
-        """All of them as a matrix of compressed rows. Raises ``ImportError`` without scipy."""
-        import numpy as np
+    def result(self) -> Any:
+        """All of them as a matrix. Raises ``ImportError`` without scipy."""
         from scipy.sparse import csr_matrix
 
-        indices, values, lengths = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        none = (np.empty(0, np.uint32), np.empty(0, np.float32), np.empty(0, np.int64))
+        indices, values, lengths = (np.concatenate(parts) for parts in zip(none, *self._parts, strict=True))
         ends = np.concatenate([[0], np.cumsum(lengths)])
-        return csr_matrix((values, indices.astype(np.int32), ends), shape=(self.rows, self._width))
+        return csr_matrix((values, indices.astype(np.int32), ends), shape=(len(lengths), self._width))
+
+
+def rows_of(kind: str, rows: int, width: int) -> DenseRows | SparseRows | TokenRows:
+    """A place for ``rows`` vectors of a kind."""
+    if kind == "dense":
+        return DenseRows(rows, width)
+    return SparseRows(width) if kind == "sparse" else TokenRows(width)

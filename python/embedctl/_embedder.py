@@ -81,8 +81,7 @@ class Embedder:
         self.options = checked(own)
         self._program = find_embedctl_bin()
         self._processes: dict[Any, Process] = {}
-        self._types: dict[_Key, pa.FixedSizeListType] = {}
-        self._widths: dict[_Key, int] = {}
+        self._columns: dict[_Key, dict[str, tuple[pa.DataType, int]]] = {}
         self._turn = _Turn()
         self._closed = False
         _EMBEDDERS.add(self)
@@ -132,8 +131,9 @@ class Embedder:
 
         ``inputs`` is a text, a sequence of texts, or an Arrow or polars array of them (``sentences`` and ``texts`` are
         other names of it). A model of sparse vectors gives a ``scipy.sparse.csr_matrix`` (scipy must be installed),
-        and one of a vector for each token a list of arrays ``[tokens, dimensions]``. The other arguments are
-        those of sentence-transformers:
+        and one of a vector for each token a list of arrays ``[tokens, dimensions]``. With the option ``vectors`` of several
+        kinds (``["dense", "sparse", "multi"]``) the result is a ``dict`` with the vectors of each kind. The other arguments
+        are those of sentence-transformers:
 
         - ``prompt_name`` names one of the model's prompts; ``prompt`` is the text of a prompt, and comes first. Without
           either, the embedder's options decide, and then the model's files.
@@ -163,7 +163,28 @@ class Embedder:
         width = self.truncate_dim if truncate_dim is None else _width(truncate_dim)
         single = isinstance(given[0], str)
         batches, rows = _arrow.texts_of([given[0]] if single else given[0], _ROWS)
-        matrix = self._matrix(batches, rows, self._key(prompt_name, prompt, device), bool(show_progress_bar))
+        found = self._vectors(batches, rows, self._key(prompt_name, prompt, device), bool(show_progress_bar))
+
+        def finished(matrix: Any) -> Any:
+            return self._finished(
+                matrix, single, width, normalize_embeddings, precision, convert_to_numpy, convert_to_tensor
+            )
+
+        if len(found) > 1:
+            return {kind: finished(vectors) for kind, vectors in found.items()}
+        return finished(next(iter(found.values())))
+
+    def _finished(
+        self,
+        matrix: Any,
+        single: bool,
+        width: int | None,
+        normalize_embeddings: bool,
+        precision: str | None,
+        convert_to_numpy: bool,
+        convert_to_tensor: bool,
+    ) -> Any:
+        """The vectors of one kind, as ``encode`` was asked for them."""
         if isinstance(matrix, list):
             return self._of_tokens(
                 [unit(row) for row in matrix] if normalize_embeddings else matrix,
@@ -181,43 +202,34 @@ class Embedder:
             matrix = np.ascontiguousarray(matrix[:, :width])
         if normalize_embeddings:
             matrix = unit(matrix)
-        vectors = quantized(matrix, precision) if precision and rows else matrix
+        vectors = quantized(matrix, precision) if precision and len(matrix) else matrix
         if convert_to_tensor or not convert_to_numpy:
             tensor = _tensor(vectors)
             return tensor[0] if single else tensor if convert_to_tensor else list(tensor)
         return vectors[0] if single else vectors
 
-    def _matrix(
+    def _vectors(
         self, batches: Iterable[tuple[pa.RecordBatch, pa.Array]], rows: int, key: _Key, progress: bool
-    ) -> Any:
-        """The vectors of ``rows`` texts, of shape ``[rows, dimensions]``; sparse ones as scipy's ``csr_matrix``, those of tokens as a list."""
-        matrix: Matrix | None = None
-        sparse = _arrow.SparseRows()
-        of_tokens: list[Any] = []
+    ) -> dict[str, Any]:
+        """The vectors of ``rows`` texts by their kind: ``dense`` ones of shape ``[rows, dimensions]``, ``sparse`` ones as
+        scipy's ``csr_matrix``, and those of tokens (``multi``) as a list of arrays."""
+        found: dict[str, _arrow.DenseRows | _arrow.SparseRows | _arrow.TokenRows] = {}
+
+        def place(name: str) -> Any:
+            kind = _arrow.kind_of(self._columns[key][name][0])
+            return found.setdefault(kind, _arrow.rows_of(kind, rows, self._columns[key][name][1]))
+
         row = 0
         with closing(self._embed(batches, key)) as answers:
-            for _, vectors, _ in answers:
-                if pa.types.is_struct(vectors.type):
-                    sparse.add(vectors, self._widths.get(key))
-                    row += len(vectors)
-                    continue
-                if pa.types.is_list(vectors.type):
-                    of_tokens += _arrow.token_vectors(vectors)
-                    row += len(vectors)
-                    continue
-                if matrix is None:
-                    matrix = np.empty((rows, vectors.type.list_size), dtype=np.float32)
-                matrix[row : row + len(vectors)] = vectors.flatten().to_numpy().reshape(len(vectors), -1)
-                row += len(vectors)
+            for _, columns, reasons in answers:
+                for name, vectors in columns.items():
+                    place(name).add(vectors)
+                row += len(reasons)
                 if progress:
                     print(f"\r{row:,} of {rows:,} texts", end="\n" if row == rows else "", file=sys.stderr, flush=True)
-        if sparse.rows:
-            return sparse.matrix()
-        if of_tokens:
-            return of_tokens
-        if matrix is None:
-            matrix = np.empty((0, self._vector_type(key).list_size), dtype=np.float32)
-        return matrix
+        for name in self._vector_columns(key):
+            place(name)
+        return {kind: rows.result() for kind, rows in found.items()}
 
     @staticmethod
     def _of_tokens(rows: list[Any], single: bool, width: int | None, precision: str | None, tensors: bool) -> Any:
@@ -306,8 +318,8 @@ class Embedder:
 
     @property
     def dimensions(self) -> int:
-        """Number of components of a vector."""
-        width: int = self._vector_type(self._key(None, None)).list_size
+        """Number of components of a vector in full; of several kinds, of a vector of the first."""
+        _, width = next(iter(self._vector_columns(self._key(None, None)).values()))
         return width if self.truncate_dim is None else min(width, self.truncate_dim)
 
     def get_embedding_dimension(self) -> int:
@@ -330,7 +342,8 @@ class Embedder:
         """Return a table with all columns and rows of ``data``, and the vectors of column ``text`` as ``output``.
 
         ``data`` is a table, a record batch, a reader of batches, or any object that exports an Arrow stream (polars,
-        DuckDB, pandas). Vectors are a fixed-size list of float32.
+        DuckDB, pandas). Vectors are a fixed-size list of float32; sparse ones have ``indices`` and ``values``, those of tokens are
+        a list of vectors. Of several kinds, each has a column (``OUTPUT``, ``OUTPUT_sparse``, ``OUTPUT_multi``).
 
         A text that cannot be embedded raises ``TextError``. With ``on_error="null"`` it has a null vector instead, and
         the column ``OUTPUT_error`` gives the reason (null in other rows). Raises ``ValueError`` if the column is missing
@@ -359,7 +372,8 @@ class Embedder:
         reader = _arrow.reader_of(data)
         column = _arrow.text_column(reader.schema, text)
         key = self._key(prompt_name, prompt)
-        added = [pa.field(output, self._vector_type(key))]
+        suffixes = {name: name.removeprefix(_arrow.VECTORS) for name in self._vector_columns(key)}
+        added = [pa.field(output + suffixes[name], kind) for name, (kind, _) in self._vector_columns(key).items()]
         if on_error == "null":
             added.append(pa.field(f"{output}_error", pa.string()))
         schema = _arrow.with_fields(reader.schema, added)
@@ -367,25 +381,28 @@ class Embedder:
         def batches() -> Iterator[pa.RecordBatch]:
             rows = _arrow.slices(reader, column, _ROWS)
             with closing(self._embed(rows, key, on_error)) as answers:
-                for batch, *new in answers:
-                    yield pa.RecordBatch.from_arrays([*batch.columns, *new[: len(added)]], schema=schema)
+                for batch, columns, reasons in answers:
+                    vectors = [column.cast(field.type) for column, field in zip(columns.values(), added, strict=False)]
+                    new = [*vectors, reasons][: len(added)]
+                    yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 
-    def _vector_type(self, key: _Key) -> pa.FixedSizeListType:
-        """Type of a vector, found by embedding an empty text."""
-        if key not in self._types:
-            for _, vectors, _ in self._embed(_arrow.texts_of([""], 1)[0], key, "null"):
-                self._types[key] = pa.list_(pa.float32(), vectors.type.list_size)
-        return self._types[key]
+    def _vector_columns(self, key: _Key) -> dict[str, tuple[pa.DataType, int]]:
+        """Types and widths of an answer's columns of vectors, by name; found by embedding an empty text."""
+        if key not in self._columns:
+            for _ in self._embed(_arrow.texts_of([""], 1)[0], key, "null"):
+                pass
+        return self._columns[key]
 
     def _embed(
         self,
         batches: Iterable[tuple[pa.RecordBatch, pa.Array]],
         key: _Key | None = None,
         on_error: Literal["fail", "null"] = "fail",
-    ) -> Generator[tuple[pa.RecordBatch, pa.FixedSizeListArray, pa.Array]]:
-        """Embed the texts of batches. Yields each batch with its vectors, and with the reason for each missing vector.
+    ) -> Generator[tuple[pa.RecordBatch, dict[str, pa.Array], pa.Array]]:
+        """Embed the texts of batches. Yields each batch with its columns of vectors by name, and with the reason for each
+        missing vector.
 
         With ``fail`` the first reason is raised as ``TextError``. All sent batches are answered before that, so the
         process can be used again.
@@ -403,7 +420,10 @@ class Embedder:
 
         with self._turn, closing(self._process(key or self._key(None, None)).answers(sent())) as answers:
             for answer in answers:
-                self._widths[key or self._key(None, None)] = _arrow.width_of(answer.schema)
+                names = _arrow.vector_columns(answer.schema)
+                self._columns[key or self._key(None, None)] = {
+                    name: (_arrow.type_of(answer.schema, name), _arrow.width_of(answer.schema, name)) for name in names
+                }
                 while failed is None and answer.num_rows:
                     # Answers come in the program's own batches: take the part that belongs to the first waiting batch.
                     batch = waiting.popleft()
@@ -416,7 +436,7 @@ class Embedder:
                         first = int(np.argmax(reasons.is_valid().to_numpy(zero_copy_only=False)))
                         failed = TextError(row + first, reasons[first].as_py())
                     else:
-                        yield part, answer.column(_arrow.VECTORS), reasons
+                        yield part, {name: answer.column(name)[:rows] for name in names}, reasons
                     row += rows
                     answer = rest
         if failed is not None:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
     from ._options import Options
 
-#: Spark's type for vectors: it has no fixed-size lists.
-_VECTOR = pa.list_(pa.float32())
+#: The types of vectors of each kind: Spark has no lists of a fixed size, and no unsigned numbers.
+_VECTORS: dict[str, pa.DataType] = {
+    "dense": pa.list_(pa.float32()),
+    "sparse": pa.struct([("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float32()))]),
+    "multi": pa.list_(pa.list_(pa.float32())),
+}
 
 
 def embed(
@@ -44,6 +48,10 @@ def embed(
 ) -> DataFrame:
     """Return ``df`` with one more column: ``output``, an ``array<float>``, the vectors of column ``text``.
 
+    The option ``vectors`` must name the kind of a model whose vectors are not dense, since Spark wants to know the types
+    before the first task: ``"sparse"`` gives a ``struct<indices: array<int>, values: array<float>>``, ``"multi"`` an
+    ``array<array<float>>``. Of several kinds each has a column (``OUTPUT``, ``OUTPUT_sparse``, ``OUTPUT_multi``).
+
     Nothing runs until the result is needed. All columns, all rows, and the order within partitions are kept.
     A Python worker starts the program at its first task and keeps it for the following ones. ``options`` are those of
     ``Embedder``. Unless they are given, ``threads`` is the task's number of cores (``spark.task.cpus``), and ``device``
@@ -55,7 +63,8 @@ def embed(
 
     Raises ``ValueError`` if the column is missing or does not hold texts, or if the output's name is taken.
     """
-    from pyspark.sql.types import ArrayType, FloatType, StringType, StructField, StructType
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StringType, StructField, StructType
 
     if on_error not in ("fail", "null"):
         raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
@@ -66,7 +75,8 @@ def embed(
         raise ValueError(f"{found} column named '{text}'; columns are: {', '.join(df.columns)}")
     if not isinstance(df.schema[text].dataType, StringType):
         raise ValueError(f"column '{text}' holds {df.schema[text].dataType.simpleString()}, no texts")
-    added = [StructField(output, ArrayType(FloatType()))]
+    columns = _columns(known.get("vectors"), output)
+    added = [StructField(field.name, from_arrow_type(field.type)) for field in columns]
     if on_error == "null":
         added.append(StructField(f"{output}_error", StringType()))
     for field in added:
@@ -133,7 +143,7 @@ def _embed_partition(
     first = next(full, None)
     if first is None:
         return
-    added = [pa.field(output, _VECTOR)]
+    added = _columns(options.get("vectors"), output)
     if on_error == "null":
         added.append(pa.field(f"{output}_error", pa.string()))
     schema = _arrow.with_fields(first.schema, added)
@@ -145,9 +155,29 @@ def _embed_partition(
 
     embedder = _embedder(model, options)
     with closing(embedder._embed(_arrow.slices(rest(), column, _ROWS), on_error=on_error)) as answers:
-        for batch, vectors, reasons in answers:
-            new = [vectors.cast(_VECTOR), reasons][: len(added)]
+        for batch, columns, reasons in answers:
+            kinds = [_arrow.kind_of(vectors.type) for vectors in columns.values()]
+            if kinds != _kinds(options.get("vectors")):
+                raise ValueError(f"the model's vectors are {', '.join(kinds)}: name them with vectors={kinds}")
+            cast = [vectors.cast(field.type) for vectors, field in zip(columns.values(), added, strict=False)]
+            new = [*cast, reasons][: len(added)]
             yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
+
+
+def _kinds(vectors: str | Sequence[str] | None) -> list[str]:
+    """The kinds of vectors that the option names, in the order of columns."""
+    named = vectors.split(",") if isinstance(vectors, str) else list(vectors or ["dense"])
+    unknown = [kind for kind in named if kind not in _VECTORS]
+    if unknown:
+        raise ValueError(f"vectors names {unknown[0]!r}: give one of {', '.join(_VECTORS)}, or several")
+    return [kind for kind in _VECTORS if kind in named]
+
+
+def _columns(vectors: str | Sequence[str] | None, output: str) -> list[pa.Field]:
+    """The columns of vectors, in types that Spark has."""
+    kinds = _kinds(vectors)
+    names = [output if len(kinds) == 1 or kind == "dense" else f"{output}_{kind}" for kind in kinds]
+    return [pa.field(name, _VECTORS[kind]) for name, kind in zip(names, kinds, strict=True)]
 
 
 #: The one embedder of a Python worker, with its arguments.

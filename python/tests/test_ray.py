@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from conftest import Case
+from conftest import FIXTURES, Case
 
 ray = pytest.importorskip("ray")
 import embedctl.ray
@@ -52,6 +52,19 @@ def vectors(table: pa.Table, name: str = "embedding") -> np.ndarray:
 
 def taken(ds: object) -> pa.Table:
     return pa.concat_tables(ray.get(ds.to_arrow_refs()))
+
+
+def test_vectors_of_several_kinds() -> None:
+    rows = pa.table({"body": ["A cat sat on a mat.", "It rains."]})
+    model = str(FIXTURES / "heads" / "bert" / "model")
+    found = taken(
+        embedctl.ray.embed(
+            ray.data.from_arrow(rows), model=model, text="body", output="v", vectors=["dense", "sparse", "multi"], **OPTIONS
+        )
+    )
+    assert found.column_names == ["body", "v", "v_sparse", "v_multi"]
+    assert all(row["values"] for row in found["v_sparse"].to_pylist())
+    assert [len(vector) for vector in found["v_multi"].to_pylist()[0]] == [16] * len(found["v_multi"][0])
 
 
 def test_every_column_row_and_vector(case: Case) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from conftest import Case
+from conftest import FIXTURES, Case
 
 pytest.importorskip("pyspark")
 import embedctl.spark
@@ -71,6 +71,29 @@ def test_every_column_row_and_vector(spark: SparkSession, case: Case) -> None:
     ], "the order within partitions is kept"
     for row in rows:
         np.testing.assert_allclose(row["vector"], case.expected[row["n"]], atol=2e-5)
+
+
+def test_vectors_of_several_kinds(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("A cat sat on a mat.",), ("It rains.",)], "body string")
+    model = str(FIXTURES / "heads" / "bert" / "model")
+    found = embedctl.spark.embed(
+        df, model=model, text="body", output="v", vectors=["dense", "sparse", "multi"], **OPTIONS
+    )
+    types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
+    assert types == {
+        "body": "string",
+        "v": "array<float>",
+        "v_sparse": "struct<indices:array<int>,values:array<float>>",
+        "v_multi": "array<array<float>>",
+    }
+    for row in found.collect():
+        assert len(row["v"]) == 32 and row["v_sparse"]["values"]
+        assert {len(vector) for vector in row["v_multi"]} == {16}
+    sparse = str(FIXTURES / "sparse" / "distilbert" / "model")
+    with pytest.raises(Exception, match=r"name them with vectors=\['sparse'\]"):
+        embedctl.spark.embed(df, model=sparse, text="body", **OPTIONS).collect()
+    named = embedctl.spark.embed(df, model=sparse, text="body", vectors="sparse", **OPTIONS)
+    assert all(row["embedding"]["values"] for row in named.collect())
 
 
 def test_a_process_serves_the_tasks_of_a_worker(spark: SparkSession, case: Case) -> None:

@@ -63,6 +63,12 @@ pub struct Configuration {
     /// Tokens of a record at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
+    /// Kinds of vectors, which come from one pass of the network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vectors: Vec<String>,
+    /// What the texts are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
 }
 
 impl Configuration {
@@ -76,6 +82,8 @@ impl Configuration {
             modes.collect::<Result<_, Cause>>().map_err(Error::usage)
         });
         let precision = self.precision.as_ref().map(|name| name.parse());
+        let kinds = self.vectors.iter().map(|kind| kind.parse());
+        let task = self.task.as_ref().map(|task| task.parse());
         Ok(ModelOptions {
             model: self.model.clone(),
             model_file: self.model_file.clone(),
@@ -83,6 +91,8 @@ impl Configuration {
             cache_dir: self.cache_dir.clone(),
             pooling: pooling.transpose()?,
             max_length: self.max_length,
+            vectors: kinds.collect::<Result<_, Cause>>().map_err(Error::usage)?,
+            text_task: task.transpose().map_err(Error::usage)?,
             ..ModelOptions::default()
         })
     }
@@ -141,6 +151,11 @@ impl Configuration {
             ("batch-size", text(self.batch_size)),
             ("window", text(self.window)),
             ("max-length", text(self.max_length)),
+            (
+                "vectors",
+                (!self.vectors.is_empty()).then(|| self.vectors.join(",")),
+            ),
+            ("task", self.task.clone()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

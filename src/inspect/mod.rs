@@ -20,7 +20,7 @@ pub use differences::differences;
 pub use health::{Health, Repeated};
 #[cfg(feature = "serve")]
 pub(crate) use recorded::RecordedModel;
-pub use verify::{Texts, Verified, kept_texts, verify};
+pub use verify::{ColumnAgreement, Texts, Verified, kept_texts, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result, with_causes};
@@ -262,15 +262,10 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
             .as_u64()
             .or_else(|| rows["embedded"].as_u64())
     });
-    let vectors = columns
-        .iter()
-        .map(|column| column.vectors)
-        .max()
-        .unwrap_or(0);
-    // Rows of a vector for each token have any number of them.
-    let is_uncounted = provenance
-        .is_some_and(|made| output::has_token_maps(made) || output::has_vectors_of_tokens(made));
-    if let Some(written) = written.filter(|&written| written != vectors && !is_uncounted) {
+    let vectors = provenance.and_then(|made| counted(columns, made));
+    if let (Some(written), Some(vectors)) = (written, vectors)
+        && written != vectors
+    {
         problems.push(format!(
             "{written} rows were embedded, but the file holds {vectors} vectors"
         ));
@@ -278,4 +273,21 @@ fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs])
     let not = belongs.iter().filter(|one| one.same == Some(false));
     problems.extend(not.map(|one| format!("{} not what was written with the file", one.is())));
     problems
+}
+
+/// The vectors in the columns that have one in each row; `None` where none is such a column.
+fn counted(columns: &[Health], made: &Value) -> Option<u64> {
+    let named = output::one_per_row(made);
+    let is_counted = |column: &&Health| match &named {
+        Some(named) => column.column.is_empty() || named.contains(&column.column),
+        None => true,
+    };
+    let vectors = |columns: &mut dyn Iterator<Item = &Health>| columns.map(|it| it.vectors).max();
+    match named.as_deref() {
+        Some([]) => None,
+        // Columns that were named anew are counted as they are.
+        _ => vectors(&mut columns.iter().filter(is_counted))
+            .or_else(|| vectors(&mut columns.iter()))
+            .or(Some(0)),
+    }
 }

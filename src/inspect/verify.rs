@@ -12,13 +12,17 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::model::ModelOptions;
-use crate::output::{self, Dtype, OutputFormat};
+use crate::output::{self, Aside, ChosenVectors, Dtype, KindColumns, OutputFormat};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
+use embedctl_common::vectors::RowVector;
 
 /// Least cosine of a row that counts as equal; less for vectors that were computed in 8 bits.
 const LEAST: f64 = 0.999;
 const LEAST_INT8: f64 = 0.99;
+
+/// Rows that are read at a time.
+const ROWS_AT_A_TIME: u64 = 1024;
 
 /// Where the rows' texts are.
 #[derive(Debug, Clone)]
@@ -34,7 +38,22 @@ pub struct Texts {
 pub struct Verified {
     /// Rows that were embedded again.
     pub rows: usize,
-    /// The least cosine between a row's vector and the new one.
+    /// The column that is least as it was.
+    #[serde(flatten)]
+    pub worst: ColumnAgreement,
+    /// Each kind's column, where there are several kinds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnAgreement>,
+    /// The engine that ran the model.
+    pub engine: EngineInfo,
+}
+
+/// How near a column's vectors are to those that were made again.
+#[derive(Debug, Clone, Serialize)]
+pub struct ColumnAgreement {
+    /// Its name; empty in a format without names.
+    pub column: String,
+    /// The least cosine between a vector of the file and the new one; 0 where a row has another number of vectors.
     pub least_cosine: f64,
     /// Their mean.
     pub mean_cosine: f64,
@@ -45,8 +64,6 @@ pub struct Verified {
     pub worst_row: u64,
     /// Whether that is as near as it should be.
     pub same: bool,
-    /// The engine that ran the model.
-    pub engine: EngineInfo,
 }
 
 /// Embeds `count` rows of a file again, spread over all of it, and compares. `options` and `engine` say where
@@ -75,79 +92,170 @@ pub fn verify(
         return Err(refuse("holds chunks of texts, which are not verified"));
     }
     let identity = VectorIdentity::of_provenance(made);
-    if let Some(kinds) = &identity.settings.vectors {
-        return Err(refuse(&format!(
-            "holds vectors of several kinds ({}), and one kind is verified",
-            kinds.join(", ")
-        ))
-        .with_remedy("embed some of its texts again and compare the columns"));
+    let columns = file.columns.iter();
+    let columns = columns.map(|column| (column.column.as_str(), column.widest));
+    let kinds = output::kinds_of(made, &columns.collect::<Vec<_>>());
+    let (numbers, kinds): (Vec<usize>, Vec<KindColumns>) = kinds.into_iter().unzip();
+    if kinds.is_empty() {
+        return Err(refuse("holds no vector that is read back"));
     }
-    if identity.settings.multi.is_some() {
-        return Err(refuse(
-            "holds a vector for each token; verify-model compares such vectors, with this file after --against",
-        ));
-    }
-    let column = (file.columns.first()).ok_or_else(|| refuse("holds no vector"))?;
-    let dtype = identity.dtype.as_deref().unwrap_or(column.dtype);
-    if ![Dtype::F32.name(), Dtype::F16.name()].contains(&dtype) {
+    let mut dtypes = file.columns.iter().map(|column| column.dtype);
+    let is_float = |dtype: &&str| [Dtype::F32.name(), Dtype::F16.name()].contains(dtype);
+    if let Some(dtype) = dtypes.find(|dtype| !is_float(dtype)) {
         return Err(refuse(&format!(
             "holds {dtype}, and only f32 and f16 are verified"
         )));
     }
-    let wanted = rows(column.vectors, count);
-    let vectors = vectors(&file.file, &column.column, &wanted)?;
-    let found = self::texts(texts, made, &wanted, column.vectors, cancel)?;
+    let mut all = 0;
+    for_each_row(file, &kinds, &mut |_| all += 1)?;
+    let wanted = rows(all, count);
+    let (mut vectors, mut row) = (output::no_rows(&kinds), 0);
+    for_each_row(file, &kinds, &mut |vector| {
+        if wanted.get(vectors.len()) == Some(&row) {
+            vectors.push(vector);
+        }
+        row += 1;
+    })?;
+    let found = self::texts(texts, made, &wanted, all, cancel)?;
 
     let options = RecordedModel::of(made, model, options)?.open(engine)?;
     let mut embedder = Embedder::open(&options, engine)?;
     same_model(&embedder, &identity)?;
-    let width = embedder.dimensions();
     let again = embedder.embed_rows(&found)?;
-    let again: Vec<Vec<f32>> = again.iter().map(|row| row.in_full(width)).collect();
-    let cosines: Vec<f64> = vectors
-        .iter()
-        .zip(&again)
-        .map(|(old, new)| {
-            // Of as many components as the shorter one has: one may have been cut.
-            let width = old.len().min(new.len());
-            Cosine::between(&old[..width], &new[..width])
+    let by_difference = identity.settings.scores.is_some();
+    let columns: Vec<ColumnAgreement> = (kinds.iter().zip(numbers).enumerate())
+        .map(|(place, (columns, number))| {
+            let mut compared = Compared::default();
+            for (old, new) in vectors.iter().zip(again.iter()) {
+                compared.add(old.kind(place), new.kind(number));
+            }
+            let by_difference = by_difference || matches!(columns, KindColumns::Sparse(..));
+            let (name, _) = columns.columns().next().unwrap_or_default();
+            compared.end(name, &wanted, identity.precision(), by_difference)
         })
         .collect();
-    let cosine = Cosine::of(cosines.iter().copied());
-    let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
-    let worst = cosines.iter().position(|one| *one <= least || one.is_nan());
-    let by_difference = identity.settings.scores.is_some() || identity.settings.sparse.is_some();
-    if by_difference {
-        let apart = vectors.iter().zip(&again).map(|(old, new)| {
-            let differences = old.iter().zip(new).map(|(a, b)| (a - b).abs());
-            let finite = differences.map(|it| if it.is_nan() { f32::INFINITY } else { it });
-            finite.fold(0.0, f32::max)
-        });
-        let worst = apart.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-        let (worst, apart) = worst.unwrap_or((0, 0.0));
-        return Ok(Verified {
-            rows: cosines.len(),
-            least_cosine: least,
-            mean_cosine: mean,
-            apart: Some(apart),
-            worst_row: wanted.get(worst).copied().unwrap_or(0),
-            same: apart <= most_apart(identity.precision()),
-            engine: embedder.engine().clone(),
-        });
-    }
-    let enough = match identity.precision() {
-        Some("int8") => LEAST_INT8,
-        _ => LEAST,
-    };
+    let worst = columns.iter().find(|one| !one.same).unwrap_or(&columns[0]);
     Ok(Verified {
-        rows: cosines.len(),
-        least_cosine: least,
-        mean_cosine: mean,
-        apart: None,
-        worst_row: worst.map_or(0, |worst| wanted[worst]),
-        same: least >= enough,
+        rows: wanted.len(),
+        worst: worst.clone(),
+        columns: match columns.len() {
+            1 => Vec::new(),
+            _ => columns,
+        },
         engine: embedder.engine().clone(),
     })
+}
+
+/// Hands over the vectors of each row that has some, in order.
+fn for_each_row(
+    file: &Inspection,
+    kinds: &[KindColumns],
+    take: &mut dyn FnMut(RowVector<'_>),
+) -> Result<()> {
+    let format = OutputFormat::from_path(&file.path)
+        .ok_or_else(|| Error::internal("a file of vectors without a format"))?;
+    let mut chosen = ChosenVectors::open(&file.file, format, kinds, &mut Aside::default())?;
+    let end = chosen.rows();
+    let mut start = 0;
+    while start < end {
+        let rows: Vec<u64> = (start..end.min(start + ROWS_AT_A_TIME)).collect();
+        chosen.read(&rows, &mut |_, row| take(row))?;
+        start += ROWS_AT_A_TIME;
+    }
+    chosen.close();
+    Ok(())
+}
+
+/// The rows of one kind, compared one after another.
+#[derive(Default)]
+struct Compared {
+    /// Of each row the least cosine.
+    cosines: Vec<f64>,
+    /// Of each row the greatest difference.
+    differences: Vec<f32>,
+}
+
+impl Compared {
+    fn add(&mut self, old: RowVector<'_>, new: RowVector<'_>) {
+        let difference = |pairs: &mut dyn Iterator<Item = (f32, f32)>| {
+            let finite = |it: f32| if it.is_nan() { f32::INFINITY } else { it };
+            let apart = pairs.map(|(old, new)| finite((old - new).abs()));
+            apart.fold(0.0, f32::max)
+        };
+        let (cosine, apart) = match (old, new) {
+            (RowVector::Sparse(old), RowVector::Sparse(new)) => {
+                let (mut both, mut squares) = (0.0, (0.0, 0.0));
+                for (old, new) in old.with(&new) {
+                    let (old, new) = (f64::from(old), f64::from(new));
+                    both += old * new;
+                    squares = (squares.0 + old * old, squares.1 + new * new);
+                }
+                let length = f64::sqrt(squares.0 * squares.1);
+                let cosine = if length > 0.0 { both / length } else { 1.0 };
+                (cosine, difference(&mut old.with(&new)))
+            }
+            (RowVector::Multi(old), RowVector::Multi(new)) if old.len() == new.len() => {
+                let pairs = || old.vectors().zip(new.vectors());
+                let cosine = pairs().map(|(old, new)| Cosine::between(old, new));
+                let numbers = || old.values.iter().copied().zip(new.values.iter().copied());
+                (cosine.fold(1.0, least), difference(&mut numbers()))
+            }
+            (RowVector::Dense(old), RowVector::Dense(new)) => {
+                // Of as many components as the shorter one has: one may have been cut.
+                let width = old.len().min(new.len());
+                let cosine = Cosine::between(&old[..width], &new[..width]);
+                let mut pairs = old.iter().copied().zip(new.iter().copied());
+                (cosine, difference(&mut pairs))
+            }
+            _ => (0.0, f32::INFINITY),
+        };
+        self.cosines.push(cosine);
+        self.differences.push(apart);
+    }
+
+    fn end(
+        self,
+        column: &str,
+        rows: &[u64],
+        precision: Option<&str>,
+        by_difference: bool,
+    ) -> ColumnAgreement {
+        let cosine = Cosine::of(self.cosines.iter().copied());
+        let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
+        let furthest = self.differences.iter().enumerate();
+        let furthest = furthest.max_by(|a, b| a.1.total_cmp(b.1));
+        let (worst, apart) = match (by_difference, furthest) {
+            (true, furthest) => {
+                let (row, apart) = furthest.map_or((0, 0.0), |(row, apart)| (row, *apart));
+                (Some(row), Some(apart))
+            }
+            (false, _) => {
+                let mut cosines = self.cosines.iter();
+                (cosines.position(|one| *one <= least || one.is_nan()), None)
+            }
+        };
+        let enough = match precision {
+            Some("int8") => LEAST_INT8,
+            _ => LEAST,
+        };
+        ColumnAgreement {
+            column: column.to_owned(),
+            least_cosine: least,
+            mean_cosine: mean,
+            apart,
+            worst_row: worst.and_then(|row| rows.get(row).copied()).unwrap_or(0),
+            same: apart.map_or(least >= enough, |apart| apart <= most_apart(precision)),
+        }
+    }
+}
+
+/// The lesser; NaN where one is.
+fn least(one: f64, other: f64) -> f64 {
+    if one.is_nan() || one <= other {
+        one
+    } else {
+        other
+    }
 }
 
 /// How far a score may be from what it was.
@@ -176,21 +284,6 @@ fn rows(all: u64, count: usize) -> Vec<u64> {
     (0..count)
         .map(|index| (u128::from(index) * u128::from(all) / u128::from(count)) as u64)
         .collect()
-}
-
-fn vectors(file: &Readable, column: &str, wanted: &[u64]) -> Result<Vec<Vec<f32>>> {
-    let mut found = Vec::with_capacity(wanted.len());
-    let mut row = 0;
-    output::read_vectors(file, &mut |vector| {
-        if vector.column == column {
-            if wanted.get(found.len()) == Some(&row) {
-                found.push(vector.values.to_vec());
-            }
-            row += 1;
-        }
-        Ok(())
-    })?;
-    Ok(found)
 }
 
 /// Reads texts that are made of what they were made of then, unless a field is named, or there are no fields.

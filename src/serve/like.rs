@@ -205,12 +205,12 @@ impl LikeFile {
                 .caused_by(error),
                 _ => error,
             })?;
-        if verified.same {
+        if verified.worst.same {
             return Ok(verified);
         }
         Err(Error::usage(format!(
             "{VERIFY}: row {} of {} was embedded again, and the cosine to its vector is {:.6}",
-            verified.worst_row, self.file.name, verified.least_cosine
+            verified.worst.worst_row, self.file.name, verified.worst.least_cosine
         ))
         .with_remedy("look at it with `embedctl inspect`: its vectors are not of its texts"))
     }

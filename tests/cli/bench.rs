@@ -268,6 +268,31 @@ fn models_that_score_are_measured_by_scores() {
     assert!(tokens("bert-three-labels", "--corpus short") > without / 2.0);
 }
 
+/// Models of every kind of vectors are measured, and several kinds in one pass.
+#[test]
+fn every_kind_of_vectors_is_measured() {
+    let sandbox = Sandbox::new();
+    for (model, more) in [
+        ("fixtures/heads/bert/model", "--vectors multi,dense,sparse"),
+        ("fixtures/sparse/route-query/model", "--task query"),
+        ("fixtures/multi/pylate-document/model", "--task document"),
+    ] {
+        let line = format!("--json -p native --corpus short {more}");
+        let mut command = command(&sandbox, &line);
+        let report = report(&sandbox.finish(command.arg("-m").arg(in_repository(model))));
+        let row = &report["rows"][0];
+        let configuration = &row["configuration"];
+        assert!(row["measured"]["rows_per_second"]["median"].as_f64() > Some(0.0));
+        match more.contains("--vectors") {
+            true => assert_eq!(
+                configuration["vectors"],
+                json!(["dense", "sparse", "multi"])
+            ),
+            false => assert!(configuration["task"].is_string(), "{report:#}"),
+        }
+    }
+}
+
 #[test]
 fn a_configuration_that_fails_is_a_row_with_its_reason() {
     let sandbox = sandbox_with_texts();

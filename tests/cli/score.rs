@@ -67,7 +67,7 @@ fn a_pair_has_a_score_in_every_format() {
         ));
         let said = &code(&again, 0).stdout;
         assert!(
-            said.contains("5 rows scored again, as they were"),
+            said.contains("5 rows computed again, as they were"),
             "{format}: {again}"
         );
     }

@@ -3,6 +3,7 @@
 //!
 //! Cases live in `fixtures/heads`; `generate.py` beside them made them.
 
+mod inspected;
 mod killed;
 mod reused;
 mod several;

@@ -239,6 +239,15 @@ impl<'a> RowVector<'a> {
         }
     }
 
+    /// The vectors of the kind of this number, where there are several; else these.
+    #[must_use]
+    pub fn kind(self, number: usize) -> Self {
+        match self {
+            Self::Several(row) => row.vectors().nth(number).unwrap_or(self),
+            one => one,
+        }
+    }
+
     /// The numbers: all components, or those that are not zero; those of each kind together.
     #[must_use]
     pub fn values(&self) -> Vec<&'a [f32]> {

@@ -11,7 +11,9 @@ use tempfile::TempDir;
 
 use crate::formats::matrix::MatrixRows;
 use crate::vectors::kinds::places;
-use crate::vectors::{ChosenRows, Said, TakeRow, no_such_vectors, unreadable};
+use crate::vectors::{
+    ChosenRows, Said, SaidColumn, TakeRow, VectorForm, no_such_vectors, unreadable,
+};
 use crate::writing::format::OutputFormat;
 use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
@@ -167,11 +169,13 @@ fn laid_out(
             .sum()
     ];
     let mut filled = 0;
-    let said = Said {
-        columns: columns.iter().map(|(name, _)| name.clone()).collect(),
+    let said = columns.iter().map(|(name, _)| SaidColumn {
+        name: name.clone(),
         dtype: None,
-        sparse_width: None,
-        by_token: false,
+        form: VectorForm::List,
+    });
+    let said = Said {
+        columns: said.collect(),
     };
     format.spec().read_vectors(source, &said, &mut |vector| {
         let has_names = format.facts().names_vectors;

@@ -14,7 +14,6 @@ pub(crate) mod tests;
 
 pub use crate::vectors::{StoredVector, TakeVector};
 pub use crate::writing::calibration::Calibration;
-pub use crate::writing::encoding::has_vectors_of_tokens;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
 };
@@ -27,7 +26,6 @@ pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
 pub use crate::writing::run_files::RunFiles;
 pub use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
-pub use crate::writing::sparse::has_token_maps;
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{Aside, ChosenVectors};
@@ -37,7 +35,7 @@ use serde_json::Value;
 
 use crate::formats::output::Beginning;
 use crate::record::SourceNames;
-use crate::vectors::{Said, unreadable};
+use crate::vectors::{Said, SaidColumn, VectorForm, unreadable};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::format::endings;
 use crate::writing::place::OutputPlace;
@@ -212,6 +210,41 @@ pub fn check_names(
 /// If the system or a store refuses.
 pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>> {
     format.spec().provenance(file)
+}
+
+/// The names of the columns of vectors in a file with this provenance that hold one vector in each row: vectors of tokens
+/// are more, and maps of tokens are not read. `None` where the provenance names no column.
+#[must_use]
+pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
+    let columns = Said::of(made).columns;
+    let is_one = |form| matches!(form, VectorForm::List | VectorForm::Sparse(_));
+    let is_named = !columns.is_empty();
+    let own = columns.into_iter().filter(|column| is_one(column.form));
+    is_named.then(|| own.map(|column| column.name).collect())
+}
+
+/// Where a file with this provenance has its vectors of each kind that is read, the first column of each, with the number of
+/// the kind among all. `columns` are those that it was read to have, with the widths of their vectors; a matrix has one
+/// without a name.
+#[must_use]
+pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, KindColumns)> {
+    let kind = |said: Vec<SaidColumn>| {
+        let of = |column: &str| columns.iter().find(|(name, _)| [column, ""].contains(name));
+        let (name, width) = match &said[..] {
+            [] => columns.first(),
+            said => said.iter().find_map(|column| of(&column.name)),
+        }?;
+        let form = said.first().map(|column| column.form).unwrap_or_default();
+        match form {
+            VectorForm::List => Some(KindColumns::Dense(vec![((*name).to_owned(), *width)])),
+            VectorForm::Sparse(_) => Some(KindColumns::Sparse((*name).to_owned(), *width)),
+            VectorForm::OfTokens => Some(KindColumns::Multi((*name).to_owned(), *width)),
+            VectorForm::Map => None,
+        }
+    };
+    let kinds = Said::kinds(made).map(kind).enumerate();
+    let read = |(number, kind): (usize, Option<KindColumns>)| Some((number, kind?));
+    kinds.filter_map(read).collect()
 }
 
 /// Hands every vector of a file to `take`. The columns are those named by its provenance; if none of them exists, all

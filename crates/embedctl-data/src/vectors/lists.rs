@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::{Said, StoredVector, TakeVector};
+use super::{Said, StoredVector, TakeVector, VectorForm, in_full};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::PARTS;
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
@@ -16,10 +16,16 @@ pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
     // A number is one where its column is named as that of numbers.
     let lists = || {
         (schema.fields().iter().enumerate()).filter(|(_, it)| {
-            (said.sparse_width.is_some() && is_sparse(it.data_type()))
-                || (said.by_token && of_tokens(it.data_type()).is_some())
-                || element(it.data_type()).is_some()
-                    && (is_list(it.data_type()) || said.columns.contains(it.name()))
+            let kind = it.data_type();
+            match said.form(it.name()) {
+                VectorForm::Sparse(width) => width.is_some() && is_sparse(kind),
+                VectorForm::OfTokens => of_tokens(kind).is_some(),
+                VectorForm::Map => false,
+                VectorForm::List => {
+                    let is_named = || said.column(it.name()).is_some();
+                    element(kind).is_some() && (is_list(kind) || is_named())
+                }
+            }
         })
     };
     let names = || lists().map(|(_, field)| field.name().as_str());
@@ -40,8 +46,8 @@ pub(crate) fn is_sparse(kind: &DataType) -> bool {
     parts.len() == 2 && is(0, DataType::UInt32) && is(1, DataType::Float32)
 }
 
-/// The sparse vectors of a column in full; `None` for a row that is null.
-fn sparse_in_full(column: &ArrayRef, said: &Said, row: usize) -> Option<Result<Vec<f32>>> {
+/// A sparse vector of a column in full; `None` for a row that is null.
+fn sparse_in_full(column: &ArrayRef, width: usize, row: usize) -> Option<Result<Vec<f32>>> {
     let parts = column.as_struct_opt()?;
     if parts.is_null(row) {
         return None;
@@ -50,7 +56,7 @@ fn sparse_in_full(column: &ArrayRef, said: &Said, row: usize) -> Option<Result<V
     let (indices, values) = (list(0)?, list(1)?);
     let indices = indices.as_primitive_opt::<UInt32Type>()?.values();
     let values = values.as_primitive_opt::<Float32Type>()?.values();
-    let full = said.in_full(indices.iter().copied(), values.iter().copied());
+    let full = in_full(width, indices.iter().copied(), values.iter().copied());
     let beyond = || {
         let reason =
             format!("row {row} of a batch has a sparse vector with an index beyond its width");
@@ -96,9 +102,9 @@ pub(crate) fn element(kind: &DataType) -> Option<Dtype> {
 pub(crate) fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
     for index in vectors_in(batch.schema_ref(), said) {
         let (field, column) = (batch.schema_ref().field(index), batch.column(index));
-        if is_sparse(column.data_type()) {
+        if let VectorForm::Sparse(Some(width)) = said.form(field.name()) {
             for row in 0..column.len() {
-                if let Some(values) = sparse_in_full(column, said, row) {
+                if let Some(values) = sparse_in_full(column, width, row) {
                     take(StoredVector {
                         column: field.name(),
                         dtype: Dtype::F32,

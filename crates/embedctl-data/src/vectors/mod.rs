@@ -13,7 +13,7 @@ pub(crate) use rows::{ChosenRows, TakeRow, no_such_vectors, runs};
 
 use serde_json::Value;
 
-use crate::writing::encoding::{VECTOR_COLUMNS, has_vectors_of_tokens};
+use crate::writing::encoding::{BESIDE, VECTOR_COLUMNS, has_vectors_of_tokens};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::{BY_INDEX, SPARSE_FORM};
 use arrow::array::RecordBatch;
@@ -41,60 +41,108 @@ pub(crate) type TakeBatch<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
 /// The widest sparse vectors that are read back: a wider claim is damage.
 const MOST_SPARSE_WIDTH: usize = 1 << 24;
 
-/// The vectors as a provenance describes them.
+/// The form of the vectors of a column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum VectorForm {
+    /// A row has a list of numbers, or one number.
+    #[default]
+    List,
+    /// A row has indices and values of a vector of this width, where that is known.
+    Sparse(Option<usize>),
+    /// A row has a map from tokens to weights, which is not read.
+    Map,
+    /// A row has a list of vectors, which are read one after another.
+    OfTokens,
+}
+
+/// A column of vectors as a provenance describes it.
+#[derive(Debug, Clone)]
+pub(crate) struct SaidColumn {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements, for a format that does not say so itself.
+    pub dtype: Option<Dtype>,
+    /// Its form.
+    pub form: VectorForm,
+}
+
+/// The columns of vectors as a provenance describes them, of each kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
-    /// Names of their columns.
-    pub columns: Vec<String>,
-    /// The type of their elements, for a format that does not say so itself.
-    pub dtype: Option<Dtype>,
-    /// Of sparse vectors, their width in full.
-    pub sparse_width: Option<usize>,
-    /// Whether a row has a list of vectors, which are read one after another.
-    pub by_token: bool,
+    pub columns: Vec<SaidColumn>,
 }
 
 impl Said {
     /// Reads it.
     pub fn of(made: &Value) -> Self {
-        let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
-        let names = names.filter_map(Value::as_str).map(str::to_owned);
-        let dtype = made["dtype"].as_str().and_then(|it| it.parse().ok());
-        let width = made["dimensions"].as_u64();
-        let width = width.filter(|_| made[SPARSE_FORM].as_str() == Some(BY_INDEX));
         Self {
-            sparse_width: width.and_then(|width| usize::try_from(width).ok()),
-            by_token: has_vectors_of_tokens(made),
-            columns: names.collect(),
-            dtype: dtype.map(|dtype| match dtype {
-                Dtype::Binary => Dtype::Int8,
-                Dtype::Ubinary => Dtype::Uint8,
-                other => other,
-            }),
+            columns: Self::kinds(made).flatten().collect(),
         }
     }
 
-    /// A sparse vector in full; `None` where it has an index that its width does not reach, or the width is not known.
-    pub fn in_full(
-        &self,
-        indices: impl Iterator<Item = u32>,
-        values: impl Iterator<Item = f32>,
-    ) -> Option<Vec<f32>> {
-        let width = self
-            .sparse_width
-            .filter(|width| *width <= MOST_SPARSE_WIDTH)?;
-        let mut full = vec![0.0; width];
-        for (index, value) in indices.zip(values) {
-            *full.get_mut(index as usize)? = value;
-        }
-        Some(full)
+    /// The columns of each kind.
+    pub fn kinds(made: &Value) -> impl Iterator<Item = Vec<SaidColumn>> {
+        let beside = made[BESIDE].as_array().into_iter().flatten();
+        let kinds = std::iter::once(made).chain(beside);
+        kinds.map(|kind| SaidColumn::of_kind(kind).collect())
+    }
+
+    /// The column of that name, if the provenance has it.
+    pub fn column(&self, name: &str) -> Option<&SaidColumn> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The form of the column of that name; a list if the provenance does not have it.
+    pub fn form(&self, name: &str) -> VectorForm {
+        self.column(name)
+            .map(|column| column.form)
+            .unwrap_or_default()
     }
 
     /// Whether a column of `all` is to be read.
     pub fn takes<'n>(&self, name: &str, mut all: impl Iterator<Item = &'n str>) -> bool {
-        let named = |name: &str| self.columns.iter().any(|column| column == name);
+        let named = |name: &str| self.column(name).is_some();
         named(name) || !all.any(named)
     }
+}
+
+impl SaidColumn {
+    /// The columns of one kind of vectors.
+    fn of_kind(made: &Value) -> impl Iterator<Item = Self> {
+        let dtype = made["dtype"].as_str().and_then(|it| it.parse().ok());
+        let dtype = dtype.map(|dtype| match dtype {
+            Dtype::Binary => Dtype::Int8,
+            Dtype::Ubinary => Dtype::Uint8,
+            other => other,
+        });
+        let width = || {
+            made["dimensions"]
+                .as_u64()
+                .and_then(|it| it.try_into().ok())
+        };
+        let form = match made[SPARSE_FORM].as_str() {
+            Some(BY_INDEX) => VectorForm::Sparse(width()),
+            Some(_) => VectorForm::Map,
+            None if has_vectors_of_tokens(made) => VectorForm::OfTokens,
+            None => VectorForm::List,
+        };
+        let names = made[VECTOR_COLUMNS].as_array().into_iter().flatten();
+        let names = names.filter_map(Value::as_str).map(str::to_owned);
+        names.map(move |name| Self { name, dtype, form })
+    }
+}
+
+/// A sparse vector in full; `None` where it has an index that `width` does not reach, or is wider than any.
+pub(crate) fn in_full(
+    width: usize,
+    indices: impl Iterator<Item = u32>,
+    values: impl Iterator<Item = f32>,
+) -> Option<Vec<f32>> {
+    let mut full = vec![0.0; Some(width).filter(|width| *width <= MOST_SPARSE_WIDTH)?];
+    for (index, value) in indices.zip(values) {
+        *full.get_mut(index as usize)? = value;
+    }
+    Some(full)
 }
 
 /// Its bytes from the first to the last.

@@ -25,11 +25,10 @@ pub(crate) const VECTOR_FORM: &str = "vector_form";
 pub(crate) const OF_TOKENS: &str = "tokens";
 
 /// Key of a provenance with how the other kinds of vectors that a row has were written.
-const BESIDE: &str = "vectors_beside";
+pub(crate) const BESIDE: &str = "vectors_beside";
 
 /// Whether a row of an output with this provenance has any number of vectors, one for each token.
-#[must_use]
-pub fn has_vectors_of_tokens(provenance: &Value) -> bool {
+pub(crate) fn has_vectors_of_tokens(provenance: &Value) -> bool {
     provenance[VECTOR_FORM] == OF_TOKENS
 }
 
@@ -319,6 +318,12 @@ impl VectorEncoding {
             let beside = self.beside.iter().map(|kind| {
                 let mut own = Map::new();
                 kind.describe(&mut own);
+                let width = kind
+                    .columns
+                    .iter()
+                    .map(|column| column.dimensions)
+                    .sum::<usize>();
+                own.insert("dimensions".to_owned(), width.into());
                 Value::Object(own)
             });
             provenance.insert(BESIDE.to_owned(), beside.collect());

@@ -24,7 +24,7 @@ impl KindColumns {
     }
 
     /// The names of its columns, with the widths of their vectors.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = (&str, usize)> {
+    pub fn columns(&self) -> impl Iterator<Item = (&str, usize)> {
         let (several, one) = match self {
             Self::Dense(columns) => (&columns[..], None),
             Self::Sparse(name, width) | Self::Multi(name, width) => (&[][..], Some((name, width))),

@@ -12,7 +12,6 @@ use arrow::error::ArrowError;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::WINDOW;
 use embedctl_common::vectors::{SparseRow, SparseRows};
-use serde_json::Value;
 
 /// Key of a provenance that says how sparse vectors stand in an output.
 pub(crate) const SPARSE_FORM: &str = "sparse_form";
@@ -22,12 +21,6 @@ pub(crate) const BY_INDEX: &str = "indices";
 
 /// Its value where they are maps from tokens to weights.
 pub(crate) const BY_TOKEN: &str = "tokens";
-
-/// Whether an output with this provenance has sparse vectors as maps from tokens to weights, which are not read back.
-#[must_use]
-pub fn has_token_maps(provenance: &Value) -> bool {
-    provenance[SPARSE_FORM] == BY_TOKEN
-}
 
 /// The parts of a structure, by their names.
 pub(crate) const PARTS: [&str; 2] = ["indices", "values"];

@@ -12,7 +12,7 @@ use embedctl::model::{ModelName, Precision};
 
 use super::embed::{BatchArgs, RecordArgs, StoreArgs};
 use super::engine::RuntimeArgs;
-use super::model::TokenArgs;
+use super::model::{KindArgs, TokenArgs};
 use super::values::{NamedValueParser, cosine, percent, positive, precision, providers, seconds};
 
 /// Measure the speed of a model on this machine, its bottleneck, and the best settings
@@ -114,6 +114,9 @@ pub struct BenchModelArgs {
         conflicts_with = "model_file"
     )]
     pub precision: Vec<Precision>,
+
+    #[command(flatten)]
+    pub kinds: KindArgs,
 
     #[command(flatten)]
     pub tokens: TokenArgs,

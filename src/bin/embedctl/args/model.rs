@@ -66,6 +66,25 @@ pub struct OverrideArgs {
     )]
     pub dimensions: Vec<usize>,
 
+    #[command(flatten)]
+    pub kinds: KindArgs,
+
+    /// Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model's files]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub max_active_dims: Option<usize>,
+
+    /// Keep about one in N vectors of a document's tokens, where each token has one (a number of at least 1)
+    ///
+    /// Clusters them and takes each cluster's mean, as HierarchicalTokenPooling in sentence-transformers. The first vector
+    /// stays as it is.
+    #[arg(long, value_name = "N", value_parser = pool_factor)]
+    pub pool_factor: Option<f64>,
+}
+
+/// What vectors are asked for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct KindArgs {
     /// Kinds of vectors: dense, sparse, or multi, where the model's files leave it open [default: dense]
     ///
     /// Several, such as 'dense,sparse,multi', give each text a vector of every kind from one pass of the network, in columns of
@@ -96,17 +115,14 @@ pub struct OverrideArgs {
         hide_possible_values = true
     )]
     pub task: Option<TextTask>,
+}
 
-    /// Entries of a sparse vector to keep: those of the greatest magnitude [default: as in the model's files]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub max_active_dims: Option<usize>,
-
-    /// Keep about one in N vectors of a document's tokens, where each token has one (a number of at least 1)
-    ///
-    /// Clusters them and takes each cluster's mean, as HierarchicalTokenPooling in sentence-transformers. The first vector
-    /// stays as it is.
-    #[arg(long, value_name = "N", value_parser = pool_factor)]
-    pub pool_factor: Option<f64>,
+impl KindArgs {
+    /// The kinds, in the order of columns.
+    pub fn vectors(&self) -> Vec<VectorKind> {
+        let all = VectorKind::ALL.into_iter();
+        all.filter(|kind| self.vectors.contains(kind)).collect()
+    }
 }
 
 /// Pooling and token limits.

@@ -28,8 +28,10 @@ pub const OF_VECTORS: [(&str, IsGiven); 15] = [
     ("dimensions", |args| {
         !args.model.overrides.dimensions.is_empty()
     }),
-    ("vectors", |args| !args.model.overrides.vectors.is_empty()),
-    ("task", |args| args.model.overrides.task.is_some()),
+    ("vectors", |args| {
+        !args.model.overrides.kinds.vectors.is_empty()
+    }),
+    ("task", |args| args.model.overrides.kinds.task.is_some()),
     ("max_active_dims", |args| {
         args.model.overrides.max_active_dims.is_some()
     }),

@@ -12,7 +12,7 @@ use embedctl::input::{
     WINDOW_BYTES,
 };
 use embedctl::job::{JobOptions, is_inside};
-use embedctl::model::{ModelName, ModelOptions, VectorKind};
+use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::{Calibration, Destination, OutputFormat, OutputOptions, RunFiles};
 use embedctl::pipeline::{EmbedOptions, OnError, RunPlan};
 use embedctl::progress::Progress;
@@ -278,11 +278,8 @@ pub(super) fn model(name: &str, args: &OverrideArgs, messages: &MessageArgs) -> 
         prompt: args.prompt.clone(),
         prompt_name: args.prompt_name.clone(),
         dimensions: args.dimensions.clone(),
-        // Each kind once, in the order of columns.
-        vectors: (VectorKind::ALL.into_iter())
-            .filter(|kind| args.vectors.contains(kind))
-            .collect(),
-        text_task: args.task.clone(),
+        vectors: args.kinds.vectors(),
+        text_task: args.kinds.task.clone(),
         max_active_dims: args.max_active_dims,
         pool_factor: args.pool_factor,
         ..ModelOptions::default() // the rest follows from the providers

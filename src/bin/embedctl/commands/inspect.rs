@@ -74,7 +74,7 @@ pub fn run(
         printer.inspection(&folders, &files, &differences, verified.as_ref())?;
     }
     let wrong = files.iter().any(|file| !file.problems.is_empty());
-    let differs = verified.is_some_and(|verified| !verified.same);
+    let differs = verified.is_some_and(|verified| !verified.worst.same);
     let mixed = args.same && differences.iter().any(|one| one.decides);
     Ok(match wrong || differs || mixed {
         true => ExitCode::Failed,

@@ -67,7 +67,7 @@ pub fn run(
             let verified = like.verify(count, (&model, &engine), &cancel)?;
             printer.info(format!(
                 "{} rows embedded again: least cosine {:.6}",
-                verified.rows, verified.least_cosine
+                verified.rows, verified.worst.least_cosine
             ));
             Some(verified)
         }

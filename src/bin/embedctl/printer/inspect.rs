@@ -1,6 +1,6 @@
 //! The table of `embedctl inspect`, for people.
 
-use embedctl::inspect::{Difference, Folder, Health, Inspection, Verified};
+use embedctl::inspect::{ColumnAgreement, Difference, Folder, Health, Inspection, Verified};
 use serde_json::Value;
 
 use super::Printer;
@@ -30,7 +30,13 @@ impl Printer {
             file(one, &mut table);
         }
         if let Some(verified) = verified {
-            table.entry("verified", &words(verified));
+            if verified.columns.is_empty() {
+                table.entry("verified", &agreement(&verified.worst, verified));
+            }
+            for column in &verified.columns {
+                let words = format!("{}: {}", column.column, agreement(column, verified));
+                table.entry("verified", &words);
+            }
         }
         if files.len() > 1 {
             table.line("");
@@ -110,9 +116,9 @@ fn health(health: &Health) -> String {
         true => number(health.widest as u64, "dimension"),
         false => format!("{} to {} dimensions", health.narrowest, health.widest),
     };
-    let some = |amount: u64, what: &str| match amount {
-        0 => format!("no {what}"),
-        amount => format!("{} {what}", count(amount)),
+    let some = |amount: u64| match amount {
+        0 => "no vectors".to_owned(),
+        amount => number(amount, "vector"),
     };
     let about = if health.repeated.exact { "" } else { "about " };
     format!(
@@ -123,9 +129,9 @@ fn health(health: &Health) -> String {
         health.least_norm,
         health.greatest_norm,
         health.mean_norm,
-        some(health.not_finite, "vectors"),
-        some(health.zero, "vectors"),
-        some(health.repeated.vectors, "vectors"),
+        some(health.not_finite),
+        some(health.zero),
+        some(health.repeated.vectors),
     )
 }
 
@@ -195,28 +201,24 @@ fn provenance(made: &Value, table: &mut TextTable) {
     );
 }
 
-fn words(verified: &Verified) -> String {
-    let same = if verified.same {
-        "as they were"
-    } else {
-        "NOT as they were"
+/// The agreement of a column with vectors that were computed again.
+fn agreement(column: &ColumnAgreement, verified: &Verified) -> String {
+    let same = match column.same {
+        true => "as they were",
+        false => "NOT as they were",
     };
-    if let Some(apart) = verified.apart {
-        return format!(
-            "{} scored again, {same}: largest difference {apart:.2e} (row {}), with {}",
-            number(verified.rows as u64, "row"),
-            verified.worst_row,
-            engine(&verified.engine)
-        );
+    let rows = number(verified.rows as u64, "row");
+    let row = column.worst_row;
+    let engine = engine(&verified.engine);
+    match column.apart {
+        Some(apart) => format!(
+            "{rows} computed again, {same}: largest difference {apart:.2e} (row {row}), with {engine}"
+        ),
+        None => format!(
+            "{rows} embedded again, {same}: least cosine {:.6} (row {row}), mean {:.6}, with {engine}",
+            column.least_cosine, column.mean_cosine
+        ),
     }
-    format!(
-        "{} embedded again, {same}: least cosine {:.6} (row {}), mean {:.6}, with {}",
-        number(verified.rows as u64, "row"),
-        verified.least_cosine,
-        verified.worst_row,
-        verified.mean_cosine,
-        engine(&verified.engine)
-    )
 }
 
 fn differences(differences: &[Difference], table: &mut TextTable) {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::vectors::{CUT, Said, StoredVector, TakeBatch, TakeVector, failed, guarded, in_order};
+use crate::vectors::{
+    CUT, Said, StoredVector, TakeBatch, TakeVector, VectorForm, failed, guarded, in_full, in_order,
+};
 use crate::writing::format::Compression;
 use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
@@ -61,12 +63,14 @@ pub(super) fn read(
             if !said.takes(column, names()) {
                 continue;
             }
-            let is_named = said.columns.iter().any(|name| name == column);
+            let own = said.column(column);
+            let form = said.form(column);
+            let dtype = own.and_then(|own| own.dtype).unwrap_or(Dtype::F32);
             let number = || {
                 let number = serde_json::from_str::<f32>(value.get()).ok();
-                number.filter(|_| is_named).map(|number| vec![number])
+                number.filter(|_| own.is_some()).map(|number| vec![number])
             };
-            if said.by_token && is_named {
+            if form == VectorForm::OfTokens {
                 let vectors = serde_json::from_str::<Option<Vec<Vec<f32>>>>(value.get());
                 let vectors = vectors.map_err(|error| {
                     let reason = format!("line {line_number} has no list of vectors: {error}");
@@ -75,7 +79,7 @@ pub(super) fn read(
                 for values in vectors.iter().flatten() {
                     take(StoredVector {
                         column,
-                        dtype: said.dtype.unwrap_or(Dtype::F32),
+                        dtype,
                         values,
                     })?;
                 }
@@ -83,11 +87,11 @@ pub(super) fn read(
             }
             let list = serde_json::from_str::<Vec<f32>>(value.get()).ok();
             let sparse = || {
-                let parts = said
-                    .sparse_width
-                    .and(serde_json::from_str(value.get()).ok());
-                let SparseParts { indices, values } = parts?;
-                said.in_full(indices.into_iter(), values.into_iter())
+                let VectorForm::Sparse(Some(width)) = form else {
+                    return None;
+                };
+                let SparseParts { indices, values } = serde_json::from_str(value.get()).ok()?;
+                in_full(width, indices.into_iter(), values.into_iter())
             };
             let list = list.or_else(sparse);
             let Some(values) = list.or_else(number) else {
@@ -95,7 +99,7 @@ pub(super) fn read(
             };
             take(StoredVector {
                 column,
-                dtype: said.dtype.unwrap_or(Dtype::F32),
+                dtype,
                 values: &values,
             })?;
         }

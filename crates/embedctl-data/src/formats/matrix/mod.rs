@@ -3,6 +3,7 @@
 
 mod npz;
 mod rows;
+mod tokens;
 mod vectors;
 mod write;
 
@@ -11,10 +12,11 @@ use std::io::Read;
 pub(crate) use rows::MatrixRows;
 
 use super::output::{Beginning, OutputSpec};
-use crate::vectors::{ChosenRows, Said, TakeVector, in_order};
+use crate::vectors::{ChosenRows, Said, TakeBatch, TakeVector, in_order};
 use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
-use embedctl_common::error::Result;
+use arrow::array::{ArrayRef, RecordBatch};
+use embedctl_common::error::{Error, Result};
 use embedctl_storage::Readable;
 
 /// The formats, which differ in their headers.
@@ -34,9 +36,30 @@ impl OutputSpec for NpzOutput {
         Ok(Box::new(npz::NpzWriter::new(begin)?))
     }
 
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-        npz::read(file, said, take)
+    fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+        npz::read(file, take)
     }
+
+    fn read_columns(
+        &self,
+        file: &Readable,
+        kinds: &[KindColumns],
+        take: &mut TakeBatch<'_>,
+    ) -> Result<bool> {
+        match kinds {
+            [KindColumns::Sparse(name, _)] => npz::batches(file, name, take).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Rows that are handed over at a time.
+const BATCH_ROWS: usize = 256;
+
+/// A batch of one column.
+fn batch_of(name: &str, column: ArrayRef) -> Result<RecordBatch> {
+    RecordBatch::try_from_iter([(name, column)])
+        .map_err(|error| Error::internal(format!("rows of a matrix as a batch: {error}")))
 }
 
 impl OutputSpec for MatrixOutput {
@@ -58,6 +81,18 @@ impl OutputSpec for MatrixOutput {
         match kinds {
             [KindColumns::Dense(columns)] => rows::open(file, *self, columns),
             _ => Ok(None),
+        }
+    }
+
+    fn read_columns(
+        &self,
+        file: &Readable,
+        kinds: &[KindColumns],
+        take: &mut TakeBatch<'_>,
+    ) -> Result<bool> {
+        match kinds {
+            [KindColumns::Multi(name, width)] => tokens::batches(file, *self, (name, *width), take),
+            _ => Ok(false),
         }
     }
 

@@ -9,16 +9,21 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use flate2::Crc;
 
 use super::write::RowDescriptions;
+use super::{BATCH_ROWS, batch_of};
 use crate::formats::output::Beginning;
 use crate::record::Rows;
-use crate::vectors::{CUT, Said, StoredVector, TakeVector, array, failed, in_order, unreadable};
+use crate::vectors::{
+    CUT, StoredVector, TakeBatch, TakeVector, array, failed, in_full, in_order, unreadable,
+};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::npy::{HEADER, header};
 use crate::writing::quantize::Dtype;
+use crate::writing::sparse::SparseColumn;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
+use embedctl_common::vectors::{SparseRow, SparseRows};
 use embedctl_storage::Readable;
 
 /// The arrays of an archive, in their order.
@@ -264,7 +269,45 @@ impl VectorWriter for NpzWriter {
 }
 
 /// Hands every row of an archive that embedctl wrote to `take`, in full.
-pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    for_each_row(file, &mut |width, row| {
+        let (indices, values) = (row.indices.iter(), row.values.iter());
+        let full = in_full(width, indices.copied(), values.copied());
+        take(StoredVector {
+            column: "",
+            dtype: Dtype::F32,
+            values: &full.ok_or_else(|| damaged(file, "it has an index beyond its width"))?,
+        })
+    })
+}
+
+/// The rows of an archive as a column of that name, batch by batch.
+pub(super) fn batches(file: &Readable, name: &str, take: &mut TakeBatch<'_>) -> Result<()> {
+    let column = SparseColumn { terms: None };
+    let mut rows = SparseRows::default();
+    let mut hand_over = |rows: &mut SparseRows| {
+        let array = column.array(std::mem::take(rows), None)?;
+        take(batch_of(name, array)?)
+    };
+    for_each_row(file, &mut |_, row| {
+        rows.push(row);
+        if rows.len() == BATCH_ROWS {
+            hand_over(&mut rows)?;
+        }
+        Ok(())
+    })?;
+    hand_over(&mut rows)
+}
+
+fn damaged(file: &Readable, reason: &str) -> Error {
+    unreadable(file.path(), reason).with_remedy(CUT)
+}
+
+/// Hands over the width of the matrix with each row.
+fn for_each_row(
+    file: &Readable,
+    take: &mut dyn FnMut(usize, SparseRow<'_>) -> Result<()>,
+) -> Result<()> {
     let own = |wanted: &str| -> Result<(Box<dyn Read>, u64)> { member(file, wanted) };
     let (mut shape, _) = own("shape")?;
     let number = |bytes: &mut dyn Read| -> Result<u64> {
@@ -275,18 +318,14 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
         Ok(u64::from_le_bytes(eight))
     };
     let (rows, width) = (number(&mut shape)?, number(&mut shape)?);
-    let said = Said {
-        sparse_width: usize::try_from(width).ok(),
-        ..said.clone()
-    };
+    let width = usize::try_from(width).unwrap_or(usize::MAX);
     let ((mut data, _), (mut indices, _), (mut ends, _)) =
         (own("data")?, own("indices")?, own("indptr")?);
     let mut before = number(&mut ends)?;
-    let damaged = |what: &str| unreadable(file.path(), what).with_remedy(CUT);
     for _ in 0..rows {
         let end = number(&mut ends)?;
         let count = end.checked_sub(before).filter(|count| *count <= MOST_ROW);
-        let count = count.ok_or_else(|| damaged("its rows do not follow one another"))?;
+        let count = count.ok_or_else(|| damaged(file, "its rows do not follow one another"))?;
         before = end;
         let (mut own, mut values) = (Vec::new(), Vec::new());
         for _ in 0..count {
@@ -294,12 +333,8 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
             own.push(u32::from_le_bytes(array(&mut indices).map_err(failed)?));
             values.push(f32::from_le_bytes(array(&mut data).map_err(failed)?));
         }
-        let full = said.in_full(own.into_iter(), values.into_iter());
-        take(StoredVector {
-            column: "",
-            dtype: Dtype::F32,
-            values: &full.ok_or_else(|| damaged("it has an index beyond its width"))?,
-        })?;
+        let (indices, values) = (&own[..], &values[..]);
+        take(width, SparseRow { indices, values })?;
     }
     Ok(())
 }

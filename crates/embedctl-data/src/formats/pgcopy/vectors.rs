@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use half::f16;
 
 use crate::vectors::{
-    Said, StoredVector, TakeVector, array, ended, failed, floats, in_order, unreadable,
+    StoredVector, TakeVector, array, ended, failed, floats, in_full, in_order, unreadable,
 };
 use crate::writing::encoding::VECTOR_COLUMNS;
 use crate::writing::made;
@@ -170,12 +170,12 @@ fn sparse(head: &[u8; 4], rest: &[u8]) -> Option<Vec<f32>> {
     }
     let (indices, values) = rest.split_at(4 * count);
     let (indices, _) = indices.as_chunks::<4>();
-    let said = Said {
-        sparse_width: number(*head),
-        ..Said::default()
-    };
     let indices = indices.iter().map(|index| u32::from_be_bytes(*index));
-    said.in_full(indices, floats(values, f32::from_be_bytes).into_iter())
+    in_full(
+        number(*head)?,
+        indices,
+        floats(values, f32::from_be_bytes).into_iter(),
+    )
 }
 
 /// The components of a field that is a vector, of the kind that is declared.

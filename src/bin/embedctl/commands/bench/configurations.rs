@@ -71,6 +71,7 @@ pub(super) fn listed(
         providers => providers.join(",").parse().map_err(CommandFailure::usage)?,
     };
     let pooling = args.model.tokens.pooling.as_ref();
+    let kinds = args.model.kinds.vectors().into_iter();
     let base = Configuration {
         devices: embed::devices(device, &choice)?,
         all_devices: device == Some(&Devices::All),
@@ -81,6 +82,8 @@ pub(super) fn listed(
         cache_dir: messages.cache_dir.clone(),
         pooling: pooling.map(|modes| modes.iter().map(|mode| mode.name().to_owned()).collect()),
         max_length: args.model.tokens.max_length,
+        vectors: kinds.map(|kind| kind.name().to_owned()).collect(),
+        task: (args.model.kinds.task.as_ref()).map(|task| task.name().to_owned()),
         ..Configuration::default()
     };
     let mut precisions: Vec<String> = args

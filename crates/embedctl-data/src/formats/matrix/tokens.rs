@@ -1,0 +1,101 @@
+//! Rows of tokens' vectors, read back from a matrix and the file beside it that says how many each row has.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use super::{BATCH_ROWS, MatrixOutput, batch_of, vectors};
+use crate::vectors::{TakeBatch, array, ended, failed, in_order, unreadable};
+use crate::writing::npy::{HEADER, is_lengths};
+use crate::writing::sidecar::LENGTHS;
+use arrow::array::{Array, FixedSizeListArray, Float32Array, ListArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field};
+use embedctl_common::error::{Error, Result};
+use embedctl_common::vectors::MultiRows;
+use embedctl_storage::Readable;
+
+/// The rows as a column of that name and width, batch by batch. `false` where no file of lengths stands beside the matrix.
+pub(super) fn batches(
+    file: &Readable,
+    kind: MatrixOutput,
+    (name, width): (&str, usize),
+    take: &mut TakeBatch<'_>,
+) -> Result<bool> {
+    let Some(beside) = file.bytes.beside(LENGTHS)? else {
+        return Ok(false);
+    };
+    let mut lengths = lengths(&beside)?;
+    let (mut rows, mut row) = (MultiRows::new(width), Vec::new());
+    let mut left = lengths.next().transpose()?;
+    // Rows without a token have no vector that would end them.
+    let mut complete = |rows: &mut MultiRows, row: &mut Vec<f32>, left: &mut Option<u64>| {
+        while *left == Some(0) {
+            rows.push(row);
+            row.clear();
+            *left = lengths.next().transpose()?;
+            if rows.len() == BATCH_ROWS {
+                take(batch_of(name, column(rows, width)?)?)?;
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    complete(&mut rows, &mut row, &mut left)?;
+    let unequal = || {
+        unreadable(
+            file.path(),
+            "it has other vectors than the file of lengths beside it counts",
+        )
+        .with_remedy("copy both files, or make them again")
+    };
+    vectors::read(file, kind, &mut |vector| {
+        row.extend_from_slice(vector.values);
+        left = Some(
+            left.and_then(|left| left.checked_sub(1))
+                .ok_or_else(unequal)?,
+        );
+        complete(&mut rows, &mut row, &mut left)
+    })?;
+    if left.is_some() {
+        return Err(unequal());
+    }
+    take(batch_of(name, column(&mut rows, width)?)?)?;
+    Ok(true)
+}
+
+/// The lengths in a file of them, one after another.
+fn lengths(file: &Readable) -> Result<impl Iterator<Item = Result<u64>> + use<>> {
+    let mut bytes = in_order(file)?;
+    let header: [u8; HEADER] = array(&mut bytes).map_err(|error| failed(file, error))?;
+    if !is_lengths(&header) {
+        return Err(unreadable(file.path(), "it is not a file of lengths"));
+    }
+    let rows = (file.bytes.len() - HEADER as u64) / 8;
+    let file = file.clone();
+    let mut number = 0;
+    Ok(std::iter::from_fn(move || {
+        if number == rows {
+            return ended(&file, bytes.by_ref()).err().map(Err);
+        }
+        number += 1;
+        let next = array(&mut bytes).map(u64::from_le_bytes);
+        Some(next.map_err(|error| failed(&file, error)))
+    }))
+}
+
+/// The rows as a column; none are left.
+fn column(rows: &mut MultiRows, width: usize) -> Result<Arc<ListArray>> {
+    let none = MultiRows::new(width);
+    let rows = std::mem::replace(rows, none);
+    let offsets = OffsetBuffer::from_lengths(rows.lengths());
+    let (values, _) = rows.into_parts();
+    let item = Arc::new(Field::new_list_field(DataType::Float32, false));
+    let size = i32::try_from(width).map_err(|_| Error::internal("vectors beyond Arrow's width"))?;
+    let failed = |error| Error::internal(format!("vectors of tokens as a column: {error}"));
+    let vectors =
+        FixedSizeListArray::try_new(item, size, Arc::new(Float32Array::from(values)), None);
+    let vectors = vectors.map_err(failed)?;
+    let list = Field::new_list_field(vectors.data_type().clone(), false);
+    ListArray::try_new(Arc::new(list), offsets, Arc::new(vectors), None)
+        .map(Arc::new)
+        .map_err(failed)
+}
