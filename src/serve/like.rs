@@ -14,7 +14,7 @@ use crate::inspect::{self, RecordedModel, Verified};
 use crate::job::State;
 use crate::model::{Model, ModelOptions, ModelProvenance, TextTask, VectorKind, WeightsKind};
 use crate::output::{self, Destination, Dtype, OutputFormat, OutputOptions};
-use crate::setting::{LIKE, MODEL, PROMPT, TASK, VECTORS, VERIFY};
+use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
 
 /// The field of an identity that tells how chunks get their vectors. A query is not in chunks.
@@ -39,6 +39,7 @@ struct QuerySettings {
     prompt: Option<String>,
     prompt_name: Option<String>,
     task: Option<TextTask>,
+    max_active_dims: Option<usize>,
     /// Of an output with vectors of several kinds, the one that is served.
     kind: Option<VectorKind>,
 }
@@ -48,8 +49,24 @@ impl QuerySettings {
         self.prompt.is_some() || self.prompt_name.is_some()
     }
 
+    /// Whether queries are as the output's texts.
     fn is_empty(&self) -> bool {
-        !self.has_prompt() && self.task.is_none() && self.kind.is_none()
+        !self.has_prompt()
+            && self.task.is_none()
+            && self.max_active_dims.is_none()
+            && self.kind.is_none()
+    }
+
+    /// The setting by which a field of an identity may differ.
+    fn setting_of(&self, field: &str) -> Option<Setting> {
+        let task = self.task.as_ref().map(|_| TASK);
+        match field {
+            "prompt" if self.has_prompt() => Some(PROMPT),
+            // A task has a prompt of its own.
+            "prompt" | "task" | "sparse.role" => task,
+            "sparse.max_active_dims" => self.max_active_dims.map(|_| MAX_ACTIVE_DIMS),
+            _ => None,
+        }
     }
 }
 
@@ -96,7 +113,7 @@ impl LikeFile {
     }
 
     /// The model and the engine of its vectors. `given` has what the user said: where models are kept, what queries have
-    /// in place of the output's (a prompt, a task, one of several kinds of vectors), and settings that may not differ from
+    /// in place of the output's (a prompt, a task, a number of entries, one of several kinds of vectors), and settings that may not differ from
     /// the output's. `named` is another place of the model.
     ///
     /// # Errors
@@ -113,6 +130,7 @@ impl LikeFile {
             prompt: given.prompt.clone(),
             prompt_name: given.prompt_name.clone(),
             task: given.text_task.clone(),
+            max_active_dims: given.max_active_dims,
             kind: self.kind(&given.vectors)?,
         };
         let options = ModelOptions {
@@ -120,7 +138,6 @@ impl LikeFile {
             max_length: given.max_length.or(recorded.max_length),
             precision: given.precision.or(recorded.precision),
             model_file: given.model_file.clone().or(recorded.model_file.clone()),
-            max_active_dims: given.max_active_dims.or(recorded.max_active_dims),
             pool_factor: given.pool_factor.or(recorded.pool_factor),
             ..recorded
         };
@@ -191,6 +208,7 @@ impl LikeFile {
         if let Some(task) = &queries.task {
             served.text_task = Some(task.clone());
         }
+        served.max_active_dims = queries.max_active_dims.or(own.max_active_dims);
         if let Some(kind) = queries.kind {
             served.vectors = vec![kind];
             if kind != VectorKind::Dense {
@@ -272,15 +290,9 @@ impl LikeFile {
         let mut notes: Vec<String> = late
             .map(|it| format!("{it}: queries are embedded whole"))
             .collect();
-        let (setting, fields): (_, &[&str]) = match &self.queries.task {
-            Some(_) => (TASK, &["prompt", "task", "sparse.role"]),
-            None if self.queries.has_prompt() => (PROMPT, &["prompt"]),
-            None => return Ok(notes),
-        };
-        let changed = self.identity.differences(now);
-        let changed = changed.iter().filter(|it| fields.contains(&&*it.key));
-        notes.extend(changed.map(|it| {
-            format!("{it}: {setting} was given for queries; everything else is the file's")
+        notes.extend(self.identity.differences(now).iter().filter_map(|it| {
+            let setting = self.queries.setting_of(&it.key)?;
+            Some(format!("{it}: {setting} was given for queries"))
         }));
         Ok(notes)
     }

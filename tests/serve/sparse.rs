@@ -95,9 +95,20 @@ fn a_server_like_documents_gives_the_entries_of_queries() {
         let role = server.messages().contains("sparse.role");
         assert_eq!(role, !more.is_empty(), "{}", server.messages());
     }
-    let run = sandbox.run("serve --like out.jsonl --listen 127.0.0.1:0 --max-active-dims 2");
+    // Queries may have fewer entries than documents.
+    let few = ["--task", "query", "--max-active-dims", "2"];
+    let server = Server::start(&sandbox, &[&["--like", "out.jsonl"], &few[..]].concat());
+    assert!(
+        server.messages().contains("--max-active-dims was given"),
+        "{}",
+        server.messages()
+    );
+    let expected = embedded(&sandbox, &model, &few.join(" "));
+    assert!(expected.iter().all(|row| row.len() == 2), "{expected:?}");
+    assert_eq!(served(&server, &texts), expected);
+    let run = sandbox.run("serve --like out.jsonl --listen 127.0.0.1:0 --max-length 7");
     assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("sparse.max_active_dims"), "{run}");
+    assert!(run.stderr.contains("max_length"), "{run}");
 }
 
 /// Of an output with vectors of several kinds, a server gives one.

@@ -31,8 +31,8 @@ pub struct ServeArgs {
     /// Output of embed or score whose vectors or scores the server's must mix with: a file, a folder of parts, or an address
     ///
     /// Model, revision, prompt, pooling, dimensions, type and precision are those in its provenance. The server does
-    /// not start if the model's files or a setting differ. --prompt, --prompt-name and --task may name another prompt or
-    /// task for queries, and --vectors one of several kinds of vectors.
+    /// not start if the model's files or a setting differ. --prompt, --prompt-name, --task and --max-active-dims may
+    /// differ for queries, and --vectors chooses one of several kinds of vectors.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, help_heading = "Server")]
     pub like: Option<PathBuf>,
 
