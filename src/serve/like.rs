@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use crate::cancel::CancelToken;
 use crate::embedder::LoadedModel;
-use crate::engine::{self, EngineOptions, Provider, ProviderChoice};
+use crate::engine::{self, EngineInfo, EngineOptions, Provider, ProviderChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
 use crate::inspect::{self, RecordedModel, Verified};
 use crate::job::State;
-use crate::model::{Model, ModelOptions, ModelProvenance, WeightsKind};
+use crate::model::{Model, ModelOptions, ModelProvenance, TextTask, VectorKind, WeightsKind};
 use crate::output::{self, Destination, Dtype, OutputFormat, OutputOptions};
-use crate::setting::{LIKE, MODEL, PROMPT, VERIFY};
+use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
 
-/// The field of an identity that a user may change on purpose: queries have a prompt of their own.
-const PROMPT_FIELD: &str = "prompt";
+/// The field of an identity that tells how chunks get their vectors. A query is not in chunks.
+const LATE_FIELD: &str = "late_chunking";
 
 /// An output of `embed`, and what its provenance says of its vectors.
 pub struct LikeFile {
@@ -28,8 +28,46 @@ pub struct LikeFile {
     file: Readable,
     made: Value,
     identity: VectorIdentity,
-    /// Whether the user gave another prompt than the output's.
-    has_own_prompt: bool,
+    queries: QuerySettings,
+    /// The options that make the output's own vectors, where the server's are not the same.
+    reference: Option<ModelOptions>,
+}
+
+/// What the user gave for queries, in place of the output's.
+#[derive(Debug, Clone, Default)]
+struct QuerySettings {
+    prompt: Option<String>,
+    prompt_name: Option<String>,
+    task: Option<TextTask>,
+    max_active_dims: Option<usize>,
+    /// Of an output with vectors of several kinds, the one that is served.
+    kind: Option<VectorKind>,
+}
+
+impl QuerySettings {
+    fn has_prompt(&self) -> bool {
+        self.prompt.is_some() || self.prompt_name.is_some()
+    }
+
+    /// Whether queries are as the output's texts.
+    fn is_empty(&self) -> bool {
+        !self.has_prompt()
+            && self.task.is_none()
+            && self.max_active_dims.is_none()
+            && self.kind.is_none()
+    }
+
+    /// The setting by which a field of an identity may differ.
+    fn setting_of(&self, field: &str) -> Option<Setting> {
+        let task = self.task.as_ref().map(|_| TASK);
+        match field {
+            "prompt" if self.has_prompt() => Some(PROMPT),
+            // A task has a prompt of its own.
+            "prompt" | "task" | "sparse.role" => task,
+            "sparse.max_active_dims" => self.max_active_dims.map(|_| MAX_ACTIVE_DIMS),
+            _ => None,
+        }
+    }
 }
 
 impl LikeFile {
@@ -69,15 +107,18 @@ impl LikeFile {
             file,
             made,
             identity,
-            has_own_prompt: false,
+            queries: QuerySettings::default(),
+            reference: None,
         })
     }
 
-    /// The model and the engine of its vectors. `given` has what the user said: where models are kept, a prompt in place
-    /// of the output's, and settings that may not differ from the output's. `named` is another place of the model.
+    /// The model and the engine of its vectors. `given` has what the user said: where models are kept, what queries have
+    /// in place of the output's (a prompt, a task, a number of entries, one of several kinds of vectors), and settings that may not differ from
+    /// the output's. `named` is another place of the model.
     ///
     /// # Errors
-    /// If the provenance has a setting that this version does not know.
+    /// If the provenance has a setting that this version does not know, or the output has no vectors of the kind that is
+    /// asked for.
     pub fn options(
         &mut self,
         named: Option<&str>,
@@ -85,15 +126,19 @@ impl LikeFile {
         engine: &EngineOptions,
     ) -> Result<(ModelOptions, EngineOptions)> {
         let recorded = RecordedModel::of(&self.made, named, given)?.options;
-        self.has_own_prompt = given.prompt.is_some() || given.prompt_name.is_some();
+        self.queries = QuerySettings {
+            prompt: given.prompt.clone(),
+            prompt_name: given.prompt_name.clone(),
+            task: given.text_task.clone(),
+            max_active_dims: given.max_active_dims,
+            kind: self.kind(&given.vectors)?,
+        };
         let options = ModelOptions {
-            prompt: match self.has_own_prompt {
-                true => given.prompt.clone(),
-                false => recorded.prompt.clone(),
-            },
+            prompt_name: None,
             max_length: given.max_length.or(recorded.max_length),
             precision: given.precision.or(recorded.precision),
             model_file: given.model_file.clone().or(recorded.model_file.clone()),
+            pool_factor: given.pool_factor.or(recorded.pool_factor),
             ..recorded
         };
         let mut engine = engine.clone();
@@ -104,11 +149,81 @@ impl LikeFile {
         Ok((options, engine))
     }
 
-    /// The same options with those that depend on the model's own files, which must be here by now.
+    /// The kind of vectors that is asked for, where the output has several.
+    fn kind(&self, asked: &[VectorKind]) -> Result<Option<VectorKind>> {
+        let settings = &self.identity.settings;
+        let one = |kind: VectorKind| vec![kind.name().to_owned()];
+        let own = match (&settings.vectors, &settings.sparse, &settings.multi) {
+            (Some(kinds), ..) => kinds.clone(),
+            (None, Some(_), _) => one(VectorKind::Sparse),
+            (None, None, Some(_)) => one(VectorKind::Multi),
+            _ if settings.scores.is_some() => vec!["scores".to_owned()],
+            (None, None, None) => one(VectorKind::Dense),
+        };
+        let is_own = |kind: &VectorKind| own.iter().any(|name| name == kind.name());
+        if let Some(other) = asked.iter().find(|kind| !is_own(kind)) {
+            return Err(Error::usage(format!(
+                "{VECTORS} {}: {} has {}",
+                other.name(),
+                self.file.name,
+                own.join(", ")
+            ))
+            .with_remedy("leave it out, or choose a kind that the file has"));
+        }
+        if own.len() == 1 {
+            return Ok(None);
+        }
+        match asked {
+            [kind] => Ok(Some(*kind)),
+            _ => Err(Error::usage(format!(
+                "{}: its rows have vectors of several kinds ({}), and a server gives one",
+                self.asked,
+                own.join(", ")
+            ))
+            .with_remedy(format!("choose the kind with {VECTORS}"))),
+        }
+    }
+
+    /// The options of the server's model: `options` with those that depend on the model's own files, which must be here by
+    /// now, and with what the user gave for queries.
     ///
     /// # Errors
     /// If the model cannot be opened.
-    pub fn settle(&self, options: ModelOptions, engine: &EngineOptions) -> Result<ModelOptions> {
+    pub fn settle(
+        &mut self,
+        options: ModelOptions,
+        engine: &EngineOptions,
+    ) -> Result<ModelOptions> {
+        let own = self.settle_own(options.clone(), engine)?;
+        if self.queries.is_empty() {
+            return Ok(own);
+        }
+        let mut served = own.clone();
+        let queries = &self.queries;
+        if queries.has_prompt() || queries.task.is_some() {
+            // A task has a prompt of its own.
+            served.prompt.clone_from(&queries.prompt);
+            served.prompt_name.clone_from(&queries.prompt_name);
+        }
+        if let Some(task) = &queries.task {
+            served.text_task = Some(task.clone());
+        }
+        served.max_active_dims = queries.max_active_dims.or(own.max_active_dims);
+        if let Some(kind) = queries.kind {
+            served.vectors = vec![kind];
+            if kind != VectorKind::Dense {
+                // What was settled is about the dense vectors beside these.
+                served.pooling = options.pooling;
+                served.normalize = options.normalize;
+                served.dimensions = options.dimensions;
+            }
+        }
+        self.reference = Some(own);
+        Ok(served)
+    }
+
+    /// The options that make the output's own vectors.
+    fn settle_own(&self, options: ModelOptions, engine: &EngineOptions) -> Result<ModelOptions> {
         let then = &self.identity.settings;
         let open = |options: &ModelOptions| {
             let (settled, _) = engine::settle(options, engine)?;
@@ -142,12 +257,23 @@ impl LikeFile {
         Ok(options)
     }
 
-    /// Refuses vectors that would not mix with the output's; notes on differences that the user wanted or that do no harm.
-    pub(super) fn check(&self, now: &VectorIdentity) -> Result<Vec<String>> {
-        let differences = self.identity.differences(now);
-        let is_wanted = |key: &str| key == PROMPT_FIELD && self.has_own_prompt;
+    /// Refuses a server whose vectors would not mix with the output's; notes on differences that the user wanted or that do
+    /// no harm. What the user gave for queries is left aside first: with the output's own settings, model and engine must
+    /// give its vectors.
+    ///
+    /// # Errors
+    /// If they would not, or the model cannot be opened.
+    pub(super) fn check(
+        &self,
+        (loaded, now): (&LoadedModel, &VectorIdentity),
+        engine: &EngineOptions,
+    ) -> Result<Vec<String>> {
+        let reference = self.reference.as_ref();
+        let own = reference.map(|options| self.identity_of(options, &loaded.info, engine));
+        let own = own.transpose()?;
+        let differences = self.identity.differences(own.as_ref().unwrap_or(now));
         let decide: Vec<_> = (differences.iter())
-            .filter(|it| it.decides && !is_wanted(&it.key))
+            .filter(|it| it.decides && it.key != LATE_FIELD)
             .cloned()
             .collect();
         if !decide.is_empty() {
@@ -160,12 +286,28 @@ impl LikeFile {
                 "leave the settings to the file, and name the model that made it with {MODEL} if it has moved"
             )));
         }
-        let wanted = differences.iter().filter(|it| is_wanted(&it.key));
-        Ok(wanted
-            .map(|it| {
-                format!("{it}: {PROMPT} was given for queries; everything else is the file's")
-            })
-            .collect())
+        let late = differences.iter().filter(|it| it.key == LATE_FIELD);
+        let mut notes: Vec<String> = late
+            .map(|it| format!("{it}: queries are embedded whole"))
+            .collect();
+        notes.extend(self.identity.differences(now).iter().filter_map(|it| {
+            let setting = self.queries.setting_of(&it.key)?;
+            Some(format!("{it}: {setting} was given for queries"))
+        }));
+        Ok(notes)
+    }
+
+    /// The identity of the vectors that the model gives with these options, if an engine like this one runs it.
+    fn identity_of(
+        &self,
+        options: &ModelOptions,
+        info: &EngineInfo,
+        engine: &EngineOptions,
+    ) -> Result<VectorIdentity> {
+        let (settled, _) = engine::settle(options, engine)?;
+        let model = Model::open(&settled)?;
+        let files = model.provenance(info.provider.weights())?;
+        identity((&model, info), &files, Some(self))
     }
 
     /// Embeds `count` rows of the output again, as [`inspect::verify`] does. Their texts must stand in it or beside it.
@@ -220,9 +362,9 @@ impl LikeFile {
         self.file.name.clone()
     }
 
-    /// Whether the user gave another prompt than the output's.
-    pub(super) fn has_own_prompt(&self) -> bool {
-        self.has_own_prompt
+    /// Whether vectors of this identity have another prompt than the output's.
+    pub(super) fn prompt_differs(&self, now: &VectorIdentity) -> bool {
+        self.identity.settings.prompt != now.settings.prompt
     }
 
     fn dtype(&self) -> &str {
@@ -232,14 +374,14 @@ impl LikeFile {
 
 /// The identity of the vectors that a server of this model answers with.
 pub(super) fn identity(
-    loaded: &LoadedModel,
+    (model, engine): (&Model, &EngineInfo),
     files: &ModelProvenance,
     like: Option<&LikeFile>,
 ) -> Result<VectorIdentity> {
     let output = OutputOptions::new(Destination::Stdout);
-    let identity = VectorIdentity::new(&loaded.model, &output)?;
+    let identity = VectorIdentity::new(model, &output)?;
     Ok(VectorIdentity {
         dtype: Some(like.map_or(Dtype::F32.name(), LikeFile::dtype).to_owned()),
-        ..identity.with_engine(&loaded.model, files, &loaded.info)
+        ..identity.with_engine(model, files, engine)
     })
 }

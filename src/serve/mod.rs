@@ -52,9 +52,9 @@ pub fn open(
     let weights = loaded.info.provider.weights();
     let mut notes = engine::notes(&loaded.model, weights);
     let files = loaded.model.provenance(weights)?;
-    let identity = like::identity(&loaded, &files, like)?;
+    let identity = like::identity((&loaded.model, &loaded.info), &files, like)?;
     if let Some(like) = like {
-        notes.extend(like.check(&identity)?);
+        notes.extend(like.check((&loaded, &identity), engine)?);
     }
     let (id, info) = (loaded.model.id.clone(), loaded.info.clone());
     let (dimensions, threads) = (loaded.model.config.vectors(), loaded.threads());

@@ -129,7 +129,7 @@ fn details(
     if let Some(like) = like {
         let like = json!({
             "file": like.path(),
-            "prompt_differs": like.has_own_prompt(),
+            "prompt_differs": like.prompt_differs(identity),
             "verified": verified,
         });
         all.push(("like".to_owned(), like));

@@ -196,3 +196,43 @@ fn rows_are_embedded_again_before_the_server_starts() {
         "{run}"
     );
 }
+
+/// What queries have in place of documents: the prompt of their task.
+#[test]
+fn a_task_for_queries_is_taken() {
+    let sandbox = scene(PROMPTS);
+    embed(&sandbox, "-p rten --task document -o out.parquet");
+    embed(&sandbox, "-p rten --task query -o queries.jsonl");
+    let server = Server::start(&sandbox, &["--like", "out.parquet", "--task", "query"]);
+    let said = server.messages();
+    assert!(
+        said.contains("prompt (\"passage: \" then, \"query: \" now): --task was given"),
+        "{said}"
+    );
+    let served = server.vectors(&texts());
+    for (served, batch) in served.iter().zip(lines(&sandbox, "queries.jsonl")) {
+        assert!(served.iter().zip(&batch).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+    let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
+    assert_eq!(info["like"]["prompt_differs"], true);
+    // Everything else is compared as without it.
+    let run =
+        sandbox.run("serve --like out.parquet --listen 127.0.0.1:0 --task query --max-length 7");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("max_length"), "{run}");
+}
+
+/// Chunks that were pooled from the states of whole texts are asked with vectors of whole queries.
+#[test]
+fn an_output_of_late_chunks_is_asked_with_whole_queries() {
+    let sandbox = scene(POOLED);
+    embed(
+        &sandbox,
+        "-p native --chunk tokens --chunk-tokens 12 --late -o out.parquet",
+    );
+    embed(&sandbox, "-p native -o queries.jsonl");
+    let server = Server::start(&sandbox, &["--like", "out.parquet"]);
+    let said = server.messages();
+    assert!(said.contains("queries are embedded whole"), "{said}");
+    assert_eq!(server.vectors(&texts()), lines(&sandbox, "queries.jsonl"));
+}

@@ -151,6 +151,7 @@ async fn connection(
         limit,
         stalled: None,
     };
+    let metrics = Arc::clone(&app.metrics);
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let (app, router) = (Arc::clone(&app), router.clone());
         async move { Ok::<_, Infallible>(app.answer(router, request.map(Body::new)).await) }
@@ -161,7 +162,11 @@ async fn connection(
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(stream), service);
     // Its errors are the client's: it went away, was too slow, or does not speak HTTP.
-    let _ = watcher.watch(serving).await;
+    if let Err(error) = watcher.watch(serving).await
+        && error.is_parse()
+    {
+        metrics.refused("not_http");
+    }
     drop(open);
 }
 

@@ -22,8 +22,7 @@ const ANY_MODEL: &str = "text-embeddings-inference";
 struct EmbeddingsRequest {
     input: RequestInputs,
     model: Option<String>,
-    #[serde(default)]
-    encoding_format: Encoding,
+    encoding_format: Option<Encoding>,
     dimensions: Option<usize>,
     /// Not OpenAI's: the prompt's name, as in text-embeddings-inference.
     prompt_name: Option<String>,
@@ -98,7 +97,7 @@ pub(crate) async fn embeddings(
                 param: "input",
             },
         )?;
-        Ok((prepared, width, request.encoding_format))
+        Ok((prepared, width, request.encoding_format.unwrap_or_default()))
     };
     let (prepared, width, encoding) = rows::read(&app, request, take).await?;
     let rows = prepared.run(&app).await?;

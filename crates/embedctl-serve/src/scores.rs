@@ -20,8 +20,7 @@ const BYTES_OF_SCORE: usize = 48;
 struct RerankRequest {
     query: String,
     texts: Vec<String>,
-    #[serde(default)]
-    return_text: bool,
+    return_text: Option<bool>,
     #[serde(flatten)]
     settings: ScoreRequestSettings,
 }
@@ -88,7 +87,8 @@ pub(crate) async fn rerank(
     rows::check_model(&app, &[ModelHead::Reranker])?;
     let take = |app: &Arc<App>, request: RerankRequest| {
         let query: Arc<str> = request.query.into();
-        let texts = request.return_text.then(|| request.texts.clone());
+        let returns_text = request.return_text.unwrap_or_default();
+        let texts = returns_text.then(|| request.texts.clone());
         let pair = |text| ScoredInput::Pair(Arc::clone(&query), text);
         let pairs = request.texts.into_iter().map(pair).collect();
         let prepared = prepare(app, pairs, &request.settings, "texts")?;

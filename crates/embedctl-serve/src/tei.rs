@@ -29,13 +29,8 @@ struct EmbedRequest {
 #[derive(Deserialize)]
 struct TokenizeRequest {
     inputs: RequestInputs,
-    #[serde(default = "yes")]
-    add_special_tokens: bool,
+    add_special_tokens: Option<bool>,
     prompt_name: Option<String>,
-}
-
-const fn yes() -> bool {
-    true
 }
 
 /// `POST /embed`.
@@ -140,7 +135,7 @@ pub(crate) async fn tokenize(
                 return Err(ApiError::invalid(reason).of("inputs"));
             }
         };
-        let special = request.add_special_tokens;
+        let special = request.add_special_tokens.unwrap_or(true);
         let tokens = |(index, text): (usize, &String)| {
             let tokens = app.model.tokens(text, prompt, special);
             tokens.map_err(|cause| ApiError::input(index, &cause))

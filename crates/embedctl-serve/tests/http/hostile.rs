@@ -89,6 +89,8 @@ fn bytes_that_are_no_request_are_refused() {
         let answer = server.send(bytes);
         assert!(answer.status == 0 || (400..500).contains(&answer.status), "{answer:?}");
     }
+    // All but the one with a wrong body.
+    server.wait_for("embedctl_serve_refused_total{reason=\"not_http\"}", 8.0);
     for kind in [
         "text/plain",
         "application/x-www-form-urlencoded",

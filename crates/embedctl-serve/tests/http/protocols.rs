@@ -6,6 +6,16 @@ use crate::model::{FakeModel, numbers};
 use crate::server::{Server, request};
 use embedctl_serve::{ApiKeys, ModelHead, ServerOptions};
 
+/// The options of a server with this key.
+fn with_key(key: &str) -> ServerOptions {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), key).unwrap();
+    ServerOptions {
+        keys: Some(ApiKeys::read(file.path()).unwrap()),
+        ..ServerOptions::default()
+    }
+}
+
 #[test]
 fn vectors_come_in_the_order_of_texts_in_both_protocols() {
     let server = Server::usual();
@@ -59,6 +69,11 @@ fn openai_requests_choose_form_width_and_tokens() {
         assert_eq!(answer["data"].as_array().unwrap().len(), count);
         assert_eq!(answer["data"][0]["embedding"], json!(numbers("ab")));
     }
+    // Clients write what they leave open in either way.
+    let open = json!({
+        "input": "ab", "model": null, "encoding_format": null, "dimensions": null, "prompt_name": null,
+    });
+    assert_eq!(ask(open), ask(json!({"input": "ab"})));
     let prompted = ask(json!({"input": "ab", "prompt_name": "query"}));
     assert_eq!(prompted["data"][0]["embedding"], json!(numbers("q: ab")));
 }
@@ -225,6 +240,21 @@ fn the_document_describes_routes_that_answer() {
         assert!(![404, 405].contains(&own.status), "{path}: {own:?}");
         assert_eq!(other.status, 405, "{path}: {other:?}");
     }
+    // Refusals that a whole server is set up for.
+    let locked = Server::start(FakeModel::scoring(1), with_key("right"));
+    let scores = Server::start(FakeModel::scoring(1), ServerOptions::default());
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let ask = |server: &Server| match method.as_str() {
+                "get" => server.get(path).status,
+                _ => server.post(path, "{}").status,
+            };
+            for status in [ask(&locked), ask(&scores)] {
+                let described = &operation["responses"][status.to_string()];
+                assert!(described.is_object(), "{method} {path}: {status}");
+            }
+        }
+    }
     let lost = server.get("/nowhere");
     let kind = lost.json()["error_type"].clone();
     assert_eq!((lost.status, kind), (404, json!("not_found")));
@@ -276,13 +306,7 @@ fn sparse_vectors_are_entries_of_index_and_value() {
 
 #[test]
 fn a_server_with_keys_serves_nobody_else() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "right\n").unwrap();
-    let options = ServerOptions {
-        keys: Some(ApiKeys::read(file.path()).unwrap()),
-        ..ServerOptions::default()
-    };
-    let server = Server::start(FakeModel::new(1), options);
+    let server = Server::start(FakeModel::new(1), with_key("right"));
     assert_eq!(server.get("/health").status, 200);
     for path in [
         "/info",
@@ -318,6 +342,8 @@ fn tokens_info_and_models_describe_the_model() {
         tokens[0][1],
         json!({"id": 98, "text": "b", "special": false, "start": 1, "stop": 2})
     );
+    let open = json!({"inputs": ["ab", "c"], "add_special_tokens": null, "prompt_name": null});
+    assert_eq!(server.post("/tokenize", open.to_string()).json(), tokens);
     let info = server.get("/info").json();
     assert_eq!(
         info["model_type"],

@@ -17,6 +17,10 @@ fn texts_are_ranked_by_their_scores() {
     let texts: Vec<String> = (0..200).map(|at| "x".repeat((at * 37) % 101)).collect();
     for (members, factor) in [
         (json!({}), 10.0),
+        (
+            json!({"raw_scores": null, "return_text": null, "truncate": null}),
+            10.0,
+        ),
         (json!({"raw_scores": true, "return_text": true}), 1.0),
         (json!({"raw_scores": false}), -1.0),
     ] {
@@ -35,8 +39,10 @@ fn texts_are_ranked_by_their_scores() {
             let mut order: Vec<usize> = (0..texts.len()).collect();
             order.sort_by(|&one, &other| expected(other).total_cmp(&expected(one)));
             let expected = order.iter().map(|&index| match members.get("return_text") {
-                Some(_) => json!({"index": index, "text": texts[index], "score": expected(index)}),
-                None => json!({"index": index, "score": expected(index)}),
+                Some(Value::Bool(true)) => {
+                    json!({"index": index, "text": texts[index], "score": expected(index)})
+                }
+                _ => json!({"index": index, "score": expected(index)}),
             });
             assert_eq!(answer.json(), Value::from_iter(expected), "{members}");
         }

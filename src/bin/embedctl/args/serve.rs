@@ -31,8 +31,8 @@ pub struct ServeArgs {
     /// Output of embed or score whose vectors or scores the server's must mix with: a file, a folder of parts, or an address
     ///
     /// Model, revision, prompt, pooling, dimensions, type and precision are those in its provenance. The server does
-    /// not start if the model's files or a setting differ. --prompt and --prompt-name may name another prompt for
-    /// queries.
+    /// not start if the model's files or a setting differ. --prompt, --prompt-name, --task and --max-active-dims may
+    /// differ for queries, and --vectors chooses one of several kinds of vectors.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, help_heading = "Server")]
     pub like: Option<PathBuf>,
 
@@ -115,7 +115,7 @@ pub struct ServeLimitArgs {
 const EXAMPLES: &str = "\
 Examples:
   embedctl serve -m sentence-transformers/all-MiniLM-L6-v2
-  embedctl serve --like vectors.parquet --prompt-name query
+  embedctl serve --like vectors.parquet --task query
   embedctl serve -m cross-encoder/ms-marco-MiniLM-L6-v2
   embedctl serve --like s3://vectors/2026/ --listen 0.0.0.0:8080 --api-key-file keys.txt
   curl 127.0.0.1:8080/embed -H 'Content-Type: application/json' -d '{\"inputs\": \"some text\"}'

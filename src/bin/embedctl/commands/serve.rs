@@ -73,7 +73,7 @@ pub fn run(
         }
         _ => None,
     };
-    if let Some(like) = &like {
+    if let Some(like) = &mut like {
         model = like.settle(model, &engine)?;
     }
     let ready = serve::open(&model, &engine, like.as_ref(), verified.as_ref())?;
