@@ -203,7 +203,10 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         let built = sidecar["engine"].get("built_graph").and_then(Value::as_str);
         assert_eq!(built, engine.built.then_some("fp32"));
         let own = sidecar["engine"].get("own_operators");
-        assert_eq!(own.is_some(), engine.fused, "{model:?}: {own:?}");
+        // Of WebGPU's own operators some are wrong or missing, which a check at the start finds.
+        let is_sure = engine.provider != "webgpu";
+        let is_right = own.is_some() == engine.fused || engine.fused && !is_sure;
+        assert!(is_right, "{model:?}: {own:?}");
         Ok(Matrix::read(&out))
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())

@@ -57,4 +57,5 @@ EMBEDCTL_TEST_PROVIDERS=$(IFS=,; echo "${providers[*]}")
 export ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1
 export EMBEDCTL_TEST_PROVIDERS EMBEDCTL_TEST_REQUIRE=providers RUST_BACKTRACE=0
 cargo test --locked --test plugins
+cargo test --locked --workspace --lib states_on_other_providers
 exec cargo test --locked --test parity other_providers

@@ -94,7 +94,7 @@ pub struct GraphForm {
 const MOST_POSITIONS: usize = 1 << 17;
 
 impl GraphForm {
-    /// The form that `provider` takes of `model`, with ONNX Runtime's own operators where they are `fused`.
+    /// The form that `provider` takes of `model`, with these operators.
     ///
     /// # Errors
     /// If the provider does not compute in the numbers that were asked for.
@@ -102,7 +102,7 @@ impl GraphForm {
         model: &Model,
         provider: Provider,
         options: &EngineOptions,
-        fused: bool,
+        operators: Operators,
     ) -> Result<Self, Cause> {
         let float = options.float.unwrap_or(FloatType::F32);
         if !provider.computes_in(float) {
@@ -116,11 +116,7 @@ impl GraphForm {
             // Others have no tables of bfloat16.
             narrow_tables: matches!(provider, Provider::Cpu | Provider::Cuda),
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
-            operators: if fused {
-                Operators::fused(provider, float)
-            } else {
-                Operators::Standard
-            },
+            operators,
             excerpt: false,
             terms: (model.config.sparse()).and_then(|sparse| sparse.terms),
         })

@@ -24,21 +24,19 @@ pub enum Operators {
 }
 
 impl Operators {
-    /// The own operators that `provider` has kernels for in these numbers.
-    pub(super) fn fused(provider: Provider, float: FloatType) -> Self {
-        match provider {
-            Provider::Cuda => Self::Fused {
-                grouped: float != FloatType::F32,
-            },
-            Provider::Cpu | Provider::WebGpu | Provider::DirectMl => Self::Fused { grouped: true },
-            _ => Self::Standard,
-        }
-    }
-
-    /// Whether own operators are asked of `provider`.
-    pub(crate) fn are_fused(provider: Provider, options: &EngineOptions) -> bool {
+    /// The operators of a graph for `provider`, the best first: each is taken if the one before it gives wrong results, or
+    /// is missing in the library. The last ones are standard.
+    pub(crate) fn candidates(provider: Provider, options: &EngineOptions) -> Vec<Self> {
         let asked = value_of(&options.provider_options, provider, OPERATORS);
-        asked == Some(OptionValue::Word("fused"))
+        let float = options.float.unwrap_or(FloatType::F32);
+        let [grouped, own] = [true, false].map(|grouped| Self::Fused { grouped });
+        match (asked, provider) {
+            (Some(OptionValue::Word("fused")), Provider::Cuda) if float == FloatType::F32 => {
+                vec![own, Self::Standard]
+            }
+            (Some(OptionValue::Word("fused")), _) => vec![grouped, own, Self::Standard],
+            _ => vec![Self::Standard],
+        }
     }
 
     /// The operator that a layer's attention is written as.

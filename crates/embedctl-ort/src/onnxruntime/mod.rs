@@ -69,8 +69,13 @@ pub fn open(
     selection: &LibrarySelection,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
-    let fused = Operators::are_fused(provider, options);
-    let graph = ModelGraph::of(model, provider, options, fused)?;
+    let mut candidates = Operators::candidates(provider, options).into_iter();
+    let mut graph = ModelGraph::of(
+        model,
+        provider,
+        options,
+        candidates.next().unwrap_or_default(),
+    )?;
     let feeds = Arc::new(Feeds::of(model, &graph.declared, &graph.output)?);
     process::require_no_tf32(provider, &options.provider_options)?;
     let library = selection.library(provider)?;
@@ -88,19 +93,29 @@ pub fn open(
         let opener = Opener::new(library, provider, model, graph, feeds, options)?;
         open_graph(model, options, opener, info)
     };
-    let has_own = !graph.source.own_operators().is_empty();
-    let engine = match opened(graph, info.clone()) {
-        Err(error) if has_own && !options.cancel.is_cancelled() => {
-            info.passed_over.push(PassedOver {
-                candidate: format!("ONNX Runtime's own operators on {provider}"),
-                reason: error.to_string(),
-                named: true,
-            });
-            opened(ModelGraph::of(model, provider, options, false)?, info)?
-        }
-        other => other?,
-    };
-    Ok(Box::new(engine))
+    loop {
+        let own = graph.source.own_operators();
+        let error = match opened(graph, info.clone()) {
+            Ok(engine) => return Ok(Box::new(engine)),
+            Err(error) if own.is_empty() || options.cancel.is_cancelled() => return Err(error),
+            Err(error) => error,
+        };
+        info.passed_over.push(PassedOver {
+            candidate: format!(
+                "ONNX Runtime's own operators ({}) on {provider}",
+                own.join(", ")
+            ),
+            reason: error.to_string(),
+            named: true,
+        });
+        graph = loop {
+            let operators = candidates.next().unwrap_or_default();
+            let next = ModelGraph::of(model, provider, options, operators)?;
+            if next.source.own_operators() != own {
+                break next;
+            }
+        };
+    }
 }
 
 /// Sessions of the opener's graph.
@@ -363,5 +378,7 @@ impl Engine for OrtEngine {
     }
 }
 
+#[cfg(test)]
+mod other_providers_tests;
 #[cfg(test)]
 mod tests;

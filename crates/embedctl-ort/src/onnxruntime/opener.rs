@@ -87,8 +87,9 @@ impl Opener {
             numbered: false,
         };
         let options = EngineOptions::default();
-        let graph =
-            ModelGraph::of(model, Provider::Cpu, &options, false).expect("the model has a graph");
+        let standard = crate::built::Operators::Standard;
+        let graph = ModelGraph::of(model, Provider::Cpu, &options, standard)
+            .expect("the model has a graph");
         Self::of_kind(library, Provider::Cpu, kind, model, graph, feeds, &options)
             .expect("the model's graph can be extended")
     }

@@ -35,7 +35,7 @@ pub(super) struct ModelGraph {
 }
 
 impl ModelGraph {
-    /// The graph that `provider` is to run; one that is built has ONNX Runtime's own operators where they are `fused`.
+    /// The graph that `provider` is to run; one that is built has these operators.
     ///
     /// # Errors
     /// If the model has no weights for it, or the provider does not compute in the numbers that were asked for.
@@ -43,7 +43,7 @@ impl ModelGraph {
         model: &Model,
         provider: Provider,
         options: &EngineOptions,
-        fused: bool,
+        operators: Operators,
     ) -> Result<Self> {
         if provider.weights_of(model) == WeightsKind::Onnx {
             let onnx = model.onnx()?;
@@ -55,7 +55,7 @@ impl ModelGraph {
                 source: GraphSource::File(onnx.path.clone()),
             });
         }
-        let form = GraphForm::of(model, provider, options, fused).map_err(provider_error)?;
+        let form = GraphForm::of(model, provider, options, operators).map_err(provider_error)?;
         let source = BuiltSource::new(model, form)?;
         let files = model.checkpoint.as_ref().map(|one| one.files.as_slice());
         Ok(Self {

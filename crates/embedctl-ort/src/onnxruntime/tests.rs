@@ -15,6 +15,7 @@ use embedctl_model::ModelOptions;
 use embedctl_model::batch::Batch;
 use embedctl_native::PlainNetwork;
 use embedctl_native::architecture::AttentionDescription;
+use ort::session::builder::SessionBuilder;
 
 /// Opens `model` with a library of this process's own choice.
 fn open(
@@ -318,6 +319,18 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
 /// The states that the CPU provider gives for a built graph's case, padded.
 fn built_states(case: &FixtureCase, form: GraphForm) -> Result<Vec<f32>, String> {
     let library = cpu_library().map_err(|error| error.to_string())?;
+    let builder = session_builder(&library.environment)
+        .and_then(|builder| registration::on_cpu(builder, &library.environment))
+        .map_err(|error| with_causes(&error))?;
+    states_of(case, form, builder)
+}
+
+/// The states that a session of `builder` gives for a built graph's case, padded.
+pub(super) fn states_of(
+    case: &FixtureCase,
+    form: GraphForm,
+    builder: SessionBuilder,
+) -> Result<Vec<f32>, String> {
     let (network, _) = case.built(form);
     let form = GraphForm {
         longest: case.longest(),
@@ -325,9 +338,6 @@ fn built_states(case: &FixtureCase, form: GraphForm) -> Result<Vec<f32>, String>
     };
     let source =
         BuiltSource::of_network(Arc::new(network), form).map_err(|error| error.to_string())?;
-    let builder = session_builder(&library.environment)
-        .and_then(|builder| registration::on_cpu(builder, &library.environment))
-        .map_err(|error| with_causes(&error))?;
     let mut session = GraphSource::Built(source)
         .load(builder, &CancelToken::new())
         .map_err(|error| with_causes(&error))?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rten::{Model as RtenModel, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use super::stored;
-use crate::built::{BuiltGraph, FloatType, GraphForm};
+use crate::built::{BuiltGraph, FloatType, GraphForm, Operators};
 use crate::engine::{EngineOptions, Provider};
 use crate::feeds::{Feeds, InputFeed};
 use crate::padded::PaddedBatch;
@@ -40,7 +40,7 @@ impl RtenSource {
                 declared: onnx.graph.clone(),
             });
         }
-        let form = GraphForm::of(model, Provider::Rten, options, false)
+        let form = GraphForm::of(model, Provider::Rten, options, Operators::Standard)
             .map_err(|cause| Error::new(ErrorKind::Provider, "rten", cause))?;
         let network = PlainNetwork::open(model.network(), model.adapter())?;
         let graph = BuiltGraph::build(&network, form)?;
