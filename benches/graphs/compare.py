@@ -4,9 +4,8 @@
     python3 -m venv venv && venv/bin/pip install 'optimum-onnx[onnxruntime]' torch pyarrow
     venv/bin/python benches/graphs/compare.py [--embedctl target/release/embedctl] [--rounds 3] [SHAPE...]
 
-Shapes: `minilm`, all-MiniLM-L6-v2 itself with the file of its repository, which optimum exported, and `qwen3`, four layers of
-Qwen3-Embedding-0.6B's shape with random weights and a vocabulary of 30,522, which optimum exports here. Each round runs every
-configuration over the same texts, in turn:
+Shapes: `minilm`, all-MiniLM-L6-v2 itself, and `qwen3`, four layers of Qwen3-Embedding-0.6B's shape with random weights and a
+vocabulary of 30,522. Each round runs every configuration over the same texts, in turn:
 
 - the file of optimum in embedctl (`--weights onnx`),
 - the built graph with standard operators, and with ONNX Runtime's own (`cpu.operators=fused`),
@@ -35,7 +34,7 @@ BATCH_TOKENS = 2048
 
 
 def qwen3(folder):
-    """Four layers of the shape, with optimum's export of them."""
+    """Four layers of the shape."""
     import torch
     import transformers
 
@@ -46,6 +45,15 @@ def qwen3(folder):
     transformers.Qwen3Model(config).save_pretrained(folder)
     for name in ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]:
         shutil.copy(MINILM / name, folder / name)
+
+
+def minilm(folder):
+    """The model without the ONNX file of the repository's fixtures, whose weights are packed."""
+    shutil.copytree(MINILM, folder, ignore=shutil.ignore_patterns("onnx", "reference"), dirs_exist_ok=True)
+
+
+def by_optimum(folder):
+    """Optimum's export of a checkpoint, beside it."""
     export = [sys.executable, "-m", "optimum.exporters.onnx", "--model", folder, "--task", "feature-extraction",
               "--library", "transformers", folder / "onnx"]
     subprocess.run(list(map(str, export)), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -109,6 +117,7 @@ def main():
     parser.add_argument("--embedctl", type=Path, default=ROOT / "target/release/embedctl")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "graphs")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--texts", type=int, help="how many [default: 3000, of qwen3 300]")
     parser.add_argument("--python", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("shapes", nargs="*", default=[])
     args = parser.parse_args()
@@ -120,14 +129,13 @@ def main():
     library = Path(importlib.util.find_spec("onnxruntime").submodule_search_locations[0]) / "capi"
     args.work.mkdir(parents=True, exist_ok=True)
     for shape in args.shapes or ["minilm", "qwen3"]:
-        model = MINILM
-        if shape == "qwen3":
-            model = args.work / "qwen3"
-            if not (model / "onnx/model.onnx").exists():
-                shutil.rmtree(model, ignore_errors=True)
-                qwen3(model)
+        model = args.work / shape
+        if not (model / "onnx/model.onnx").exists():
+            shutil.rmtree(model, ignore_errors=True)
+            {"minilm": minilm, "qwen3": qwen3}[shape](model)
+            by_optimum(model)
         texts = args.work / f"{shape}.jsonl"
-        count = {"minilm": 3000, "qwen3": 300}[shape]
+        count = args.texts or {"minilm": 3000, "qwen3": 300}[shape]
         texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in draw(count, 60, 1)))
         pooled = ["--pooling", "mean", "--max-length", "256"]
         exported = args.work / f"{shape}.onnx"

@@ -81,6 +81,9 @@ def main():
     print(f"embedctl: {time.monotonic() - start:.1f} s, {used.ru_maxrss / 1e6:.2f} GB at most")
     ours = pyarrow.parquet.read_table(out)
 
+    import sentence_transformers  # noqa: F401  before the stand-ins, for which transformers would look
+    import transformers.training_args  # noqa: F401
+
     for training in ["datasets", "peft", "ir_datasets", "accelerate", "accelerate.utils"]:
         sys.modules.setdefault(training, mock.MagicMock(__spec__=None))
     from FlagEmbedding import BGEM3FlagModel
