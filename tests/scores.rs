@@ -100,8 +100,9 @@ fn every_case_equals_the_reference_as_a_built_graph() {
     }
 }
 
+/// Graphs that others have exported, on every engine that takes them.
 #[test]
-fn every_exported_case_equals_the_reference_on_rten() {
+fn every_exported_case_equals_the_reference() {
     let cases = cases();
     let exported: Vec<_> = cases
         .iter()
@@ -112,10 +113,18 @@ fn every_exported_case_equals_the_reference_on_rten() {
         "only {} exported cases",
         exported.len()
     );
-    for case in exported {
-        let expected = Matrix::read(&case.join("expected.npy"));
-        let ours = score(case, &["-p", "rten"]).unwrap();
-        assert_eq!(difference(&ours, &expected), None, "{}", case.display());
+    let library = support::onnxruntime("every_exported_case_equals_the_reference");
+    let library = library.map(|path| path.to_str().unwrap().to_owned());
+    let of_library = |path| vec!["-p", "cpu", "--ort-lib", path];
+    let engines = library.as_deref().map(of_library).into_iter();
+    for engine in engines.chain([vec!["-p", "rten"]]) {
+        let engine = [&engine[..], &["--weights", "onnx"]].concat();
+        for case in &exported {
+            let expected = Matrix::read(&case.join("expected.npy"));
+            let ours = score(case, &engine).unwrap();
+            let name = case.display();
+            assert_eq!(difference(&ours, &expected), None, "{engine:?}: {name}");
+        }
     }
 }
 
