@@ -158,3 +158,27 @@ fn reduced_precision_stays_near() {
         }
     }
 }
+
+/// A network that the engine runs, but that transformers does not classify with.
+#[test]
+fn types_without_a_class_that_classifies_are_refused_with_that_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Path::new("fixtures/scores/llama");
+    let model = folder.path().join("model");
+    std::fs::create_dir(&model).unwrap();
+    for entry in std::fs::read_dir(case.join("model")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, model.join(path.file_name().unwrap())).unwrap();
+    }
+    for name in ["records.jsonl", "case.json"] {
+        std::fs::copy(case.join(name), folder.path().join(name)).unwrap();
+    }
+    let file = model.join("config.json");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let changed = config.replace("\"model_type\": \"llama\"", "\"model_type\": \"granite\"");
+    assert_ne!(changed, config);
+    std::fs::write(&file, changed).unwrap();
+    let said = score(folder.path(), &["-p", "native"]).err().unwrap();
+    assert!(said.contains("no class that classifies"), "{said}");
+    assert!(said.contains("granite"), "{said}");
+}
