@@ -326,7 +326,7 @@ fn recipes_of_every_kind_work_with_small_models() {
     assert!(
         map["embedding"]
             .as_object()
-            .is_some_and(|it| it.values().all(|it| it.is_f64())),
+            .is_some_and(|it| it.values().all(serde_json::Value::is_f64)),
         "{map}"
     );
     assert!(
