@@ -434,6 +434,7 @@ impl Computation {
             devices: _,
             placement: _,
             own_operators: _,
+            narrow_weights: _, // widened exactly
             cosine_to_cpu: _,
             cosine: _,
             batch_tokens: _,

@@ -21,6 +21,7 @@ mod export;
 mod feed_forward;
 mod heads;
 mod latent;
+mod narrow;
 mod network;
 mod norm;
 mod operators;
@@ -54,6 +55,7 @@ use embedctl_model::{Model, OutputChoice, PoolingMode, Step};
 pub use crate::arithmetic::FloatType;
 
 pub use self::export::{ExportForm, Exported, export};
+pub(crate) use self::narrow::PIECE;
 pub use self::operators::Operators;
 pub(crate) use self::writer::DeclaredWeight;
 
@@ -79,6 +81,9 @@ pub struct GraphForm {
     pub float: FloatType,
     /// Whether the table of tokens may stay in bfloat16, if it is stored so.
     pub narrow_tables: bool,
+    /// Whether products stay in fp16 or bf16, where they are stored so and the graph computes in single precision: whenever
+    /// one is used, it is widened in pieces of so many bytes at most.
+    pub widened_pieces: Option<usize>,
     /// Tokens of a row at most.
     pub longest: usize,
     /// The operators that it is written with.
@@ -115,6 +120,7 @@ impl GraphForm {
             float,
             // Others have no tables of bfloat16.
             narrow_tables: matches!(provider, Provider::Cpu | Provider::Cuda),
+            widened_pieces: None,
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
             operators,
             excerpt: false,
@@ -128,6 +134,7 @@ impl Default for GraphForm {
         Self {
             float: FloatType::F32,
             narrow_tables: false,
+            widened_pieces: None,
             longest: 512,
             operators: Operators::Standard,
             excerpt: false,
@@ -214,6 +221,12 @@ impl BuiltGraph {
     /// The weights that lie beside the graph.
     pub(crate) fn weights(&self) -> &[DeclaredWeight] {
         &self.weights
+    }
+
+    /// The type of the products that are widened when they are used; `None` where there is none.
+    pub(crate) fn narrow_products(&self) -> Option<FloatType> {
+        let narrow = self.weights.iter().find(|weight| weight.is_widened);
+        narrow.map(|weight| weight.element)
     }
 
     /// The ONNX model as bytes. `place` says where a weight lies, as the entries of its external data.

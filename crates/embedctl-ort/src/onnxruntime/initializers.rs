@@ -1,5 +1,7 @@
 //! The weights of a graph that was built, given to its session from memory.
 
+use std::sync::Arc;
+
 use ort::session::builder::SessionBuilder;
 use ort::value::{DynValue, PrimitiveTensorElementType, Tensor};
 
@@ -8,13 +10,16 @@ use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_native::PlainNetwork;
 
-/// Gives a builder the weights of a graph that was built, one after another; the session keeps them.
-pub(super) fn give_weights(
-    mut builder: SessionBuilder,
+/// Weights of a graph that was built, as tensors of their own memory, by name.
+pub(super) type WeightTensors = Vec<(String, Arc<DynValue>)>;
+
+/// Reads the weights of a graph that was built, one after another.
+pub(super) fn read_weights(
     network: &PlainNetwork,
     weights: &[DeclaredWeight],
     cancel: &CancelToken,
-) -> Result<SessionBuilder, ort::Error> {
+) -> Result<WeightTensors, ort::Error> {
+    let mut tensors = Vec::with_capacity(weights.len());
     for weight in weights {
         if cancel.is_cancelled() {
             return Err(ort::Error::new("interrupted"));
@@ -24,9 +29,20 @@ pub(super) fn give_weights(
             FloatType::F16 => tensor_of::<half::f16>(network, weight),
             FloatType::Bf16 => tensor_of::<half::bf16>(network, weight),
         }?;
-        builder = builder.with_external_initializer(&weight.name, value)?;
+        tensors.push((weight.name.clone(), Arc::new(value)));
     }
     network.check_unchanged().map_err(|error| failed(&error))?;
+    Ok(tensors)
+}
+
+/// Gives a builder weights by reference; its session keeps them.
+pub(super) fn give_weights(
+    mut builder: SessionBuilder,
+    tensors: &[(String, Arc<DynValue>)],
+) -> Result<SessionBuilder, ort::Error> {
+    for (name, value) in tensors {
+        builder = builder.with_external_initializer(name, Arc::clone(value))?;
+    }
     Ok(builder)
 }
 

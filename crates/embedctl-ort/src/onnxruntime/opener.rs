@@ -37,6 +37,9 @@ const MOST_DEVICES: u32 = 64;
 /// operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
 const SLOW_WHEN_QUANTIZED: &str = "SkipLayerNormFusion;BiasGeluFusion";
 
+/// The optimizer that would widen narrow products for good, all of them at once.
+pub(super) const WIDENS: &str = "ConstantFolding";
+
 /// The parts needed to make a session.
 pub(super) struct Opener {
     library: Library,
@@ -155,11 +158,15 @@ impl Opener {
             return Ok(builder);
         }
         let builder = registration::on_cpu(builder, &self.library.environment)?;
-        if self.operators.contains("DynamicQuantizeLinear") {
-            let entry = "optimization.disable_specified_optimizers";
-            return Ok(builder.with_config_entry(entry, SLOW_WHEN_QUANTIZED)?);
-        }
-        Ok(builder)
+        let disabled = if self.source.narrow_products().is_some() {
+            WIDENS
+        } else if self.operators.contains("DynamicQuantizeLinear") {
+            SLOW_WHEN_QUANTIZED
+        } else {
+            return Ok(builder);
+        };
+        let entry = "optimization.disable_specified_optimizers";
+        Ok(builder.with_config_entry(entry, disabled)?)
     }
 
     /// Numbers of the devices to open, as the user gave them.

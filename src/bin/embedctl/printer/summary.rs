@@ -319,6 +319,11 @@ pub fn measured(info: &EngineInfo) -> Vec<String> {
         let own = info.own_operators.join(", ");
         lines.push(format!("operators of ONNX Runtime's own: {own}"));
     }
+    if let Some(narrow) = info.narrow_weights {
+        lines.push(format!(
+            "weights stay in {narrow}, and each batch widens them"
+        ));
+    }
     if !info.placement.is_empty() {
         let parts: Vec<String> = info
             .placement
