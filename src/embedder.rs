@@ -1,15 +1,17 @@
 //! A model ready to embed: tokenizer, engine and pooling put together.
 //!
 //! [`Embedder`] is the library's front door for programs that hold their texts in memory; the pipeline
-//! uses the same parts for streams that don't fit there.
+//! uses the same parts for streams that don't fit there. [`Scorer`] does the same for models that score.
 
 #[cfg(test)]
 mod damaged_tests;
 mod loaded;
+mod scorer;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use self::loaded::LoadedModel;
+pub use self::scorer::Scorer;
 use crate::batch::TokenRows;
 use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::{Finished, RowWorker};
