@@ -304,8 +304,7 @@ impl Run {
         notes.extend(tally.notes(&self.options.input));
         if without_tokens > 0 {
             notes.push(format!(
-                "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives \
-                 for no token at all"
+                "{without_tokens} texts have no tokens; their vectors come from pooling an empty sequence"
             ));
         }
         Ok(Summary {
