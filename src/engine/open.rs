@@ -44,7 +44,7 @@ pub fn settle(
     };
     let of_file = |option: String| {
         Error::usage(format!(
-            "{option} chooses among ONNX files, and {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
+            "{option} chooses among ONNX files, but {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
              int8"
         ))
     };
@@ -59,7 +59,7 @@ pub fn settle(
         _ if model.model_file.is_some() => {
             if model.kind == Some(WeightsKind::Checkpoint) {
                 return Err(Error::usage(format!(
-                    "{MODEL_FILE} names an ONNX file, and {WEIGHTS} {} takes none",
+                    "{MODEL_FILE} names an ONNX file, but {WEIGHTS} {} takes none",
                     WeightsKind::Checkpoint
                 )));
             }
@@ -87,7 +87,7 @@ pub fn settle(
         _ if model.kind == Some(WeightsKind::Onnx) && onnx => WeightsPreference::Onnx,
         (true, false) if model.kind == Some(WeightsKind::Onnx) => {
             return Err(Error::usage(format!(
-                "{WEIGHTS} {} takes an ONNX file, and the native engine reads none",
+                "{WEIGHTS} {} takes an ONNX file, but the native engine reads none",
                 WeightsKind::Onnx
             ))
             .with_remedy(format!("name another {PROVIDER}, or leave {WEIGHTS} out")));

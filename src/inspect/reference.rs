@@ -58,7 +58,7 @@ pub fn against(
     read_vectors(file, &mut |vector| {
         if vector.values.len() != width {
             return Err(strange(format!(
-                "holds vectors of {} components, and this model's have {width}",
+                "holds vectors of {} components, but this model's have {width}",
                 vector.values.len()
             ))
             .with_remedy(format!(
@@ -164,7 +164,7 @@ fn is_rounding(cosines: &[f64]) -> bool {
 
 fn counts(strange: &impl Fn(String) -> Error, vectors: usize, texts: &str) -> Error {
     strange(format!(
-        "holds {vectors} vectors, and there are {texts} texts"
+        "holds {vectors} vectors, but there are {texts} texts"
     ))
     .with_remedy(format!(
         "name the texts that they were made of, in the same order, with {TEXTS}"

@@ -103,7 +103,7 @@ pub fn verify(
     let is_float = |dtype: &&str| [Dtype::F32.name(), Dtype::F16.name()].contains(dtype);
     if let Some(dtype) = dtypes.find(|dtype| !is_float(dtype)) {
         return Err(refuse(&format!(
-            "holds {dtype}, and only f32 and f16 are verified"
+            "holds {dtype}, but only f32 and f16 are verified"
         )));
     }
     let mut all = 0;
@@ -340,7 +340,7 @@ fn texts(
     }
     let bad = bad.unwrap_or_default();
     Err(Error::usage(format!(
-        "{VERIFY}: {} has {row} texts{bad}, and there are {all} vectors",
+        "{VERIFY}: {} has {row} texts{bad}, but there are {all} vectors",
         names.join(", ")
     ))
     .with_remedy(format!(

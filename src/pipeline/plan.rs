@@ -73,20 +73,20 @@ impl RunPlan {
     pub(crate) fn of(&self, model: &Model) -> Result<Self> {
         if model.config.late && self.options.reuse.is_some() {
             return Err(Error::usage(format!(
-                "{REUSE}: texts are looked up in an earlier output, and with {LATE} the vector of a chunk depends on the \
+                "{REUSE}: texts are looked up in an earlier output, but with {LATE} the vector of a chunk depends on the \
                  text around it"
             ))
             .with_remedy("leave one of them out"));
         }
         if model.config.multi().is_none() && self.options.model.pool_factor.is_some() {
             return Err(Error::usage(format!(
-                "{POOL_FACTOR} is about models that give each token a vector, and this model gives one for a text"
+                "{POOL_FACTOR} is about models that give each token a vector, but this model gives one for a text"
             ))
             .with_remedy("leave it out"));
         }
         if model.config.sparse().is_none() && self.options.model.max_active_dims.is_some() {
             return Err(Error::usage(format!(
-                "{MAX_ACTIVE_DIMS} is about sparse vectors, and this model's are given in full"
+                "{MAX_ACTIVE_DIMS} is about sparse vectors, but this model's are given in full"
             ))
             .with_remedy("leave it out"));
         }

@@ -142,8 +142,8 @@ impl Old {
         // Reading all of it waits until a vector may be wanted.
         let unproven = (!output::proof::has_vectors(format, &made)).then(|| {
             format!(
-                "{asked}: it holds no hash of its vectors, which are taken as they are: an older version wrote it, or one \
-                 that wrote it to a store"
+                "{asked}: its vectors have no hash (written by an older version, or directly to an object store). They \
+                 are reused unchecked"
             )
         });
         Ok(Self {
@@ -177,7 +177,7 @@ impl Old {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{}: it was made with other settings, and one output holds vectors of one kind: {}",
+            "{}: it was made with other settings, but one output holds vectors of one kind: {}",
             self.asked,
             identity::listed(&differences)
         ))
@@ -237,7 +237,7 @@ impl Old {
                     "is not what was written: `{name}` has another SHA-256 than its provenance says"
                 ),
             )
-            .with_remedy(or_without("put it back as it was"))),
+            .with_remedy(or_without("restore the file"))),
         }
     }
 
@@ -259,7 +259,7 @@ impl Old {
         }
         let without = |error: Option<Error>| {
             let reason = format!(
-                "{}: neither the hashes of its texts are there nor the column that held them",
+                "{}: it has neither hashes of its texts nor a column of them, so texts cannot be matched",
                 self.asked
             );
             let refused = Error::usage(reason).with_remedy(format!(
@@ -404,7 +404,7 @@ fn vectors(
             format!("holds {} vectors for {rows} rows", vectors.rows()),
         )
         .with_remedy(or_without(&format!(
-            "rows without a vector ({ON_ERROR} null) are told apart in Parquet alone: reuse that"
+            "only Parquet marks rows without a vector ({ON_ERROR} null): reuse a Parquet output"
         )))),
         _ => Ok(vectors),
     }

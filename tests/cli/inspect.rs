@@ -396,7 +396,7 @@ fn rows_are_embedded_again() {
     let run = table(&sandbox, "out.npy --verify 3 --input b.txt --provider rten");
     assert_eq!(run.code, Some(2), "{run}");
     assert!(
-        run.stderr.contains("has 1 texts, and there are 3 vectors"),
+        run.stderr.contains("has 1 texts, but there are 3 vectors"),
         "{run}"
     );
     sandbox.write("b.jsonl", "{\"text\": \"one\"}\n{\"texts\": 2}\n");

@@ -142,7 +142,7 @@ fn the_vectors_are_those_of_the_earlier_output() {
         let line = format!("new.jsonl -f jsonl --keep text --reuse old-out.jsonl -o {output}");
         let run = sandbox.embed(&format!("{line} --stats stats.json"));
         assert_eq!(reused(&run, &sandbox), 3);
-        assert!(run.stderr.contains("holds no hash of its vectors"), "{run}");
+        assert!(run.stderr.contains("its vectors have no hash"), "{run}");
         let file = match name {
             "parts/" => "parts/part-00001-00000.jsonl",
             name => name,

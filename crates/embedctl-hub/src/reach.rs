@@ -192,7 +192,7 @@ impl fmt::Display for TooNear {
         let (address, reach) = (self.0, Reach::of(self.0));
         write!(
             f,
-            "its address {address} is {reach}, and no redirect is followed to there"
+            "its address {address} is {reach}; redirects to it are not followed"
         )
     }
 }

@@ -118,7 +118,7 @@ impl Encoder {
                 ErrorKind::OutOfMemory,
                 NAME,
                 format!(
-                    "the masked-LM head needs about {} of memory, and {} {}",
+                    "the masked-LM head needs about {} of memory, but {} {}",
                     size::words(bytes),
                     room.bound.words(),
                     size::words(room.bytes)

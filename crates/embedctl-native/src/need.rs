@@ -138,7 +138,7 @@ fn refusal(
         return None;
     }
     let reason = format!(
-        "the model needs about {} of memory (weights {}, tables {}, work {}), and {} {}",
+        "the model needs about {} of memory (weights {}, tables {}, work {}), but {} {}",
         size::words(needs.bytes()),
         size::words(needs.weights as u64),
         size::words(needs.tables as u64),

@@ -101,7 +101,7 @@ pub(crate) async fn accept(
         };
         let open = OpenConnection::new(&app);
         if app.connections.load(Ordering::Relaxed) > most {
-            let reason = format!("{most} connections are open, and more are not accepted");
+            let reason = format!("{most} connections are open, so no more are accepted");
             app.refused("connection", &reason);
             tokio::spawn(refuse(stream, open));
             continue;

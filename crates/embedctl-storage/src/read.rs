@@ -74,7 +74,7 @@ impl Object {
     /// If it is longer than `limit` bytes, has changed or gone, or the store refuses.
     pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
         if self.size() > limit {
-            let reason = format!("it is {} bytes long, and the limit is {limit}", self.size());
+            let reason = format!("it is {} bytes long, but the limit is {limit}", self.size());
             return Err(Error::new(ErrorKind::Storage, self.address(), reason));
         }
         let mut bytes = Vec::new();

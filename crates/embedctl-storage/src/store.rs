@@ -414,7 +414,7 @@ fn refuse_profile(address: &Address, builder: AmazonS3Builder) -> Result<AmazonS
     Err(Error::new(
         ErrorKind::Storage,
         address,
-        format!("AWS_PROFILE names the profile {profile}, and named profiles are not read"),
+        format!("AWS_PROFILE names the profile {profile}, but named profiles are not read"),
     )
     .with_remedy(format!(
         "export its keys first: eval \"$(aws configure export-credentials --profile {profile} --format env)\""

@@ -344,8 +344,7 @@ impl Service {
             left = left.map(|left| left.saturating_sub(chunk.len() as u64));
             sent += chunk.len() as u64;
             if let Some(most) = most.filter(|most| sent > *most) {
-                let reason =
-                    format!("its answer is longer than {most} bytes, and has no end perhaps");
+                let reason = format!("its answer is longer than {most} bytes, and may have no end");
                 let _ = chunks.blocking_send(Err(fatal(reason)));
                 return;
             }

@@ -118,7 +118,7 @@ fn plan(
     check_names(options, dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
-            "{format} needs a regular file, since its header is completed at the end, and {} is not one",
+            "{format} needs a regular file, since its header is completed at the end, but {} is not one",
             place.shown().display()
         ))
         .with_remedy(format!("name a file with {OUTPUT}, or choose {OUTPUT_FORMAT} jsonl or {OUTPUT_FORMAT} parquet")));

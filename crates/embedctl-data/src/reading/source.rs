@@ -229,7 +229,7 @@ impl Planned {
         if self.format.is_table() && self.encoding.is_some() {
             return Err(self
                 .usage(format!(
-                    "it is compressed as a whole, and {} is read in parts",
+                    "it is compressed as a whole, but {} is read in parts",
                     self.format
                 ))
                 .with_remedy("decompress it first, it compresses its columns itself"));

@@ -75,7 +75,7 @@ pub(super) fn read(
     if !file.exists() {
         return Err(Error::model(
             file.display(),
-            "is missing, and embedctl reads no other kind of tokenizer",
+            "is missing; embedctl reads no other kind of tokenizer",
         )
         .with_remedy(
             "make it once with Python: \

@@ -39,7 +39,7 @@ fn refuse_vectors(args: &ScoreArgs) -> Result<(), CommandFailure> {
         .find(|(_, is_given)| is_given(&args.embed));
     match given {
         Some((name, _)) => Err(CommandFailure::usage(format!(
-            "--{} is about vectors, and `score` writes scores; leave it out",
+            "--{} is about vectors, but `score` writes scores; leave it out",
             name.replace('_', "-")
         ))),
         None => Ok(()),

@@ -134,7 +134,7 @@ fn opened(
 fn check(source: &Planned, start: &[u8]) -> Result<()> {
     let (reason, remedy) = match start {
         [] => (
-            "is empty, and an Arrow stream has a schema at least",
+            "is empty, but an Arrow stream has a schema at least",
             "write it again (did its writer fail?)",
         ),
         _ if start.starts_with(FEATHER_1) => (

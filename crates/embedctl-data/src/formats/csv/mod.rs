@@ -253,7 +253,7 @@ impl AskedFields {
     ) -> Result<Record<'a>, Cause> {
         if fields.len() != self.header.len() {
             return Err(Cause::of(format!(
-                "the record has {} fields, and the header has {}",
+                "the record has {} fields, but the header has {}",
                 fields.len(),
                 self.header.len()
             ))
@@ -356,7 +356,7 @@ impl AskedFields {
 
 /// The error for TSV whose quotes seem to be ordinary characters.
 fn doubtful(source: &Planned, line: u64, reason: &str) -> Error {
-    let reason = format!("{reason}, and TSV is often written without quoting");
+    let reason = format!("{reason}; TSV files often have no quoting");
     Error::record(
         Place::file(&source.name).line(line),
         Cause::of(reason).with(format!(

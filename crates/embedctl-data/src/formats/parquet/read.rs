@@ -95,7 +95,7 @@ fn check(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
     };
     if bytes.is_empty() {
         return wrong(
-            "is empty, and a Parquet file has a footer at least",
+            "is empty, but a Parquet file has a footer at least",
             "write it again (is its writer still at work?)",
         );
     }

@@ -44,7 +44,7 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
     let widest = widest.unwrap_or(1).max(1);
     let held = held.and_then(|held| usize::try_from(held).ok());
     if widest > held.unwrap_or(0).max(WIDE) {
-        let why = format!("it claims vectors of {widest} numbers, and holds fewer");
+        let why = format!("it claims vectors of {widest} numbers, but holds fewer");
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);

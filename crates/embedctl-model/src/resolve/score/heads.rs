@@ -135,7 +135,7 @@ pub(super) fn head(
         "longformer" => {
             return Err(refuse(
                 Cause::of(
-                    "is a Longformer, which attends to its first token globally to classify a text, and the native \
+                    "is a Longformer, which attends to its first token globally to classify a text, but the native \
                      engine does not",
                 )
                 .with("export it to ONNX"),
