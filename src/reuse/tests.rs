@@ -108,7 +108,7 @@ fn what_was_lost_is_said() {
         ("part-00001-00002.npy", "part-00001-00002"),
         (
             "_embedctl/texts/part-00001-00000.sha256",
-            "neither the hashes",
+            "neither hashes",
         ),
         ("_embedctl/job.json", "holds no output in parts"),
     ] {
