@@ -6,12 +6,12 @@
 //! let mut page = MetricsPage::new("embedctl_", &[("model", "a \"b\"")]);
 //! page.family("rows_total", "counter", "Rows embedded.");
 //! page.sample("rows_total", &[("kind", "dense")], 3.0);
-//! assert_eq!(
-//!     page.into_text(),
-//!     "# HELP embedctl_rows_total Rows embedded.\n\
-//!      # TYPE embedctl_rows_total counter\n\
-//!      embedctl_rows_total{model=\"a \\\"b\\\"\",kind=\"dense\"} 3\n"
-//! );
+//! let lines = [
+//!     "# HELP embedctl_rows_total Rows embedded.",
+//!     "# TYPE embedctl_rows_total counter",
+//!     "embedctl_rows_total{model=\"a \\\"b\\\"\",kind=\"dense\"} 3",
+//! ];
+//! assert_eq!(page.into_text().lines().collect::<Vec<_>>(), lines);
 //! ```
 
 use std::fmt::Write as _;
