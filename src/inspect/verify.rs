@@ -12,7 +12,7 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::model::ModelOptions;
-use crate::output::{self, Aside, ChosenVectors, Dtype, KindColumns, OutputFormat};
+use crate::output::{self, ChosenVectors, Dtype, KindColumns, OutputFormat, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
@@ -154,7 +154,8 @@ fn for_each_row(
 ) -> Result<()> {
     let format = OutputFormat::from_path(&file.path)
         .ok_or_else(|| Error::internal("a file of vectors without a format"))?;
-    let mut chosen = ChosenVectors::open(&file.file, format, kinds, &mut Aside::default())?;
+    let mut chosen =
+        ChosenVectors::open(&file.file, format, kinds, &mut TemporaryVectors::default())?;
     let end = chosen.rows();
     let mut start = 0;
     while start < end {

@@ -408,7 +408,7 @@ fn rows_are_embedded_again() {
     assert!(run.stderr.contains(said), "{run}");
     let reason = run.stderr.split_once("has none: ").unwrap().1;
     assert!(
-        !reason.split_once("), and").unwrap().0.contains(';'),
+        !reason.split_once("), but").unwrap().0.contains(';'),
         "{run}"
     );
     let run = table(

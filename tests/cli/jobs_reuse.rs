@@ -290,7 +290,7 @@ fn texts_that_were_put_together_or_cut_are_known_by_what_was_embedded() {
             0,
         );
         let run = sandbox.embed(&format!("old.jsonl -o none.parquet --reuse {name}.parquet"));
-        assert!(code(&run, 2).stderr.contains("neither the hashes"), "{run}");
+        assert!(code(&run, 2).stderr.contains("neither hashes"), "{run}");
         code(&sandbox.embed(&format!("old.jsonl -o {name}/ {more}")), 0);
         let run = sandbox.embed(&format!(
             "old.jsonl -o new.parquet {more} --reuse {name}/ --force --stats stats.json"

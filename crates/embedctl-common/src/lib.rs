@@ -7,6 +7,7 @@
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
 //!  texts, pair, vectors ── many of them in one allocation      stage ── where a run spends its time
+//!  prometheus ── metrics as text
 //!  trust ── whose files may be run or believed      user_cache ── the user's folder for files that can be made again
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod hash;
 pub mod machine;
 pub mod named;
 pub mod pair;
+pub mod prometheus;
 pub mod remedies;
 pub mod safe_text;
 pub mod secrets;

@@ -218,12 +218,12 @@ struct Streamed {
     /// Hash of all bytes so far, if nothing else identifies the version.
     read: Option<Sha256>,
     /// The part already read of a body that has begun anew.
-    again: Option<Again>,
+    again: Option<RereadCheck>,
 }
 
 /// The part of a second answer that was read from the first.
 #[derive(Debug)]
-struct Again {
+struct RereadCheck {
     left: u64,
     hash: Sha256,
 }
@@ -275,7 +275,7 @@ impl Streamed {
             self.object
                 .again(broken, &mut self.failures)
                 .map_err(io::Error::other)?;
-            self.again = self.read.is_some().then(|| Again {
+            self.again = self.read.is_some().then(|| RereadCheck {
                 left: self.offset,
                 hash: Sha256::new(),
             });

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::json_columns::check_json_type;
 use crate::record::SourceNames;
-use crate::vectors::{ChosenRows, Said, TakeBatch, TakeVector, in_order};
+use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::kinds::KindColumns;
 use crate::writing::made;
@@ -55,7 +55,12 @@ pub(crate) trait OutputSpec: Sync {
     ///
     /// # Errors
     /// If the file cannot be read, is of another format, or `take` says so.
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()>;
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        recorded: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()>;
 
     /// Opens a file to read vectors of these kinds by the numbers of their rows. `None` where the format is read in order
     /// alone.

@@ -38,7 +38,7 @@ pub use export::ExportArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
-pub use score::{OF_VECTORS, ScoreArgs};
+pub use score::ScoreArgs;
 #[cfg(feature = "serve")]
 pub use serve::ServeArgs;
 pub use values::Devices;
@@ -281,9 +281,14 @@ pub fn parse(line: &CommandLine) -> Result<Args, clap::Error> {
         let reason = "EMBEDCTL_ORT_LIB must name an absolute path; --ort-lib may name another\n";
         return Err(command().error(clap::error::ErrorKind::ValueValidation, reason));
     }
+    let scoring = matches.subcommand_matches("score");
+    let of_vectors = scoring.and_then(score::given_of_vectors);
     let mut args =
         Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))?;
     args.variables = variables;
+    if let Command::Score(args) = &mut args.command {
+        args.of_vectors = of_vectors;
+    }
     Ok(args)
 }
 

@@ -20,9 +20,9 @@ use super::input::InputSpec;
 use super::output::{Beginning, OutputSpec};
 use crate::formats::reader::Reader;
 use crate::reading::options::InputOptions;
-use crate::reading::source::{From, Planned};
+use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::Filling;
-use crate::vectors::{ChosenRows, Said, TakeVector};
+use crate::vectors::{ChosenRows, RecordedColumns, TakeVector};
 use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
@@ -38,10 +38,10 @@ impl InputSpec for ParquetInput {
         &self,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Option<Box<dyn Reader>>> {
-        read::open(source, options, from, filling).map(Some)
+        read::open(source, options, opener, filling).map(Some)
     }
 
     fn stretches(&self, source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
@@ -68,7 +68,12 @@ impl OutputSpec for ParquetOutput {
         Ok(made::parsed(vectors::provenance(file)?))
     }
 
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        said: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
         vectors::read(file, said, take)
     }
 
