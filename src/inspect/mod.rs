@@ -2,11 +2,13 @@
 //!
 //! A file is read row by row in bounded memory ([`health`]).
 
+pub mod agreement;
 mod belongs;
 mod differences;
 mod health;
 mod recorded;
 pub mod reference;
+mod reference_rows;
 mod verify;
 
 use std::collections::BTreeMap;

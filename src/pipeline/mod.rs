@@ -60,9 +60,10 @@ use crate::engine::{Engine, EngineInfo, EngineOptions};
 use crate::error::Result;
 use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask, OutputKind};
+use crate::kinds;
+use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask};
 use crate::named::named;
-use crate::output::{BesideVectors, OutputOptions, RowNumbers, RunFiles};
+use crate::output::{OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::provenance::ProfileUsed;
 use crate::stage::StageTimes;
@@ -144,22 +145,10 @@ impl EmbedOptions {
     /// If its format cannot hold them as they are asked for.
     fn output_of(&self, model: &Model) -> Result<OutputOptions> {
         let output = self.output();
-        let numbers = |kind: &OutputKind| match kind {
-            OutputKind::Vectors => RowNumbers::Vectors,
-            OutputKind::Scores(_) => RowNumbers::Scores,
-            OutputKind::Multi(_) => RowNumbers::Multi,
-            OutputKind::Sparse(_) => RowNumbers::Sparse,
-        };
-        let beside = model.config.beside.iter().map(|config| BesideVectors {
-            numbers: numbers(&config.kind),
-            width: config.width,
-        });
         let has_terms = output.sparse_tokens && model.config.sparse().is_some();
         let output = OutputOptions {
-            numbers: numbers(&model.config.kind),
-            beside: beside.collect(),
             terms: has_terms.then(|| model.terms()),
-            ..output
+            ..kinds::output_of(model, output)
         };
         output.check_form()?;
         Ok(output)

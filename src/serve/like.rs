@@ -350,11 +350,18 @@ impl LikeFile {
         if verified.worst.same {
             return Ok(verified);
         }
+        let worst = &verified.worst;
+        let column = match verified.columns.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", worst.column),
+        };
         Err(Error::usage(format!(
-            "{VERIFY}: row {} of {} was embedded again, and the cosine to its vector is {:.6}",
-            verified.worst.worst_row, self.file.name, verified.worst.least_cosine
+            "{VERIFY}: row {} of {}{column} was embedded again and is not as it was: {}",
+            worst.worst_row,
+            self.file.name,
+            worst.in_words()
         ))
-        .with_remedy("look at it with `embedctl inspect`: its vectors are not of its texts"))
+        .with_remedy("look at it with `embedctl inspect`: its numbers are not of its texts"))
     }
 
     /// How it was asked for.

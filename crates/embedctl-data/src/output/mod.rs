@@ -250,6 +250,51 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, KindColu
     kinds.filter_map(read).collect()
 }
 
+/// Where a file has vectors of the kinds that are `wanted`: under the names that its provenance has for them, or, if it has
+/// none, under the given names.
+///
+/// # Errors
+/// The first of these kinds that the provenance does not have.
+pub fn named_in(
+    made: Option<&Value>,
+    wanted: Vec<KindColumns>,
+) -> std::result::Result<Vec<KindColumns>, KindColumns> {
+    let said: Vec<Vec<SaidColumn>> = made.map_or_else(Vec::new, |made| Said::kinds(made).collect());
+    if said.iter().all(Vec::is_empty) {
+        return Ok(wanted);
+    }
+    let found = |kind: KindColumns| {
+        let is_this = |column: &SaidColumn| {
+            matches!(
+                (&kind, column.form),
+                (KindColumns::Dense(_), VectorForm::List)
+                    | (KindColumns::Sparse(..), VectorForm::Sparse(_))
+                    | (KindColumns::Multi(..), VectorForm::OfTokens)
+            )
+        };
+        let columns = said.iter().find(|said| said.first().is_some_and(is_this));
+        let Some(columns) = columns else {
+            return Err(kind);
+        };
+        let mut names = columns.iter().map(|column| column.name.clone());
+        Ok(match kind {
+            KindColumns::Dense(own) => KindColumns::Dense(
+                names
+                    .zip(own)
+                    .map(|(name, (_, width))| (name, width))
+                    .collect(),
+            ),
+            KindColumns::Sparse(own, width) => {
+                KindColumns::Sparse(names.next().unwrap_or(own), width)
+            }
+            KindColumns::Multi(own, width) => {
+                KindColumns::Multi(names.next().unwrap_or(own), width)
+            }
+        })
+    };
+    wanted.into_iter().map(found).collect()
+}
+
 /// Hands every vector of a file to `take`. The columns are those named by its provenance; if none of them exists, all
 /// lists of numbers are taken. A matrix has one column. Rows without a vector are skipped. The ending of the file's name
 /// gives its format. Of a Parquet file only the columns of vectors are read.

@@ -52,7 +52,9 @@ impl OutputSpec for NpzOutput {
         take: &mut TakeBatch<'_>,
     ) -> Result<bool> {
         match kinds {
-            [KindColumns::Sparse(name, _)] => npz::batches(file, name, take).map(|()| true),
+            [KindColumns::Sparse(name, width)] => {
+                npz::batches(file, (name, *width), take).map(|()| true)
+            }
             _ => Ok(false),
         }
     }
