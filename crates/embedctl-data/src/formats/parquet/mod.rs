@@ -54,10 +54,7 @@ pub(super) struct ParquetOutput;
 
 impl OutputSpec for ParquetOutput {
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::ParquetWriter::new(
-            begin.target,
-            begin.encoding,
-        )))
+        Ok(Box::new(write::ParquetWriter::new(begin)))
     }
 
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {

@@ -12,6 +12,7 @@ use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use ::parquet::schema::types::ColumnPath;
 
+use crate::formats::output::Beginning;
 use crate::record::Rows;
 use crate::retype;
 use crate::writing::encoding::VectorEncoding;
@@ -26,6 +27,7 @@ use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
+use embedctl_common::stage::Clock;
 use embedctl_common::threads::caught;
 
 /// Bytes of a row group, which is held in memory until it is complete.
@@ -44,17 +46,19 @@ pub(super) struct ParquetWriter {
     shown: PathBuf,
     table: BatchBuilder,
     row_group_bytes: usize,
+    clock: Arc<Clock>,
 }
 
 impl ParquetWriter {
     /// Begins a file.
-    pub fn new(target: Target, encoding: VectorEncoding) -> Self {
+    pub fn new(begin: Beginning) -> Self {
         Self {
-            shown: target.shown().to_path_buf(),
-            target: Some(target),
+            shown: begin.target.shown().to_path_buf(),
+            target: Some(begin.target),
             writer: None,
-            table: BatchBuilder::new(encoding),
+            table: BatchBuilder::new(begin.encoding),
             row_group_bytes: ROW_GROUP_BYTES,
+            clock: begin.clock,
         }
     }
 
@@ -71,7 +75,7 @@ impl ParquetWriter {
                 .with_properties(properties)
                 .with_skip_arrow_metadata(true);
             let proves = target.is_rewritable();
-            let target = SelfHashed::new(target, proves);
+            let target = SelfHashed::new(target, proves, &self.clock);
             let writer = ArrowWriter::try_new_with_options(target, schema, options)
                 .map_err(|error| encoding_error(&self.shown, "Parquet", &error))?;
             self.writer = Some(writer);
