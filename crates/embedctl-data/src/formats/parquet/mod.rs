@@ -1,8 +1,10 @@
 //! Apache Parquet.
 
 mod footer;
+mod page_threads;
 mod pages;
 mod read;
+mod row_groups;
 mod rows;
 mod thrift;
 mod vectors;
