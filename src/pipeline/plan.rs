@@ -11,7 +11,7 @@ use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::Model;
-use crate::output::{self, Destination, VectorWriter};
+use crate::output::{self, BackgroundWriter, Destination, VectorWriter};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
@@ -92,6 +92,8 @@ impl RunPlan {
         }
         let mut plan = self.clone();
         plan.options.output = self.options.output_of(model)?;
+        // A plan may be run again.
+        plan.options.output.clock = Arc::default();
         Ok(plan)
     }
 
@@ -155,7 +157,12 @@ impl RunPlan {
         columns: &Schema,
     ) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
         let (output, files) = (&self.options.output, &self.options.files);
-        let writer = output::create(output, dimensions, names, columns, files)?;
+        // A stream's reader has rows as soon as they are written.
+        let is_stream = output.is_stream()?;
+        let mut writer = output::create(output, dimensions, names, columns, files)?;
+        if !is_stream {
+            writer = Box::new(BackgroundWriter::new(writer, &output.clock));
+        }
         let rejects = self.options.rejects.as_ref();
         let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
         Ok((writer, rejects.transpose()?))

@@ -132,7 +132,7 @@ impl Run {
         cancel: &CancelToken,
     ) -> Result<Summary> {
         // Reading and tokenizing start while the engine loads.
-        let clocks = Arc::new(Clocks::default());
+        let clocks = Arc::new(Clocks::with_write(&self.options.output.clock));
         let names = self.source.input().names();
         let input_size = InputSize {
             bytes: self.source.input().total_bytes(),

@@ -1,6 +1,7 @@
 //! The interface of an output format: its writer, and the way it is read back.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -14,6 +15,7 @@ use crate::writing::target::Target;
 use crate::writing::writer::VectorWriter;
 use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
+use embedctl_common::stage::Clock;
 use embedctl_storage::Readable;
 
 /// The parts of a new writer.
@@ -24,6 +26,8 @@ pub(crate) struct Beginning {
     pub names: SourceNames,
     /// Whether the caller begins and ends stream after stream.
     pub streams: bool,
+    /// Counts the processor time of threads beside the writer's own.
+    pub clock: Arc<Clock>,
 }
 
 /// How an output format is written, and how it is read back.

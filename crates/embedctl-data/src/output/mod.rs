@@ -13,6 +13,7 @@ pub mod proof;
 pub(crate) mod tests;
 
 pub use crate::vectors::{StoredVector, TakeVector};
+pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
@@ -30,6 +31,8 @@ pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{ChosenVectors, TemporaryVectors};
 pub use proof::prove;
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -82,6 +85,7 @@ pub fn create(
         encoding,
         names,
         streams: options.streams,
+        clock: Arc::clone(&options.clock),
     })
 }
 

@@ -53,11 +53,7 @@ pub(super) struct ArrowFileOutput;
 
 impl OutputSpec for ArrowFileOutput {
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::IpcWriter::new(
-            begin.target,
-            begin.encoding,
-            true,
-        )))
+        Ok(Box::new(write::IpcWriter::new(begin, true)))
     }
 
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {
@@ -95,7 +91,7 @@ impl OutputSpec for ArrowStreamOutput {
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         Ok(match begin.streams {
             true => Box::new(answers::BatchWriter::new(begin.target, begin.encoding)),
-            false => Box::new(write::IpcWriter::new(begin.target, begin.encoding, false)),
+            false => Box::new(write::IpcWriter::new(begin, false)),
         })
     }
 

@@ -1,8 +1,10 @@
 //! Apache Parquet.
 
 mod footer;
+mod page_threads;
 mod pages;
 mod read;
+mod row_groups;
 mod rows;
 mod thrift;
 mod vectors;
@@ -54,10 +56,7 @@ pub(super) struct ParquetOutput;
 
 impl OutputSpec for ParquetOutput {
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::ParquetWriter::new(
-            begin.target,
-            begin.encoding,
-        )))
+        Ok(Box::new(write::ParquetWriter::new(begin)))
     }
 
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {
