@@ -172,7 +172,7 @@ fn a_vector_of_the_next_text_is_found() {
     fs::write(&matrix, bytes).unwrap();
     said(
         &verify("heads/bert", &matrix, &options),
-        "vectors of tokens, and there are more texts",
+        "vectors of tokens, but there are more texts",
     );
 }
 
