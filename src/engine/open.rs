@@ -45,8 +45,7 @@ pub fn settle(
         ))
     };
     // A graph can be built of numbers that are stored or rounded one by one.
-    let builds =
-        onnx && model.model_file.is_none() && FloatType::built(model.precision).is_some();
+    let builds = onnx && model.model_file.is_none() && FloatType::built(model.precision).is_some();
     let (native, onnx) = match model.precision {
         _ if model.model_file.is_some() => {
             if model.kind == Some(WeightsKind::Checkpoint) {
@@ -210,7 +209,9 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         }
         let is_built = weights == WeightsKind::Checkpoint && provider != Provider::Native;
         let precision = model.options.precision;
-        if let Some(precision) = precision.filter(|it| is_built && FloatType::built(Some(*it)).is_none()) {
+        if let Some(precision) =
+            precision.filter(|it| is_built && FloatType::built(Some(*it)).is_none())
+        {
             let reason = format!(
                 "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
                 precision.name()
@@ -359,7 +360,10 @@ mod tests {
         let webgpu = |provider: Provider| provider.is_gpu() && provider != Provider::WebGpu;
         let none = Provider::is_gpu;
         let order = [Provider::Cuda, Provider::WebGpu];
-        let order: Vec<Provider> = order.into_iter().chain(auto::order(false).to_vec()).collect();
+        let order: Vec<Provider> = order
+            .into_iter()
+            .chain(auto::order(false).to_vec())
+            .collect();
         for (precision, with_all, with_webgpu, without) in [
             (None, true, true, true),
             (Some(Precision::Fp16), true, true, false),
@@ -379,7 +383,10 @@ mod tests {
 
     #[test]
     fn gpus_run_a_checkpoint_beside_an_onnx_file_unless_the_file_is_asked_for() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/models/all-MiniLM-L6-v2");
+        let folder = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/fixtures/models/all-MiniLM-L6-v2"
+        );
         let taken = |providers: &str, change: &dyn Fn(&mut ModelOptions)| {
             let mut model = ModelOptions {
                 model: folder.into(),
@@ -395,7 +402,9 @@ mod tests {
             let ProviderChoice::List(list) = engine.providers else {
                 return vec![Provider::Cuda.weights_of(&model)];
             };
-            list.iter().map(|provider| provider.weights_of(&model)).collect()
+            list.iter()
+                .map(|provider| provider.weights_of(&model))
+                .collect()
         };
         use WeightsKind::{Checkpoint, Onnx};
         let nothing = |_: &mut ModelOptions| {};

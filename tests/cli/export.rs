@@ -77,9 +77,8 @@ fn feeds(sandbox: &Sandbox, model: &Path) -> Value {
 
 /// Vectors of a run of ours, row after row.
 fn vectors(sandbox: &Sandbox, model: &str, more: &str) -> Vec<Vec<f32>> {
-    let line = format!(
-        "embed texts.txt -m {model} -o out.jsonl --force --threads 1 --offline {more}"
-    );
+    let line =
+        format!("embed texts.txt -m {model} -o out.jsonl --force --threads 1 --offline {more}");
     let mut command = sandbox.command(line.split_whitespace());
     // With AVX-512, OpenVINO 2025.4 crashes where heads are as narrow as in these models.
     command.env("ONEDNN_MAX_CPU_ISA", "AVX2");
@@ -87,7 +86,7 @@ fn vectors(sandbox: &Sandbox, model: &str, more: &str) -> Vec<Vec<f32>> {
     assert_eq!(run.code, Some(0), "{run}");
     let lines = fs::read_to_string(sandbox.path("out.jsonl")).unwrap();
     let row = |line: &str| -> Vec<f32> {
-        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let row: Value = serde_json::from_str(line).unwrap();
         serde_json::from_value(row["embedding"].clone()).unwrap()
     };
     lines.lines().map(row).collect()
@@ -204,7 +203,10 @@ fn weights_in_a_file_of_their_own_are_aligned_and_give_the_same_vectors() {
             (FloatType::F16, 2e-2, "onnxruntime"),
             (FloatType::Bf16, 1e-1, "reference"),
         ] {
-            let name = format!("{}-{float}.onnx", folder.parent().unwrap().file_name().unwrap().display());
+            let name = format!(
+                "{}-{float}.onnx",
+                folder.parent().unwrap().file_name().unwrap().display()
+            );
             let path = sandbox.path(&name);
             let cancel = CancelToken::new();
             let written = built::export(&checkpoint(&folder), beside(float), &path, &cancel);
@@ -237,11 +239,15 @@ fn an_interrupted_export_leaves_neither_graph_nor_weights() {
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     assert_eq!(sandbox.files(), ["model"]);
 
-    // The last number of the checkpoint, which half precision does not hold: other weights are written before it.
+    // A number of the last product, which half precision does not hold: other weights are written before it.
     let weights = sandbox.path("model/model.safetensors");
     let mut bytes = fs::read(&weights).unwrap();
-    let end = bytes.len();
-    bytes[end - 4..].copy_from_slice(&70_000.0_f32.to_le_bytes());
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    let start = 8 + usize::try_from(length).unwrap();
+    let header: Value = serde_json::from_slice(&bytes[8..start]).unwrap();
+    let place = &header["encoder.layer.1.output.dense.weight"]["data_offsets"][0];
+    let place = start + usize::try_from(place.as_u64().unwrap()).unwrap();
+    bytes[place..place + 4].copy_from_slice(&70_000.0_f32.to_le_bytes());
     fs::write(&weights, bytes).unwrap();
     let model = checkpoint(&sandbox.path("model"));
     let cancel = CancelToken::new();
@@ -255,7 +261,9 @@ fn an_interrupted_export_leaves_neither_graph_nor_weights() {
 #[test]
 fn openvino_takes_an_exported_file() {
     let list = std::env::var("EMBEDCTL_TEST_PROVIDERS").unwrap_or_default();
-    let library = list.split(',').find_map(|one| one.strip_prefix("openvino:"));
+    let library = list
+        .split(',')
+        .find_map(|one| one.strip_prefix("openvino:"));
     let Some(library) = library else {
         let test = "openvino_takes_an_exported_file";
         let _: Option<()> = support::skip(test, "providers", "openvino in EMBEDCTL_TEST_PROVIDERS");

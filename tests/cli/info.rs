@@ -51,10 +51,7 @@ fn the_weights_that_a_provider_takes_and_the_rule() {
     let sandbox = Sandbox::new();
     sandbox.write("texts.txt", "one text\n");
     let model = sandbox.path("model");
-    copy_folder(
-        &in_repository("fixtures/parity/family-qwen3/model"),
-        &model,
-    );
+    copy_folder(&in_repository("fixtures/parity/family-qwen3/model"), &model);
     let table = || {
         let run = sandbox.run("info model");
         assert_eq!(run.code, Some(0), "{run}");
@@ -67,8 +64,15 @@ fn the_weights_that_a_provider_takes_and_the_rule() {
     fs::remove_dir_all(model.join("onnx")).unwrap();
     let (without, built) = (table(), "rten yes model.safetensors (as a built graph)");
     assert!(without.contains(built), "{without}");
-    assert_eq!(json(&sandbox, "model")["providers"].as_array().unwrap().iter()
-        .filter(|fit| fit["provider"] == "rten" && fit["built"] == true).count(), 1);
+    assert_eq!(
+        json(&sandbox, "model")["providers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|fit| fit["provider"] == "rten" && fit["built"] == true)
+            .count(),
+        1
+    );
 
     let run = sandbox.run("embed texts.txt -m model -o out.npy -p rten -v");
     let told = "graph built from the checkpoint in fp32, with standard operators";

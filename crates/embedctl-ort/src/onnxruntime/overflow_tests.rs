@@ -91,7 +91,14 @@ fn check(model: &Model, float: FloatType) -> embedctl_common::Result<Option<f64>
         same_numbers: false,
     };
     let reference = || Some(session(FloatType::F32).0);
-    agreement::check(Provider::Cuda, &reading, &graph, reference, model, &mut worker)
+    agreement::check(
+        Provider::Cuda,
+        &reading,
+        &graph,
+        reference,
+        model,
+        &mut worker,
+    )
 }
 
 #[test]

@@ -391,7 +391,9 @@ mod tests {
         info.own_operators = vec!["MultiHeadAttention".into(), "BiasGelu".into()];
         assert_eq!(
             measured(&info),
-            ["graph built from the checkpoint in fp16, with ONNX Runtime's own operators (MultiHeadAttention, BiasGelu)"]
+            [
+                "graph built from the checkpoint in fp16, with ONNX Runtime's own operators (MultiHeadAttention, BiasGelu)"
+            ]
         );
     }
 }
