@@ -6,6 +6,10 @@ use embedctl::model::{Card, FileCard};
 use super::table::TextTable;
 use super::words::{bytes, count};
 
+/// Which weights a provider takes: `Provider::weights_of`, in words.
+const RULE: &str = "those that --model-file or --weights names; else native takes safetensors, and every other provider the \
+     ONNX file, or without one a graph built from the safetensors";
+
 /// The table.
 pub fn table(info: &ModelInfo) -> TextTable {
     let mut table = TextTable::default();
@@ -23,6 +27,8 @@ pub fn table(info: &ModelInfo) -> TextTable {
     for fit in &info.providers {
         provider(fit, info.provider == Some(fit.provider), &mut table);
     }
+    table.line("");
+    table.wrapped("weights: ", RULE);
     for note in &info.notes {
         table.line("");
         table.wrapped("note: ", note);
