@@ -58,7 +58,7 @@ fn the_weights_that_a_provider_takes_and_the_rule() {
         let words: Vec<&str> = run.stdout.split_whitespace().collect();
         words.join(" ")
     };
-    let rule = "weights: those that --model-file or --weights names; else native takes safetensors,";
+    let rule = "weights: those that --model-file or --weights names; else native takes safetensors, GPUs a graph built from them";
     let (with, file) = (table(), "rten yes onnx/model.onnx");
     assert!(with.contains(rule) && with.contains(file), "{with}");
     fs::remove_dir_all(model.join("onnx")).unwrap();

@@ -7,8 +7,9 @@ use super::table::TextTable;
 use super::words::{bytes, count};
 
 /// Which weights a provider takes: `Provider::weights_of`, in words.
-const RULE: &str = "those that --model-file or --weights names; else native takes safetensors, and every other provider the \
-     ONNX file, or without one a graph built from the safetensors";
+const RULE: &str = "those that --model-file or --weights names; else native takes safetensors, GPUs a graph built from them, \
+     and other providers the ONNX file; without that they take a built graph, too, and GPUs the file where native does not \
+     know the model";
 
 /// The table.
 pub fn table(info: &ModelInfo) -> TextTable {
