@@ -121,7 +121,7 @@ impl GraphWriter {
             (Some(bias), Some(mask)) => self.add(bias, mask),
             (one, other) => one.or(other).unwrap_or_default().to_owned(),
         };
-        let mut inputs = vec![queries.name.as_str(), &keys, &values, "", &shared.tokens];
+        let mut inputs = vec![queries.name.as_str(), &keys, &values, "", &shared.lengths];
         inputs.extend((!bias.is_empty()).then_some(bias.as_str()));
         let attributes = vec![
             Attribute::int("num_heads", attention.heads as i64),

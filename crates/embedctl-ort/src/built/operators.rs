@@ -20,22 +20,47 @@ pub enum Operators {
     Fused {
         /// Whether `GroupQueryAttention` is among them.
         grouped: bool,
+        /// Whether `MultiHeadAttention` is among them.
+        multi_head: bool,
     },
 }
 
 impl Operators {
+    /// All own operators that there are.
+    pub(crate) const ALL: Self = Self::Fused {
+        grouped: true,
+        multi_head: true,
+    };
+
+    /// The same without `GroupQueryAttention`.
+    pub(crate) const MULTI_HEAD: Self = Self::Fused {
+        grouped: false,
+        multi_head: true,
+    };
+
+    /// Whether the user chose them.
+    pub(crate) fn are_asked_for(provider: Provider, options: &EngineOptions) -> bool {
+        value_of(&options.provider_options, provider, OPERATORS).is_some()
+    }
+
     /// The operators of a graph for `provider`, the best first: each is taken if the one before it gives wrong results, or
     /// is missing in the library. The last ones are standard.
     pub(crate) fn candidates(provider: Provider, options: &EngineOptions) -> Vec<Self> {
         let asked = value_of(&options.provider_options, provider, OPERATORS);
-        let float = options.float.unwrap_or(FloatType::F32);
-        let [grouped, own] = [true, false].map(|grouped| Self::Fused { grouped });
-        match (asked, provider) {
-            (Some(OptionValue::Word("fused")), Provider::Cuda) if float == FloatType::F32 => {
-                vec![own, Self::Standard]
-            }
-            (Some(OptionValue::Word("fused")), _) => vec![grouped, own, Self::Standard],
-            _ => vec![Self::Standard],
+        let fused = match asked {
+            Some(word) => word == OptionValue::Word("fused"),
+            None => provider == Provider::Cuda,
+        };
+        let [grouped, neither] = [true, false].map(|grouped| Self::Fused {
+            grouped,
+            multi_head: false,
+        });
+        match (provider, options.float.unwrap_or(FloatType::F32)) {
+            _ if !fused => vec![Self::Standard],
+            // CUDA's GroupQueryAttention takes half precision, and its MultiHeadAttention no bfloat16.
+            (Provider::Cuda, FloatType::F32) => vec![Self::MULTI_HEAD, Self::Standard],
+            (Provider::Cuda, FloatType::Bf16) => vec![grouped, neither, Self::Standard],
+            _ => vec![Self::ALL, Self::MULTI_HEAD, Self::Standard],
         }
     }
 
@@ -45,7 +70,11 @@ impl Operators {
         attention: &AttentionDescription,
         layer: &Layer,
     ) -> AttentionOperator {
-        let Self::Fused { grouped } = self else {
+        let Self::Fused {
+            grouped,
+            multi_head,
+        } = self
+        else {
             return AttentionOperator::Standard;
         };
         let is_plain = attention.position_bias.is_none() && attention.disentangled.is_none();
@@ -53,7 +82,7 @@ impl Operators {
         let fits = attention.head_size.is_multiple_of(8);
         if grouped && layer.causal && is_plain && fits {
             AttentionOperator::Grouped
-        } else if attention.softcap.is_none() && attention.disentangled.is_none() {
+        } else if multi_head && attention.softcap.is_none() && attention.disentangled.is_none() {
             AttentionOperator::MultiHead
         } else {
             AttentionOperator::Standard
@@ -85,4 +114,32 @@ pub(super) enum AttentionOperator {
     MultiHead,
     /// `GroupQueryAttention`: causal, with few keys, windows and capped scores.
     Grouped,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuda_tries_own_operators_that_it_has_in_these_numbers_and_others_when_asked() {
+        let of = |provider, float, option: Option<&str>| {
+            let options = EngineOptions {
+                float,
+                provider_options: option.map(|it| it.parse().unwrap()).into_iter().collect(),
+                ..EngineOptions::default()
+            };
+            Operators::candidates(provider, &options)
+        };
+        let (all, multi_head, standard) = (Operators::ALL, Operators::MULTI_HEAD, Operators::Standard);
+        let [grouped, neither] = [true, false].map(|grouped| Operators::Fused { grouped, multi_head: false });
+        use FloatType::{Bf16, F16};
+        use Provider::{Cpu, Cuda, TensorRt};
+        assert_eq!(of(Cuda, None, None), [multi_head, standard]);
+        assert_eq!(of(Cuda, Some(F16), None), [all, multi_head, standard]);
+        assert_eq!(of(Cuda, Some(Bf16), None), [grouped, neither, standard]);
+        assert_eq!(of(Cuda, Some(F16), Some("cuda.operators=standard")), [standard]);
+        assert_eq!(of(TensorRt, Some(F16), None), [standard]);
+        assert_eq!(of(Cpu, None, None), [standard]);
+        assert_eq!(of(Cpu, None, Some("cpu.operators=fused")), [all, multi_head, standard]);
+    }
 }

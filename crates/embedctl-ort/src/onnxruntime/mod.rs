@@ -106,7 +106,7 @@ pub fn open(
                 own.join(", ")
             ),
             reason: error.to_string(),
-            named: true,
+            named: Operators::are_asked_for(provider, options),
         });
         graph = loop {
             let operators = candidates.next().unwrap_or_default();
