@@ -381,4 +381,6 @@ impl Engine for OrtEngine {
 #[cfg(test)]
 mod other_providers_tests;
 #[cfg(test)]
+mod overflow_tests;
+#[cfg(test)]
 mod tests;
