@@ -25,6 +25,7 @@ mod network;
 mod norm;
 mod operators;
 mod own;
+mod packed;
 mod pooling;
 mod relative;
 mod rotary;
@@ -33,6 +34,8 @@ mod terms;
 mod weights;
 mod writer;
 
+#[cfg(test)]
+mod packed_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 

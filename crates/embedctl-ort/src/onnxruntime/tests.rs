@@ -379,6 +379,7 @@ fn every_architecture_gives_the_references_states_from_a_built_graph() {
         let of = |grouped, multi_head| Operators::Fused {
             grouped,
             multi_head,
+            packed: false,
         };
         let standard = Operators::Standard;
         for (narrow_tables, operators) in [
