@@ -271,7 +271,7 @@ impl Encoder {
     }
 
     /// For each of `rows`, the value that `compare` makes of its token states `[tokens, width]` here and of those
-    /// in single precision. A layer's exact weights are read again, one layer at a time.
+    /// in single precision. Exact weights are read again, half a layer at a time.
     ///
     /// # Errors
     /// If the checkpoint cannot be read, or a row cannot be run.
