@@ -304,7 +304,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;verify-model' {
-            [CompletionResult]::new('--against', '--against', [CompletionResultType]::ParameterName, 'Reference vectors, one row per text: .npy, an output of embed, or an address (s3://, gs://, az://, https://, hf://)')
+            [CompletionResult]::new('--against', '--against', [CompletionResultType]::ParameterName, 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)')
             [CompletionResult]::new('--texts', '--texts', [CompletionResultType]::ParameterName, 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]')
             [CompletionResult]::new('-i', '-i', [CompletionResultType]::ParameterName, 'Format of all inputs [default: by extension; text for standard input]')
             [CompletionResult]::new('--input-format', '--input-format', [CompletionResultType]::ParameterName, 'Format of all inputs [default: by extension; text for standard input]')

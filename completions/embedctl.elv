@@ -294,7 +294,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'embedctl;verify-model'= {
-            cand --against 'Reference vectors, one row per text: .npy, an output of embed, or an address (s3://, gs://, az://, https://, hf://)'
+            cand --against 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)'
             cand --texts 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]'
             cand -i 'Format of all inputs [default: by extension; text for standard input]'
             cand --input-format 'Format of all inputs [default: by extension; text for standard input]'

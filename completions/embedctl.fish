@@ -429,7 +429,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbo
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
 file\t'A file is a record, with its name as id; of folders, .txt, .md, .markdown and .rst'

@@ -100,8 +100,9 @@ fn every_case_equals_the_reference_as_a_built_graph() {
     }
 }
 
+/// Graphs that others have exported, on every engine that takes them.
 #[test]
-fn every_exported_case_equals_the_reference_on_rten() {
+fn every_exported_case_equals_the_reference() {
     let cases = cases();
     let exported: Vec<_> = cases
         .iter()
@@ -112,10 +113,18 @@ fn every_exported_case_equals_the_reference_on_rten() {
         "only {} exported cases",
         exported.len()
     );
-    for case in exported {
-        let expected = Matrix::read(&case.join("expected.npy"));
-        let ours = score(case, &["-p", "rten"]).unwrap();
-        assert_eq!(difference(&ours, &expected), None, "{}", case.display());
+    let library = support::onnxruntime("every_exported_case_equals_the_reference");
+    let library = library.map(|path| path.to_str().unwrap().to_owned());
+    let of_library = |path| vec!["-p", "cpu", "--ort-lib", path];
+    let engines = library.as_deref().map(of_library).into_iter();
+    for engine in engines.chain([vec!["-p", "rten"]]) {
+        let engine = [&engine[..], &["--weights", "onnx"]].concat();
+        for case in &exported {
+            let expected = Matrix::read(&case.join("expected.npy"));
+            let ours = score(case, &engine).unwrap();
+            let name = case.display();
+            assert_eq!(difference(&ours, &expected), None, "{engine:?}: {name}");
+        }
     }
 }
 
@@ -148,4 +157,28 @@ fn reduced_precision_stays_near() {
             assert!(by <= most, "{precision}, row {row}: {by}");
         }
     }
+}
+
+/// A network that the engine runs, but that transformers does not classify with.
+#[test]
+fn types_without_a_class_that_classifies_are_refused_with_that_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Path::new("fixtures/scores/llama");
+    let model = folder.path().join("model");
+    std::fs::create_dir(&model).unwrap();
+    for entry in std::fs::read_dir(case.join("model")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, model.join(path.file_name().unwrap())).unwrap();
+    }
+    for name in ["records.jsonl", "case.json"] {
+        std::fs::copy(case.join(name), folder.path().join(name)).unwrap();
+    }
+    let file = model.join("config.json");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let changed = config.replace("\"model_type\": \"llama\"", "\"model_type\": \"granite\"");
+    assert_ne!(changed, config);
+    std::fs::write(&file, changed).unwrap();
+    let said = score(folder.path(), &["-p", "native"]).err().unwrap();
+    assert!(said.contains("no class that classifies"), "{said}");
+    assert!(said.contains("granite"), "{said}");
 }

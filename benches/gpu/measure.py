@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import random
+import shutil
 import statistics
 import struct
 import subprocess
@@ -24,6 +25,17 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parents[2]
 MODEL = REPO / "fixtures/models/all-MiniLM-L6-v2"
 CASES = REPO / "fixtures/parity"
+
+# Words of a row of about 68 tokens, the length in the published figures.
+WORDS_OF_68_TOKENS = 51
+
+# Rates that others publish for the same work: not measured here, and on other machines than this one.
+PUBLISHED = """Figures of others, not measured here, for rows of 68 tokens and e5-small-v2's shape:
+
+| program | GPU | rows/s |
+|---|---|--:|
+| ignite-ms | A100 | 50,127 |
+| text-embeddings-inference | – | 16,648 |"""
 
 # TensorRT builds an engine for every model, so it is shown a part of the cases: one of each kind.
 TENSORRT_CASES = ["bert-cls", "bert-dense-tanh", "roberta-mean", "pool-max", "pool-booleans-concat", "qwen3-lasttoken"]
@@ -65,9 +77,20 @@ def embed(args, *more, env=None, library=True):
     return summary, "; ".join(said)
 
 
-def parity(args, provider, out):
-    """Rows of every case against the reference; returns Markdown."""
-    cases = sorted(folder for folder in CASES.iterdir() if (folder / "case.json").exists())
+def has(case, weights):
+    """Whether a case has an ONNX file, or a checkpoint of a network and no choice among ONNX files."""
+    model = case / "model"
+    if weights == "onnx":
+        return (model / "onnx").exists()
+    config = json.loads((model / "config.json").read_text()) if (model / "config.json").exists() else {}
+    chosen = json.loads((case / "case.json").read_text())["args"]
+    is_network = config.get("model_type", "model2vec") != "model2vec"
+    return (model / "model.safetensors").exists() and is_network and not {"--model-file", "--precision"} & set(chosen)
+
+
+def parity(args, provider, weights, out):
+    """Rows of every case that has such weights against the reference; returns Markdown."""
+    cases = sorted(folder for folder in CASES.iterdir() if (folder / "case.json").exists() and has(folder, weights))
     if provider == "tensorrt":
         cases = [case for case in cases if case.name in TENSORRT_CASES]
     passed, worst, failures = 0, (0.0, ""), []
@@ -76,7 +99,7 @@ def parity(args, provider, out):
         result = out / "case.npy"
         summary, said = embed(
             args, case / "texts.jsonl", "-i", "jsonl", "-m", case / "model", "-p", provider, "-o", result,
-            "--batch-tokens", "512", *settings["args"],
+            "--weights", weights, "--batch-tokens", "512", *settings["args"],
         )  # fmt: skip
         if summary is None:
             failures.append(f"`{case.name}`: {said}")
@@ -178,25 +201,29 @@ def hardware():
 
 
 def corpora(args, out):
-    """Texts to measure on, by name: those of benches/corpus, or, without them, words drawn at random."""
+    """Texts to measure on, by name: those of benches/corpus, or, without them, words drawn at random; and rows of 68 tokens,
+    which are drawn in any case."""
+    paragraphs = {"68 tokens": texts(out / "tokens-68.txt", max(8, int(50_000 * args.scale)), WORDS_OF_68_TOKENS)}
     if args.corpora:
         with open(args.corpora / "short-100k.txt", encoding="utf-8") as file, open(out / "glosses.txt", "w", encoding="utf-8") as cut:
             cut.writelines(line for line, _ in zip(file, range(12_000)))
         found = {"glosses": out / "glosses.txt", "code": args.corpora / "long.jsonl", "100k": args.corpora / "short-100k.txt"}
         million = args.corpora / "short-1m.txt"
-        return found | ({"1m": million} if million.exists() else {})
+        return found | paragraphs | ({"1m": million} if million.exists() else {})
     rows = {"glosses": (12_000, 13), "code": (2_000, 180), "100k": (100_000, 13), "1m": (1_000_000, 13)}
-    return {name: texts(out / f"{name}.txt", max(8, int(rows * args.scale)), words) for name, (rows, words) in rows.items()}
+    return paragraphs | {name: texts(out / f"{name}.txt", max(8, int(rows * args.scale)), words) for name, (rows, words) in rows.items()}
 
 
 class Setting:
     """A provider with an arithmetic: what embedctl is told."""
 
-    def __init__(self, name, *told, half=False, built=False):
-        self.name, self.told, self.half, self.built = name, told, half, built
+    def __init__(self, name, *told, half=False, built=False, exported=False):
+        self.name, self.told, self.half, self.built, self.exported = name, told, half, built, exported
 
 
 BUILT = ("--weights", "safetensors")
+FILE = ("--weights", "onnx")
+TENSORRT_HALF = ("--provider-option", "tensorrt.precision=fp16")
 
 
 def settings(args):
@@ -205,25 +232,26 @@ def settings(args):
         "cpu": [Setting("cpu, fp32", "-p", "cpu")],
         "native": [Setting("native, fp32", "-p", "native")],
         "cuda": [
-            Setting("cuda, fp32", "-p", "cuda"),
-            Setting("cuda, TF32", "-p", "cuda", "--provider-option", "cuda.tf32=true"),
-            Setting("cuda, fp16", "-p", "cuda", "--precision", "fp16", half=True),
-            *(
-                Setting(f"cuda, {kind} of a built graph", *BUILT, "-p", "cuda", "--precision", kind, built=True)
-                for kind in ("fp32", "fp16", "bf16")
-            ),
+            Setting("cuda, fp32", *FILE, "-p", "cuda"),
+            Setting("cuda, TF32", *FILE, "-p", "cuda", "--provider-option", "cuda.tf32=true"),
+            Setting("cuda, fp16", *FILE, "-p", "cuda", "--precision", "fp16", half=True),
             *(
                 Setting(
-                    f"cuda, {kind} of a built graph, own operators",
-                    *(*BUILT, "-p", "cuda", "--precision", kind, "--provider-option", "cuda.operators=fused"),
+                    f"cuda, {kind} of a built graph, {operators} operators",
+                    *(*BUILT, "-p", "cuda", "--precision", kind, "--provider-option", f"cuda.operators={option}"),
                     built=True,
                 )
-                for kind in ("fp16", "bf16")
+                for kind in ("fp32", "fp16", "bf16")
+                for option, operators in (("fused", "own"), ("standard", "standard"))
             ),
         ],
         "tensorrt": [
-            Setting("tensorrt, fp32", "-p", "tensorrt"),
-            Setting("tensorrt, fp16", "-p", "tensorrt", "--provider-option", "tensorrt.precision=fp16"),
+            Setting("tensorrt, fp32", *FILE, "-p", "tensorrt"),
+            Setting("tensorrt, fp16", *FILE, "-p", "tensorrt", *TENSORRT_HALF),
+            Setting("tensorrt, fp32 of a built graph", *BUILT, "-p", "tensorrt", built=True),
+            Setting("tensorrt, fp16 of a built graph", *BUILT, "-p", "tensorrt", "--precision", "fp16", built=True),
+            Setting("tensorrt, fp32 of an exported file", *FILE, "-p", "tensorrt", exported=True),
+            Setting("tensorrt, fp16 of an exported file", *FILE, "-p", "tensorrt", *TENSORRT_HALF, exported=True),
         ],
     }
     return [setting for provider in args.providers for setting in known[provider]]
@@ -286,6 +314,27 @@ def table(first, columns):
     return [row_of([*first, *columns]), "|" + "---|" * len(first) + "--:|" * len(columns)]
 
 
+def exported(args, folder, out):
+    """A copy of a model whose weights are the file that `embedctl export` writes; None without a checkpoint."""
+    if not (folder / "model.safetensors").exists():
+        return None
+    copy = out / f"exported-{folder.name}"
+    if not copy.exists():
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.safetensors", "onnx"))
+        (copy / "onnx").mkdir()
+        print(words_of([args.binary, "export", str(folder), str(copy / "onnx/model.onnx")]), flush=True)
+    return copy
+
+
+def folder_for(args, setting, folder, half, out):
+    """The folder of a model that a setting takes, or None where it has no such weights."""
+    if setting.exported:
+        return exported(args, folder, out)
+    if setting.half:
+        return half
+    return folder if (folder / ("model.safetensors" if setting.built else "onnx")).exists() else None
+
+
 def speed(args, out, inputs):
     """Every model, arithmetic and corpus; the least cosine to fp32 on the processor over 1,000 glosses."""
     sample = out / "sample.txt"
@@ -296,12 +345,10 @@ def speed(args, out, inputs):
         # A checkpoint without an ONNX file is built for the processor, too.
         reference, said = embed(args, sample, "-m", folder, "-p", "cpu", "-o", out / "reference.npy")
         for setting in settings(args):
-            if not (folder / "model.safetensors").exists() if setting.built else not (folder / "onnx").exists():
+            taken = folder_for(args, setting, folder, half, out)
+            if not taken:
                 continue
-            if setting.half and not half:
-                lines.append(row_of([name, setting.name, "no model_fp16.onnx was given"]))
-                continue
-            told = ["-m", half if setting.half else folder, *setting.told]
+            told = ["-m", taken, *setting.told]
             least = said
             if reference:
                 ran, why = embed(args, sample, *told, "-o", out / "cosine.npy")
@@ -312,7 +359,7 @@ def speed(args, out, inputs):
                 summary, usage = measured(args, out, corpus, *told)
                 cells = rate(summary, usage) if summary else [usage]
                 lines.append(row_of([name, setting.name, text, *cells, least]))
-    return "\n".join(lines)
+    return "\n".join([*lines, "", PUBLISHED])
 
 
 def parts(args, out, inputs):
@@ -324,8 +371,8 @@ def parts(args, out, inputs):
     ways |= {f"batches of {tokens:,} tokens": ["--batch-tokens", tokens] for tokens in (2048, 8192, 32_768, 131_072)}
     lines = table(["model", "arithmetic", "way"], RATE)
     for name, folder, half in models(args):
-        for arithmetic, told in (("fp32", ["-m", folder]), ("fp16", ["-m", half, "--precision", "fp16"])):
-            if arithmetic == "fp16" and not half:
+        for arithmetic, told in (("fp32", ["-m", folder, *FILE]), ("fp16", ["-m", half, *FILE, "--precision", "fp16"])):
+            if arithmetic == "fp16" and not half or not (folder / "onnx").exists():
                 continue
             for way, more in ways.items():
                 summary, usage = measured(args, out, inputs["100k"], *told, "-p", "cuda", *more)
@@ -372,25 +419,32 @@ def faults(args, out, inputs):
 
 
 def peers(args, out, inputs):
-    """sentence-transformers and fastembed on the same texts, where this Python can import them."""
+    """sentence-transformers on every shape and fastembed on the same texts, where this Python can import them."""
     here = REPO / "benches/peers"
-    common = ["--model-dir", MODEL, "--input", inputs["100k"]]
-    ways = [
-        [here / "sentence_transformers_peer.py", *common, "--backend", "torch", "--dtype", "float16", "--device", "cuda"],
-        [here / "sentence_transformers_peer.py", *common, "--backend", "torch", "--dtype", "float32", "--device", "cuda"],
-        [here / "fastembed_peer.py", *common, "--device", "cuda"],
-    ]
-    lines = table(["peer", "batch", "rows/s or what it said"], [])
-    for way in ways:
-        for size in (256, 1024):
-            said = words_of([sys.executable, *map(str, way), "--batch-size", str(size)])
-            name = f"{Path(way[0]).stem} {' '.join(map(str, way[5:]))}"
-            try:
-                answer = json.loads(said.splitlines()[-1])
-                rows = answer.get("rows_per_s", answer.get("skipped"))
-            except (ValueError, IndexError):
-                rows = said.splitlines()[-1:]
-            lines.append(row_of([name, size, rows]))
+    lines = table(["model", "texts", "peer", "batch", "rows/s or what it said"], [])
+    for name, folder, _ in models(args):
+        if not (folder / "model.safetensors").exists():
+            continue
+        # (What it is called, the script, its options.)
+        torch = [here / "sentence_transformers_peer.py", "--backend", "torch"]
+        ways = [(f"sentence-transformers, {dtype}", *torch, "--dtype", dtype) for dtype in ("float32", "float16")]
+        flash = ("--attention", "flash_attention_2")
+        ways += [
+            (f"sentence-transformers, {dtype}, {flash[1]}", *torch, "--dtype", dtype, *flash)
+            for dtype in ("float16", "bfloat16")
+        ]
+        ways += [("fastembed", here / "fastembed_peer.py")] if folder == MODEL else []
+        for called, script, *more in ways:
+            for text in ("68 tokens", "100k"):
+                for size in (256, 1024):
+                    common = ["--model-dir", folder, "--input", inputs[text], "--device", "cuda", "--batch-size", size]
+                    said = words_of([sys.executable, *map(str, [script, *common, *more])])
+                    try:
+                        answer = json.loads(said.splitlines()[-1])
+                        rows = answer.get("rows_per_s", answer.get("skipped"))
+                    except (ValueError, IndexError):
+                        rows = said.splitlines()[-1:]
+                    lines.append(row_of([name, text, called, size, rows]))
     return "\n".join(lines)
 
 
@@ -435,14 +489,16 @@ def main():
         if "parity" in args.sections:
             write("## Parity", "fp32, TF32 off, against vectors of sentence-transformers (`fixtures/parity`).")
             for provider in args.providers:
-                write(f"**{provider}**: {parity(args, provider, out)}")
-                print(page[-1], flush=True)
+                for weights, words in (("onnx", "ONNX files"), ("safetensors", "graphs built from checkpoints")):
+                    write(f"**{provider}**, {words}: {parity(args, provider, weights, out)}")
+                    print(page[-1], flush=True)
         if "speed" in args.sections:
             write(
                 "## Speed",
                 "From a file to NPY, start-up left out, the fastest of "
                 f"{args.rounds} runs. {'Texts of `benches/corpus`' if args.corpora else 'Words drawn at random'}: "
-                "12,000 glosses and 2,000 functions, 100,000 and 1,000,000 glosses. Busy is the driver's utilisation "
+                "12,000 glosses and 2,000 functions, 100,000 and 1,000,000 glosses. Rows of about 68 tokens are always drawn at "
+                "random. Busy is the driver's utilisation "
                 "during the run, on average; limit is the stage that the run waited for.",
                 speed(args, out, inputs),
             )
@@ -451,7 +507,7 @@ def main():
         if "faults" in args.sections:
             write("## What goes wrong", faults(args, out, inputs))
         if "peers" in args.sections:
-            write("## Peers", "100,000 glosses, MiniLM.", peers(args, out, inputs))
+            write("## Peers", "Models and texts as above, on the same GPU.", peers(args, out, inputs))
         if "bench" in args.sections:
             for provider in args.providers:
                 command = [args.binary, "bench", "--provider", provider, "-m", str(MODEL), *library]

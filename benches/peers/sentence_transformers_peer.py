@@ -11,6 +11,7 @@ import json
 import os
 import time
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from common import LONG_TEXT, arguments, check_lengths, read_texts, report
 
@@ -21,6 +22,7 @@ def main():
     parser = arguments(__doc__.splitlines()[0])
     parser.add_argument("--backend", choices=["onnx", "torch"], default="onnx")
     parser.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], default="float32")
+    parser.add_argument("--attention", help="torch's attention, such as flash_attention_2, which leaves padding out")
     args = parser.parse_args()
     tool = f"sentence-transformers ({args.backend})"
     skipped = None
@@ -28,6 +30,8 @@ def main():
         skipped = "no model.safetensors in the folder"
     elif args.backend == "onnx" and args.processes:
         skipped = "the backend onnx cannot run in a multi-process pool"
+    elif args.attention == "flash_attention_2" and not find_spec("flash_attn"):
+        skipped = "flash_attn is not installed"
     if skipped:
         print(json.dumps({"tool": tool, "skipped": skipped}))
         return
@@ -43,6 +47,8 @@ def main():
         kwargs = {"provider": PROVIDERS[args.device], "file_name": args.model_file}
     else:
         kwargs = {"dtype": args.dtype}
+        if args.attention:
+            kwargs["attn_implementation"] = args.attention
     start = time.perf_counter()
     model = SentenceTransformer(
         str(args.model_dir), backend=args.backend, device=args.device, model_kwargs=kwargs
@@ -73,6 +79,7 @@ def main():
         "processes": args.processes,
         "backend": args.backend,
         "dtype": args.dtype,
+        "attention": args.attention,
         "onnxruntime" if args.backend == "onnx" else "torch": (
             version("onnxruntime") if args.backend == "onnx" else torch.__version__
         ),

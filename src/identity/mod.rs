@@ -172,6 +172,7 @@ impl VectorIdentity {
             sparse_tokens: _, // the same weights under other names
             terms: _,
             beside: _, // as the model's configuration says
+            clock: _,
         } = output;
         let calibration = calibration.as_ref();
         Ok(Self {

@@ -2,47 +2,74 @@
 
 use serde::Serialize;
 
+use super::agreement::{Limits, Measure, Nearness};
+use super::reference_rows::ReferenceRows;
 use crate::embedder::Embedder;
 use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
-use crate::output::read_vectors;
-use crate::pool::is_finite;
-use crate::setting::{DIMENSIONS, TEXTS};
+use crate::kinds;
+use crate::model::VectorKind;
+use crate::output::{Destination, KindColumns, OutputOptions};
+use crate::record::Window;
+use crate::setting::TEXTS;
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
 
 /// How two programs' vectors compare.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// Least and mean cosine.
+    /// The kind whose vectors are not the same; the first where all are.
+    #[serde(flatten)]
+    pub first: KindComparison,
+    /// Each kind, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<KindComparison>,
+}
+
+/// How two programs' vectors of one kind compare.
+#[derive(Debug, Clone, Serialize)]
+pub struct KindComparison {
+    /// The kind: `dense`, `sparse`, `multi` or `scores`.
+    pub kind: String,
+    /// What decides whether they are the same.
+    pub measure: Measure,
+    /// Whether they are.
+    pub same: bool,
+    /// Least and mean cosine of the texts. Of vectors of tokens a text has its least one, and 0 if it has more or fewer of
+    /// them.
     pub cosine: Cosine,
-    /// The largest difference between two components.
+    /// The greatest difference between two numbers: of components, of scores, of entries over their union. Infinite (null in
+    /// JSON) where a text has more or fewer vectors.
     pub apart: f32,
     /// The median of the cosines.
     pub median: f64,
     /// Whether the differences are those of another number type and not of single texts: every text differs, most of
     /// them by about as much, and none by more than rounding does.
     pub rounding: bool,
-    /// Width of a vector.
+    /// Width of a vector; for sparse ones, the number of terms.
     pub dimensions: usize,
-    /// The text with the least cosine.
-    pub worst: Worst,
+    /// The text whose vectors are the farthest from each other.
+    pub worst: FarthestText,
 }
 
-/// The text whose vectors are the farthest from each other.
+/// The text whose vectors are the farthest from each other, by the measure of their kind.
 #[derive(Debug, Clone, Serialize)]
-pub struct Worst {
+pub struct FarthestText {
     /// Its number, counted from 1: the row of the vectors, and the record of the texts.
     pub row: usize,
     /// Its id.
     pub text: String,
     /// Its token ids, special tokens and prompt among them.
     pub ids: Vec<u32>,
+    /// How many vectors its tokens have here and in the reference, where they are not as many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vectors: Option<[usize; 2]>,
 }
 
-/// Embeds the texts of `records` and compares each with its row of the vectors in `file` (a format that embedctl
-/// writes, `NumPy`'s among them; any element type).
+/// Embeds the texts of `records` and compares each with its row of the vectors in `file`, every kind that the model was
+/// opened for by its own [`Measure`]. The file is of a format that embedctl writes, `NumPy`'s among them; dense vectors may
+/// be of any element type.
 ///
 /// # Errors
 /// If the texts or the file cannot be read, there is none, they are not as many as each other or not as wide as the
@@ -51,99 +78,126 @@ pub fn against(
     embedder: &mut Embedder,
     mut records: RecordReader,
     file: &Readable,
+    limits: Limits,
 ) -> Result<Comparison> {
-    let width = embedder.dimensions();
-    let strange = |reason: String| Error::input(Place::file(&file.name), reason);
-    let mut vectors: Vec<f32> = Vec::new();
-    read_vectors(file, &mut |vector| {
-        if vector.values.len() != width {
-            return Err(strange(format!(
-                "holds vectors of {} components, and this model's have {width}",
-                vector.values.len()
-            ))
-            .with_remedy(format!(
-                "name the model that made them, or say {DIMENSIONS}"
-            )));
-        }
-        if !is_finite(vector.values) {
-            return Err(strange(format!(
-                "holds NaN or infinity in vector {}, so there is nothing to compare it with",
-                vectors.len() / width + 1
-            ))
-            .with_remedy(
-                "make these vectors again in single precision: some models exceed the range of float16",
-            ));
-        }
-        vectors.extend(vector.values);
-        Ok(())
-    })?;
-    let mut theirs = vectors.chunks_exact(width);
-    let mut apart = 0.0_f32;
-    // The totals, and the text and row of the least cosine.
-    let mut found: Option<(Cosine, usize, String)> = None;
-    let mut cosines = Vec::new();
+    let kinds = kinds_of(embedder);
+    let columns = kinds.iter().map(|(columns, _)| columns.clone());
+    let mut theirs = ReferenceRows::read(file, columns.collect())?;
+    let mut compared: Vec<Compared> = kinds.iter().map(Compared::new).collect();
     let names = records.names();
     while let Some(window) = records.next_window()? {
-        if let Some(reject) = window.rejects.first() {
-            let origin = reject.origin;
-            let place = Place::file(names[origin.source as usize].clone()).line(origin.line);
-            return Err(Error::input(place, reject.cause.clone()));
-        }
+        refuse_rejects(&window, &names)?;
         let texts: Vec<&str> = window.texts.iter().collect();
         let rows = embedder.embed_rows(&texts)?;
         for (text, ours) in texts.iter().zip(rows.iter()) {
-            // Of sparse vectors the union of the entries counts; of vectors of tokens each.
-            let vectors_of_row: Vec<Vec<f32>> = match ours {
-                RowVector::Multi(row) => row.vectors().map(<[f32]>::to_vec).collect(),
-                RowVector::Dense(_) | RowVector::Sparse(_) | RowVector::Several(_) => {
-                    vec![ours.in_full(width)]
-                }
+            let Some(row) = theirs.next(ours) else {
+                return Err(counts(file, &theirs, "more"));
             };
-            for ours in vectors_of_row {
-                let theirs = theirs
-                    .next()
-                    .ok_or_else(|| counts(&strange, vectors.len() / width, "more"))?;
-                let differences = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
-                // A NaN stays, which `max` would drop.
-                apart = differences.fold(apart, |most, by| {
-                    if most.is_nan() || most >= by {
-                        most
-                    } else {
-                        by
-                    }
-                });
-                cosines.push(Cosine::between(&ours, theirs));
-                let cosine = Cosine::of(cosines.last().copied()).expect("there is one");
-                found = Some(match found {
-                    Some((all, row, worst)) if all.least <= cosine.least => {
-                        (all.join(cosine), row, worst)
-                    }
-                    before => {
-                        let all = before.map_or(cosine, |(all, ..)| all.join(cosine));
-                        (all, all.texts, (*text).to_owned())
-                    }
-                });
+            for (place, compared) in compared.iter_mut().enumerate() {
+                compared.add(text, ours.kind(place), row.kind(place));
             }
         }
     }
-    if theirs.next().is_some() {
-        return Err(counts(&strange, vectors.len() / width, "fewer"));
+    if !theirs.is_over() {
+        return Err(counts(file, &theirs, "fewer"));
     }
-    let Some((cosine, row, text)) = found else {
-        return Err(strange(
-            "holds no vector, so there is nothing to compare".to_owned(),
-        ));
-    };
-    let ids = embedder.tokenize(&[&text].iter().collect()).get(0).to_vec();
-    cosines.sort_by(f64::total_cmp);
+    let ended = compared.into_iter().map(|it| it.end(embedder, limits));
+    let columns: Option<Vec<KindComparison>> = ended.collect();
+    let columns = columns.ok_or_else(|| {
+        let reason = "holds no vector, so there is nothing to compare";
+        Error::input(Place::file(&file.name), reason)
+    })?;
+    let first = columns.iter().find(|one| !one.same).unwrap_or(&columns[0]);
     Ok(Comparison {
-        cosine,
-        apart,
-        median: cosines[cosines.len() / 2],
-        rounding: is_rounding(&cosines),
-        dimensions: width,
-        worst: Worst { row, text, ids },
+        first: first.clone(),
+        columns: match columns.len() {
+            1 => Vec::new(),
+            _ => columns,
+        },
     })
+}
+
+/// Each kind of the model's vectors, where an output has it, and its name.
+fn kinds_of(embedder: &Embedder) -> Vec<(KindColumns, String)> {
+    let model = embedder.model();
+    let config = &model.config;
+    let output = kinds::output_of(model, OutputOptions::new(Destination::Stdout));
+    let columns = output.kind_columns(&config.vectors().0);
+    let name = |kind: Option<VectorKind>| kind.map_or("scores", VectorKind::name).to_owned();
+    let all = std::iter::once(config).chain(&config.beside);
+    let names = all.map(|config| name(config.kind.of_vectors()));
+    columns.into_iter().zip(names).collect()
+}
+
+/// The rows of one kind, compared one after another.
+struct Compared {
+    kind: String,
+    measure: Measure,
+    dimensions: usize,
+    cosines: Vec<f64>,
+    apart: f32,
+    /// The farthest text: its distance, its row from 1, itself, and its numbers of vectors where they differ.
+    farthest: Option<(f64, usize, String, Option<[usize; 2]>)>,
+}
+
+impl Compared {
+    fn new((columns, kind): &(KindColumns, String)) -> Self {
+        Self {
+            kind: kind.clone(),
+            measure: Measure::of(columns, kind == "scores"),
+            dimensions: columns.columns().map(|(_, width)| width).sum(),
+            cosines: Vec::new(),
+            apart: 0.0,
+            farthest: None,
+        }
+    }
+
+    fn add(&mut self, text: &str, ours: RowVector<'_>, theirs: RowVector<'_>) {
+        let near = Nearness::between(ours, theirs);
+        self.cosines.push(near.cosine);
+        self.apart = self.apart.max(near.apart);
+        let distance = near.distance(self.measure);
+        if self.farthest.as_ref().is_none_or(|it| distance > it.0) {
+            let counts = ours.multi().zip(theirs.multi());
+            let counts = counts.map(|(ours, theirs)| [ours.len(), theirs.len()]);
+            let counts = counts.filter(|[ours, theirs]| ours != theirs);
+            self.farthest = Some((distance, self.cosines.len(), text.to_owned(), counts));
+        }
+    }
+
+    /// The result; `None` where nothing was compared.
+    fn end(mut self, embedder: &Embedder, limits: Limits) -> Option<KindComparison> {
+        let cosine = Cosine::of(self.cosines.iter().copied())?;
+        let (_, row, text, vectors) = self.farthest?;
+        let ids = embedder.tokenize(&[&text].iter().collect()).get(0).to_vec();
+        self.cosines.sort_by(f64::total_cmp);
+        Some(KindComparison {
+            kind: self.kind,
+            measure: self.measure,
+            same: limits.allow(self.measure, cosine.least, self.apart),
+            cosine,
+            apart: self.apart,
+            median: self.cosines[self.cosines.len() / 2],
+            rounding: is_rounding(&self.cosines),
+            dimensions: self.dimensions,
+            worst: FarthestText {
+                row,
+                text,
+                ids,
+                vectors,
+            },
+        })
+    }
+}
+
+/// A record that is not embedded would leave its vector without a text.
+fn refuse_rejects(window: &Window, names: &[String]) -> Result<()> {
+    let Some(reject) = window.rejects.first() else {
+        return Ok(());
+    };
+    let origin = reject.origin;
+    let place = Place::file(names[origin.source as usize].clone()).line(origin.line);
+    Err(Error::input(place, reject.cause.clone()))
 }
 
 /// Whether these cosines, in ascending order, are those of vectors that were computed in bfloat16. Vectors of one text in
@@ -162,11 +216,9 @@ fn is_rounding(cosines: &[f64]) -> bool {
     near > EQUAL && far < MOST && far < 100.0 * middle
 }
 
-fn counts(strange: &impl Fn(String) -> Error, vectors: usize, texts: &str) -> Error {
-    strange(format!(
-        "holds {vectors} vectors, and there are {texts} texts"
-    ))
-    .with_remedy(format!(
+fn counts(file: &Readable, theirs: &ReferenceRows, texts: &str) -> Error {
+    let reason = format!("holds {}, but there are {texts} texts", theirs.count());
+    Error::input(Place::file(&file.name), reason).with_remedy(format!(
         "name the texts that they were made of, in the same order, with {TEXTS}"
     ))
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Inspection;
+use super::agreement::{Limits, Measure, Nearness};
 use super::recorded::RecordedModel;
 use crate::Embedder;
 use crate::cancel::CancelToken;
@@ -12,14 +13,10 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::model::ModelOptions;
-use crate::output::{self, Aside, ChosenVectors, Dtype, KindColumns, OutputFormat};
+use crate::output::{self, ChosenVectors, Dtype, KindColumns, OutputFormat, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
-
-/// Least cosine of a row that counts as equal; less for vectors that were computed in 8 bits.
-const LEAST: f64 = 0.999;
-const LEAST_INT8: f64 = 0.99;
 
 /// Rows that are read at a time.
 const ROWS_AT_A_TIME: u64 = 1024;
@@ -66,6 +63,17 @@ pub struct ColumnAgreement {
     pub same: bool,
 }
 
+impl ColumnAgreement {
+    /// The measure that decides, in words.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self.apart {
+            Some(apart) => format!("largest difference {apart:.2e}"),
+            None => format!("least cosine {:.6}", self.least_cosine),
+        }
+    }
+}
+
 /// Embeds `count` rows of a file again, spread over all of it, and compares. `options` and `engine` say where
 /// models are kept and what is to run them; the model and what overrode its files come from the provenance,
 /// unless `model` names another place where it is.
@@ -103,7 +111,7 @@ pub fn verify(
     let is_float = |dtype: &&str| [Dtype::F32.name(), Dtype::F16.name()].contains(dtype);
     if let Some(dtype) = dtypes.find(|dtype| !is_float(dtype)) {
         return Err(refuse(&format!(
-            "holds {dtype}, and only f32 and f16 are verified"
+            "holds {dtype}, but only f32 and f16 are verified"
         )));
     }
     let mut all = 0;
@@ -122,16 +130,16 @@ pub fn verify(
     let mut embedder = Embedder::open(&options, engine)?;
     same_model(&embedder, &identity)?;
     let again = embedder.embed_rows(&found)?;
-    let by_difference = identity.settings.scores.is_some();
+    let are_scores = identity.settings.scores.is_some();
     let columns: Vec<ColumnAgreement> = (kinds.iter().zip(numbers).enumerate())
         .map(|(place, (columns, number))| {
             let mut compared = Compared::default();
             for (old, new) in vectors.iter().zip(again.iter()) {
                 compared.add(old.kind(place), new.kind(number));
             }
-            let by_difference = by_difference || matches!(columns, KindColumns::Sparse(..));
             let (name, _) = columns.columns().next().unwrap_or_default();
-            compared.end(name, &wanted, identity.precision(), by_difference)
+            let measure = Measure::of(columns, are_scores);
+            compared.end(name, &wanted, identity.precision(), measure)
         })
         .collect();
     let worst = columns.iter().find(|one| !one.same).unwrap_or(&columns[0]);
@@ -154,7 +162,8 @@ fn for_each_row(
 ) -> Result<()> {
     let format = OutputFormat::from_path(&file.path)
         .ok_or_else(|| Error::internal("a file of vectors without a format"))?;
-    let mut chosen = ChosenVectors::open(&file.file, format, kinds, &mut Aside::default())?;
+    let mut chosen =
+        ChosenVectors::open(&file.file, format, kinds, &mut TemporaryVectors::default())?;
     let end = chosen.rows();
     let mut start = 0;
     while start < end {
@@ -177,40 +186,9 @@ struct Compared {
 
 impl Compared {
     fn add(&mut self, old: RowVector<'_>, new: RowVector<'_>) {
-        let difference = |pairs: &mut dyn Iterator<Item = (f32, f32)>| {
-            let finite = |it: f32| if it.is_nan() { f32::INFINITY } else { it };
-            let apart = pairs.map(|(old, new)| finite((old - new).abs()));
-            apart.fold(0.0, f32::max)
-        };
-        let (cosine, apart) = match (old, new) {
-            (RowVector::Sparse(old), RowVector::Sparse(new)) => {
-                let (mut both, mut squares) = (0.0, (0.0, 0.0));
-                for (old, new) in old.with(&new) {
-                    let (old, new) = (f64::from(old), f64::from(new));
-                    both += old * new;
-                    squares = (squares.0 + old * old, squares.1 + new * new);
-                }
-                let length = f64::sqrt(squares.0 * squares.1);
-                let cosine = if length > 0.0 { both / length } else { 1.0 };
-                (cosine, difference(&mut old.with(&new)))
-            }
-            (RowVector::Multi(old), RowVector::Multi(new)) if old.len() == new.len() => {
-                let pairs = || old.vectors().zip(new.vectors());
-                let cosine = pairs().map(|(old, new)| Cosine::between(old, new));
-                let numbers = || old.values.iter().copied().zip(new.values.iter().copied());
-                (cosine.fold(1.0, least), difference(&mut numbers()))
-            }
-            (RowVector::Dense(old), RowVector::Dense(new)) => {
-                // Of as many components as the shorter one has: one may have been cut.
-                let width = old.len().min(new.len());
-                let cosine = Cosine::between(&old[..width], &new[..width]);
-                let mut pairs = old.iter().copied().zip(new.iter().copied());
-                (cosine, difference(&mut pairs))
-            }
-            _ => (0.0, f32::INFINITY),
-        };
-        self.cosines.push(cosine);
-        self.differences.push(apart);
+        let near = Nearness::between(old, new);
+        self.cosines.push(near.cosine);
+        self.differences.push(near.apart);
     }
 
     fn end(
@@ -218,52 +196,27 @@ impl Compared {
         column: &str,
         rows: &[u64],
         precision: Option<&str>,
-        by_difference: bool,
+        measure: Measure,
     ) -> ColumnAgreement {
         let cosine = Cosine::of(self.cosines.iter().copied());
         let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
-        let furthest = self.differences.iter().enumerate();
-        let furthest = furthest.max_by(|a, b| a.1.total_cmp(b.1));
-        let (worst, apart) = match (by_difference, furthest) {
-            (true, furthest) => {
-                let (row, apart) = furthest.map_or((0, 0.0), |(row, apart)| (row, *apart));
-                (Some(row), Some(apart))
-            }
-            (false, _) => {
-                let mut cosines = self.cosines.iter();
-                (cosines.position(|one| *one <= least || one.is_nan()), None)
-            }
-        };
-        let enough = match precision {
-            Some("int8") => LEAST_INT8,
-            _ => LEAST,
-        };
+        let apart = self.differences.iter().copied().fold(0.0, f32::max);
+        let pairs = self.cosines.iter().zip(&self.differences);
+        let distances = pairs.map(|(&cosine, &apart)| Nearness { cosine, apart }.distance(measure));
+        // The first of those that are equally far.
+        let worst = distances
+            .enumerate()
+            .reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
         ColumnAgreement {
             column: column.to_owned(),
             least_cosine: least,
             mean_cosine: mean,
-            apart,
-            worst_row: worst.and_then(|row| rows.get(row).copied()).unwrap_or(0),
-            same: apart.map_or(least >= enough, |apart| apart <= most_apart(precision)),
+            apart: (measure == Measure::GreatestDifference).then_some(apart),
+            worst_row: worst
+                .and_then(|(row, _)| rows.get(row).copied())
+                .unwrap_or(0),
+            same: Limits::again(precision).allow(measure, least, apart),
         }
-    }
-}
-
-/// The lesser; NaN where one is.
-fn least(one: f64, other: f64) -> f64 {
-    if one.is_nan() || one <= other {
-        one
-    } else {
-        other
-    }
-}
-
-/// How far a score may be from what it was.
-fn most_apart(precision: Option<&str>) -> f32 {
-    match precision {
-        Some("int8") => 0.1,
-        Some("int16") => 0.01,
-        _ => 1e-3,
     }
 }
 
@@ -340,7 +293,7 @@ fn texts(
     }
     let bad = bad.unwrap_or_default();
     Err(Error::usage(format!(
-        "{VERIFY}: {} has {row} texts{bad}, and there are {all} vectors",
+        "{VERIFY}: {} has {row} texts{bad}, but there are {all} vectors",
         names.join(", ")
     ))
     .with_remedy(format!(

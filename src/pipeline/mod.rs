@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  plan ──► source ──windows──► tokenizer ──in flight──────────► ledger ──► sink ──► report
-//!           (thread)  (1)       (thread)  (1: back-pressure)    in input order
+//!           (thread)  (1)       (thread)  (1: back-pressure)    in input order (writer: a thread)
 //!                                   └─────jobs─────► workers ──done──┘
 //! ```
 //!
@@ -11,8 +11,8 @@
 //!
 //! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for windows, and for
 //! the portions of a slow model's window (`portion.rs`), in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
-//! one element each: at most five windows exist at a time (one is being read, one tokenized, one written, and
-//! two wait), whatever the size of the input.
+//! one element each: at most five windows exist at a time (one is being read, one tokenized, one settled, and
+//! two wait), and the rows of one more that the writer of a file has, whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod assembly;
@@ -60,9 +60,10 @@ use crate::engine::{Engine, EngineInfo, EngineOptions};
 use crate::error::Result;
 use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask, OutputKind};
+use crate::kinds;
+use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask};
 use crate::named::named;
-use crate::output::{BesideVectors, OutputOptions, RowNumbers, RunFiles};
+use crate::output::{OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::provenance::ProfileUsed;
 use crate::stage::StageTimes;
@@ -144,22 +145,10 @@ impl EmbedOptions {
     /// If its format cannot hold them as they are asked for.
     fn output_of(&self, model: &Model) -> Result<OutputOptions> {
         let output = self.output();
-        let numbers = |kind: &OutputKind| match kind {
-            OutputKind::Vectors => RowNumbers::Vectors,
-            OutputKind::Scores(_) => RowNumbers::Scores,
-            OutputKind::Multi(_) => RowNumbers::Multi,
-            OutputKind::Sparse(_) => RowNumbers::Sparse,
-        };
-        let beside = model.config.beside.iter().map(|config| BesideVectors {
-            numbers: numbers(&config.kind),
-            width: config.width,
-        });
         let has_terms = output.sparse_tokens && model.config.sparse().is_some();
         let output = OutputOptions {
-            numbers: numbers(&model.config.kind),
-            beside: beside.collect(),
             terms: has_terms.then(|| model.terms()),
-            ..output
+            ..kinds::output_of(model, output)
         };
         output.check_form()?;
         Ok(output)

@@ -98,7 +98,7 @@ impl LikeFile {
         let dtype = identity.dtype();
         if ![Dtype::F32.name(), Dtype::F16.name()].contains(&dtype) {
             return Err(Error::usage(format!(
-                "{asked}: it holds {dtype} vectors, and a server answers with floats"
+                "{asked}: it holds {dtype} vectors, but a server answers with floats"
             ))
             .with_remedy("name the f32 output that they were made of, or name the model"));
         }
@@ -176,7 +176,7 @@ impl LikeFile {
         match asked {
             [kind] => Ok(Some(*kind)),
             _ => Err(Error::usage(format!(
-                "{}: its rows have vectors of several kinds ({}), and a server gives one",
+                "{}: its rows have vectors of several kinds ({}), but a server gives one",
                 self.asked,
                 own.join(", ")
             ))
@@ -350,11 +350,18 @@ impl LikeFile {
         if verified.worst.same {
             return Ok(verified);
         }
+        let worst = &verified.worst;
+        let column = match verified.columns.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", worst.column),
+        };
         Err(Error::usage(format!(
-            "{VERIFY}: row {} of {} was embedded again, and the cosine to its vector is {:.6}",
-            verified.worst.worst_row, self.file.name, verified.worst.least_cosine
+            "{VERIFY}: row {} of {}{column} was embedded again and is not as it was: {}",
+            worst.worst_row,
+            self.file.name,
+            worst.in_words()
         ))
-        .with_remedy("look at it with `embedctl inspect`: its vectors are not of its texts"))
+        .with_remedy("look at it with `embedctl inspect`: its numbers are not of its texts"))
     }
 
     /// How it was asked for.

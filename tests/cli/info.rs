@@ -47,6 +47,39 @@ fn a_table_of_what_a_model_is() {
 }
 
 #[test]
+fn the_weights_that_a_provider_takes_and_the_rule() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one text\n");
+    let model = sandbox.path("model");
+    copy_folder(&in_repository("fixtures/parity/family-qwen3/model"), &model);
+    let table = || {
+        let run = sandbox.run("info model");
+        assert_eq!(run.code, Some(0), "{run}");
+        let words: Vec<&str> = run.stdout.split_whitespace().collect();
+        words.join(" ")
+    };
+    let rule = "weights: those that --model-file or --weights names; else native takes safetensors, GPUs a graph built from them";
+    let (with, file) = (table(), "rten yes onnx/model.onnx");
+    assert!(with.contains(rule) && with.contains(file), "{with}");
+    fs::remove_dir_all(model.join("onnx")).unwrap();
+    let (without, built) = (table(), "rten yes model.safetensors (as a built graph)");
+    assert!(without.contains(built), "{without}");
+    assert_eq!(
+        json(&sandbox, "model")["providers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|fit| fit["provider"] == "rten" && fit["built"] == true)
+            .count(),
+        1
+    );
+
+    let run = sandbox.run("embed texts.txt -m model -o out.npy -p rten -v");
+    let told = "graph built from the checkpoint in fp32, with standard operators";
+    assert!(run.stderr.contains(told), "{run}");
+}
+
+#[test]
 fn the_json_of_a_transformer() {
     let info = json(&Sandbox::new(), &model(REAL_MODEL));
     for (name, expected) in [
@@ -129,4 +162,90 @@ fn a_model_of_the_cache_and_one_that_is_not_there() {
         run.stderr.contains("`embedctl download org/other`"),
         "{run}"
     );
+}
+
+/// The lines of a table about the kind of a model's numbers, in one line each.
+fn lines_of_kinds(name: &str) -> Vec<String> {
+    let run = Sandbox::new().run(&format!(
+        "info {}",
+        model(&format!("fixtures/{name}/model"))
+    ));
+    assert_eq!(run.code, Some(0), "{run}");
+    let (table, _) = run.stdout.split_once("\nFiles\n").unwrap();
+    let mut lines: Vec<String> = Vec::new();
+    for line in table.lines() {
+        match (line.starts_with("   "), lines.last_mut()) {
+            (true, Some(last)) => *last = format!("{last} {}", line.trim()),
+            _ => lines.push(line.trim().to_owned()),
+        }
+    }
+    let words = ["kind ", "other kinds ", "dimensions "];
+    lines.retain(|line| words.iter().any(|word| line.starts_with(word)));
+    let single = |line: String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    lines.into_iter().map(single).collect()
+}
+
+#[test]
+fn a_model_of_another_kind_names_it_and_its_columns() {
+    for (name, kind, dimensions) in [
+        (
+            "scores/bert",
+            "kind scores (`embedctl score`); columns: score",
+            "dimensions 1 (hidden states 32)",
+        ),
+        (
+            "scores/bert-three-labels",
+            "kind scores (`embedctl score`); columns: scores of no, maybe, yes, label",
+            "dimensions 3 (hidden states 32)",
+        ),
+        (
+            "sparse/distilbert",
+            "kind sparse vectors; column: embedding (indices and values)",
+            "dimensions 320 (hidden states 16)",
+        ),
+        (
+            "multi/bert-document",
+            "kind a vector for each token (late interaction); column: embedding (a list of vectors)",
+            "dimensions 8 (hidden states 16)",
+        ),
+        (
+            "heads/bert",
+            "other kinds --vectors sparse, --vectors multi",
+            "dimensions 32",
+        ),
+    ] {
+        assert_eq!(lines_of_kinds(name), [kind, dimensions], "{name}");
+    }
+}
+
+#[test]
+fn the_json_of_models_of_other_kinds() {
+    let keys = [
+        "labels",
+        "sparse",
+        "multi",
+        "other_kinds",
+        "max_active_dims",
+    ];
+    for (name, expected) in [
+        (
+            "scores/bert-three-labels",
+            json!({"labels": ["no", "maybe", "yes"]}),
+        ),
+        ("sparse/distilbert", json!({"sparse": true})),
+        (
+            "sparse/max-active-dims-of-the-model",
+            json!({"sparse": true, "max_active_dims": 9}),
+        ),
+        ("multi/bert-document", json!({"multi": true})),
+        ("heads/bert", json!({"other_kinds": ["sparse", "multi"]})),
+    ] {
+        let info = json(&Sandbox::new(), &model(&format!("fixtures/{name}/model")));
+        let own = keys
+            .iter()
+            .filter_map(|key| Some((*key, info.get(key)?.clone())));
+        let own: serde_json::Map<String, Value> =
+            own.map(|(key, value)| (key.to_owned(), value)).collect();
+        assert_eq!(Value::Object(own), expected, "{name}");
+    }
 }

@@ -246,6 +246,111 @@ fn every_block_of_the_readme_works_in_order() {
     }
 }
 
+/// Fixtures in the place of the models that README.md names for other kinds than dense vectors: folders, and repositories of
+/// the Hub.
+const OTHER_MODELS: [(&str, &str); 5] = [
+    (
+        "./my-sparse-model",
+        "fixtures/sparse/prompt-of-a-document/model",
+    ),
+    ("./my-colbert", "fixtures/multi/bert-document/model"),
+    ("./my-classifier", "fixtures/scores/bert-three-labels/model"),
+    ("BAAI/bge-m3", "fixtures/heads/xlm-roberta/model"),
+    (
+        "cross-encoder/ms-marco-MiniLM-L6-v2",
+        "fixtures/scores/bert/model",
+    ),
+];
+
+/// What each output of those recipes holds: its vectors or scores, and the columns that have them.
+const OTHER_OUTPUTS: [(&str, &[&str]); 8] = [
+    ("scores.parquet", &["score"]),
+    ("labels.parquet", &["scores"]),
+    ("dense.parquet", &["embedding"]),
+    ("sparse.parquet", &["embedding"]),
+    (
+        "all.parquet",
+        &["embedding", "embedding_multi", "embedding_sparse"],
+    ),
+    ("sparse.npz", &[""]),
+    ("documents.parquet", &["embedding"]),
+    ("queries.parquet", &["embedding"]),
+];
+
+/// The recipes of rerankers, classifiers, sparse vectors and late interaction, which are parsed above, with small models.
+#[test]
+fn recipes_of_every_kind_work_with_small_models() {
+    let reader = Reader::new();
+    for (name, fixture) in OTHER_MODELS {
+        match name.strip_prefix("./") {
+            Some(folder) => symlink(in_repository(fixture), reader.sandbox.path(folder)).unwrap(),
+            None => drop(reader.hub.publish(name, Files::of(&in_repository(fixture)))),
+        }
+    }
+    let texts = "A cat sits on a mat.\nInterest rates rose.\nwho is it?\n";
+    reader.sandbox.write("texts.txt", texts);
+    reader.sandbox.write("queries.txt", "who is on the mat?\n");
+    let readme = read("README.md");
+    let mut ran = String::new();
+    for title in [
+        "Reranking and labelling",
+        "Hybrid search",
+        "Late interaction",
+    ] {
+        let (_, recipe) = readme.split_once(&format!("### {title}\n")).expect(title);
+        let end = recipe.find("\n##").expect("another title follows");
+        for block in blocks(&recipe[..end]) {
+            assert_eq!(block.language, "sh", "{title}");
+            ran.push_str(&block.text);
+            reader.shell(&Block {
+                parsed: false,
+                ..block
+            });
+        }
+    }
+    for (name, _) in OTHER_MODELS {
+        assert!(ran.contains(name), "README.md no longer names {name}");
+    }
+    for (name, columns) in OTHER_OUTPUTS {
+        let run = reader.sandbox.run(&format!("inspect --json {name}"));
+        assert_eq!(run.code, Some(0), "{run}");
+        let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        let found = found["files"][0]["columns"].as_array().unwrap().iter();
+        let mut names: Vec<&str> = found.map(|it| it["column"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, columns, "{name}");
+    }
+    // Maps from tokens to weights are for other programs.
+    let maps = fs::read_to_string(reader.sandbox.path("queries.jsonl")).unwrap();
+    let map: serde_json::Value = serde_json::from_str(&maps).unwrap();
+    assert!(
+        map["embedding"]
+            .as_object()
+            .is_some_and(|it| it.values().all(serde_json::Value::is_f64)),
+        "{map}"
+    );
+    assert!(
+        fs::metadata(reader.sandbox.path("sparse.pgcopy"))
+            .unwrap()
+            .len()
+            > 21
+    );
+    let test = "recipes_of_every_kind_work_with_small_models";
+    if let Some(python) = support::python(test, &["duckdb"]) {
+        let (_, query) = readme
+            .split_once("the ten best passages of each query are `")
+            .unwrap();
+        let (query, _) = query.split_once('`').unwrap();
+        let script = format!(
+            "import duckdb\nfound = duckdb.sql({query:?})\nrows = [dict(zip(found.columns, row)) for row in found.fetchall()]\n\
+             assert sorted((row['qid'], row['pid']) for row in rows) == [(1, 7), (1, 8)], rows"
+        );
+        let output = reader.run(&python, &["-c", &script]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script}\n{said}");
+    }
+}
+
 /// The second command is the tests', and CI runs it to the letter.
 #[test]
 fn the_second_command_is_the_tests() {

@@ -9,6 +9,7 @@ mod reused;
 mod several;
 #[path = "../support/mod.rs"]
 mod support;
+mod verified;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,7 @@
 //! Sparse vectors: scipy's matrix, and structures and maps in Parquet.
 
+use std::path::Path;
+
 use embedctl::output::{self, Destination, Finish, OutputOptions, RowNumbers, RunFiles};
 use embedctl::record::{RowVectors, Rows};
 use embedctl_common::SparseRows;
@@ -21,6 +23,11 @@ fn entries(row: usize) -> Vec<(u32, f32)> {
 /// A script's output for a file of that name, with maps from tokens if asked.
 fn read(test: &str, modules: &[&str], name: &str, tokens: bool, script: &str) -> Option<Value> {
     let python = support::python(test, modules)?;
+    Some(read_with(test, &python, name, tokens, script))
+}
+
+/// The same by the Python of that path.
+fn read_with(test: &str, python: &Path, name: &str, tokens: bool, script: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     let options = OutputOptions {
@@ -45,7 +52,7 @@ fn read(test: &str, modules: &[&str], name: &str, tokens: bool, script: &str) ->
         rejects: None,
     };
     writer.finish(finish).unwrap();
-    Some(run(test, &python, &path, folder.path(), script))
+    run(test, python, &path, folder.path(), script)
 }
 
 fn expected() -> Value {
@@ -133,4 +140,36 @@ say({'type': str(table.schema.field('embedding').type), 'rows': table['embedding
     };
     let expected: Vec<Value> = (0..COUNT).map(row).collect();
     assert_eq!(single(&found["rows"]), single(&json!(expected)));
+}
+
+/// The greatest dot products of all rows, found by Qdrant in its local mode.
+#[test]
+fn qdrant_searches_sparse_vectors() {
+    let test = "qdrant_searches_sparse_vectors";
+    let Some(python) = support::databases(test) else {
+        return;
+    };
+    let script = "
+from qdrant_client import QdrantClient, models
+rows = [json.loads(line)['embedding'] for line in open(path, encoding='utf-8')]
+client = QdrantClient(':memory:')
+client.create_collection('v', vectors_config={}, sparse_vectors_config={'text': models.SparseVectorParams()})
+client.upload_points('v', [
+    models.PointStruct(id=number, vector={'text': models.SparseVector(**row)}) for number, row in enumerate(rows)
+])
+query = rows[8]
+found = client.query_points('v', query=models.SparseVector(**query), using='text', limit=len(rows)).points
+def dot(row):
+    weights = dict(zip(row['indices'], row['values']))
+    return sum(weights.get(index, 0) * value for index, value in zip(query['indices'], query['values']))
+dots = {number: dot(row) for number, row in enumerate(rows)}
+assert len(found) > 10
+for point in found:
+    assert abs(point.score - dots[point.id]) <= 1e-4 * max(1, abs(dots[point.id])), (point.id, point.score)
+assert found[0].score >= max(dots.values()) - 1e-4
+kept = client.retrieve('v', ids=list(range(len(rows))), with_vectors=True)
+own = {point.id: point.vector.get('text') for point in kept}
+say([[own[number].indices, own[number].values] if own[number] else [[], []] for number in range(len(rows))])";
+    let said = read_with(test, &python, "o.jsonl", false, script);
+    assert_eq!(single(&said), single(&expected()));
 }

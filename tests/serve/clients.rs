@@ -1,5 +1,6 @@
 //! Programs that speak the server's protocols: Python clients, and the documentation's curl commands.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -44,6 +45,27 @@ fn clients_of_openai_and_text_embeddings_inference_get_the_batch_jobs_vectors() 
     assert!(said.ends_with("all clients agree\n"), "{said}");
 }
 
+/// The answer to a command of text-embeddings-inference's quick tour.
+fn ask(curl: &Path, server: &Server, path: &str, body: &str) -> Value {
+    let output = Command::new(curl)
+        .args([
+            "--silent",
+            &format!("{}{path}", server.address),
+            "-X",
+            "POST",
+            "-d",
+            body,
+        ])
+        .args(["-H", "Content-Type: application/json"])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const RERANK: &str = r#"{"query":"What is Deep Learning?", "texts": ["Deep Learning is not...", "Deep learning is..."], "raw_scores": false}"#;
+const PREDICT: &str = r#"{"inputs":"I like you."}"#;
+const EMBED_SPARSE: &str = r#"{"inputs":"I like you."}"#;
+
 /// The commands of text-embeddings-inference's quick tour, as they are.
 #[test]
 fn the_quick_tours_curl_commands_work() {
@@ -54,21 +76,7 @@ fn the_quick_tours_curl_commands_work() {
     let sandbox = Sandbox::new();
     let model = in_repository(REAL_MODEL).display().to_string();
     let server = Server::start(&sandbox, &["-m", &model, "-p", "native"]);
-    let ask = |path: &str, body: &str| -> Value {
-        let output = Command::new(&curl)
-            .args([
-                "--silent",
-                &format!("{}{path}", server.address),
-                "-X",
-                "POST",
-                "-d",
-                body,
-            ])
-            .args(["-H", "Content-Type: application/json"])
-            .output()
-            .unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
+    let ask = |path, body| ask(&curl, &server, path, body);
     let vectors = ask("/embed", r#"{"inputs":"What is Deep Learning?"}"#);
     assert_eq!(vectors[0].as_array().unwrap().len(), 384);
     let openai = ask(
@@ -76,13 +84,55 @@ fn the_quick_tours_curl_commands_work() {
         r#"{"input":"What is Deep Learning?","model":"text-embeddings-inference"}"#,
     );
     assert_eq!(openai["data"][0]["embedding"], vectors[0]);
-    let rerank = ask(
-        "/rerank",
-        r#"{"query":"What is Deep Learning?", "texts": ["Deep Learning is not...", "Deep learning is..."], "raw_scores": false}"#,
+    for (path, body) in [
+        ("/rerank", RERANK),
+        ("/predict", PREDICT),
+        ("/embed_sparse", EMBED_SPARSE),
+    ] {
+        assert_eq!(ask(path, body)["error_type"], "backend", "{path}");
+    }
+}
+
+/// The same commands for models that have these heads.
+#[test]
+fn the_quick_tours_curl_commands_of_other_heads_work() {
+    let test = "serve::clients::the_quick_tours_curl_commands_of_other_heads_work";
+    let Some(curl) = support::program("curl", test) else {
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let serve = |name: &str| {
+        let model = in_repository("fixtures").join(name).join("model");
+        let model = model.display().to_string();
+        Server::start(&sandbox, &["-m", &model, "-p", "native"])
+    };
+    let number = |it: &Value| it.as_f64().expect("a number");
+
+    let ranked = ask(&curl, &serve("scores/bert"), "/rerank", RERANK);
+    let ranked = ranked.as_array().unwrap();
+    let scores: Vec<f64> = ranked.iter().map(|it| number(&it["score"])).collect();
+    assert!(scores.is_sorted_by(|one, next| one >= next), "{ranked:?}");
+    assert!(
+        scores.iter().all(|it| (0.0..=1.0).contains(it)),
+        "{ranked:?}"
     );
-    assert_eq!(rerank["error_type"], "backend");
-    let predict = ask("/predict", r#"{"inputs":"I like you."}"#);
-    assert_eq!(predict["error_type"], "backend");
+    let mut places: Vec<f64> = ranked.iter().map(|it| number(&it["index"])).collect();
+    places.sort_by(f64::total_cmp);
+    assert_eq!(places, [0.0, 1.0]);
+
+    let labels = ask(&curl, &serve("scores/single-texts"), "/predict", PREDICT);
+    let labels = labels.as_array().unwrap();
+    assert!(labels.len() > 1, "{labels:?}");
+    let named = |it: &Value| it["label"].is_string() && it["score"].is_f64();
+    assert!(labels.iter().all(named), "{labels:?}");
+
+    let server = serve("sparse/distilbert");
+    let rows = ask(&curl, &server, "/embed_sparse", EMBED_SPARSE);
+    let entries = rows[0].as_array().unwrap();
+    assert!(!entries.is_empty() && rows.as_array().unwrap().len() == 1);
+    let places: Vec<f64> = entries.iter().map(|it| number(&it["index"])).collect();
+    assert!(places.is_sorted_by(|one, next| one < next), "{places:?}");
+    assert!(entries.iter().all(|it| number(&it["value"]) > 0.0));
 }
 
 /// README's recipe, line by line: the nearest row of a corpus to a query.

@@ -197,6 +197,90 @@ fn rows_are_embedded_again_before_the_server_starts() {
     );
 }
 
+/// Doubles the numbers of a field in the third row of an output of JSON lines.
+fn spoil(sandbox: &Sandbox, name: &str, field: &str) {
+    fn double(value: &mut Value) {
+        match value {
+            Value::Array(values) => values.iter_mut().for_each(double),
+            Value::Object(entries) => double(&mut entries["values"]),
+            number => *number = json!(number.as_f64().unwrap() * 2.0),
+        }
+    }
+    let text = std::fs::read_to_string(sandbox.path(name)).unwrap();
+    let rows = text.lines().enumerate().map(|(row, line)| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        if row == 2 {
+            double(&mut value[field]);
+        }
+        value.to_string() + "\n"
+    });
+    let rows: String = rows.collect();
+    sandbox.write(name, rows);
+}
+
+/// Each kind by its own measure, and the message quotes that one.
+#[test]
+fn rows_of_every_kind_are_computed_again_before_the_server_starts() {
+    for (model, command, options, served, spoiled, measure) in [
+        (
+            "fixtures/sparse/distilbert/model",
+            "embed",
+            "--keep text",
+            "",
+            "embedding",
+            "5 rows embedded again: largest difference 0.00e0",
+        ),
+        (
+            "fixtures/scores/bert/model",
+            "score",
+            "--query-field query --keep query,text",
+            "",
+            "score",
+            "5 rows embedded again: largest difference 0.00e0",
+        ),
+        (
+            "fixtures/heads/bert/model",
+            "embed",
+            "--vectors dense,sparse,multi --keep text",
+            "--vectors sparse",
+            "embedding_sparse",
+            "embedding_sparse: 5 rows embedded again: largest difference 0.00e0",
+        ),
+    ] {
+        let sandbox = scene(model);
+        let records = (1..=5).map(|number| {
+            let (query, text) = (format!("who is {number}?"), "word ".repeat(number));
+            json!({"query": query, "text": text}).to_string() + "\n"
+        });
+        let records: String = records.collect();
+        sandbox.write("records.jsonl", records);
+        let run = sandbox.run(&format!(
+            "{command} records.jsonl -m model -p native {options} -o out.jsonl"
+        ));
+        assert_eq!(run.code, Some(0), "{run}");
+        let like = format!("--like out.jsonl --verify 5 {served}");
+        let like: Vec<&str> = like.split_whitespace().collect();
+        let server = Server::start(&sandbox, &like);
+        let said = server.messages();
+        assert!(said.contains(measure), "{model}: {said}");
+        let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
+        assert_eq!(info["like"]["verified"]["rows"], 5, "{model}");
+        drop(server);
+        spoil(&sandbox, "out.jsonl", spoiled);
+        let run = sandbox.run(&format!("serve --listen 127.0.0.1:0 {}", like.join(" ")));
+        assert_eq!(run.code, Some(2), "{model}: {run}");
+        let column = match served.is_empty() {
+            true => String::new(),
+            false => format!(" ({spoiled})"),
+        };
+        let words = format!(
+            "row 2 of out.jsonl{column} was embedded again and is not as it was: largest difference"
+        );
+        assert!(run.stderr.contains(&words), "{model}: {run}");
+        assert!(!run.stderr.contains("cosine"), "{model}: {run}");
+    }
+}
+
 /// What queries have in place of documents: the prompt of their task.
 #[test]
 fn a_task_for_queries_is_taken() {

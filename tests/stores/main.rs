@@ -3,7 +3,7 @@
 //!
 //! `objects.rs`, `datasets.rs`: the library. `inputs.rs`, `runs.rs`: `embed` from and to stores. `network.rs`: the way there. `inspected.rs`: `inspect`. `compared.rs`:
 //! what other commands read there. `documented.rs`: the commands of the documentation. `refused.rs`: who says no, and
-//! what is said then. `secrets.rs`: what no output shows. `stopped.rs`: interrupts and kills.
+//! what is said then. `secrets.rs`: what no output shows. `served.rs`: `serve --like`. `stopped.rs`: interrupts and kills.
 //! `unsteady.rs`: stores that ignore conditions, cut writes. `versions.rs`: objects that are replaced while they are read.
 
 #[path = "../support/hub/mod.rs"]
@@ -11,6 +11,10 @@ mod hub;
 #[path = "../cli/sandbox.rs"]
 #[allow(dead_code)] // for all that the command line's tests need
 mod sandbox;
+#[cfg(feature = "serve")]
+#[path = "../serve/server.rs"]
+#[allow(dead_code)] // for all that the server's tests need
+mod server;
 mod servers;
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,6 +31,8 @@ mod objects;
 mod refused;
 mod runs;
 mod secrets;
+#[cfg(feature = "serve")]
+mod served;
 #[cfg(unix)]
 mod stopped;
 mod unsteady;

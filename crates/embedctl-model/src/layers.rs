@@ -43,6 +43,9 @@ named! {
         Celu = "CELU",
         Elu = "ELU",
         Gelu = "GELU",
+        /// GELU's approximation by `tanh`, which transformers' heads name (`gelu_new`). No class of torch without arguments
+        /// is it.
+        GeluTanh = "NewGELUActivation",
         Hardshrink = "Hardshrink",
         Hardsigmoid = "Hardsigmoid",
         Hardswish = "Hardswish",
@@ -88,6 +91,7 @@ impl DenseActivation {
         let (module, name) = path.rsplit_once('.')?;
         let own = match name {
             "Identity" => "torch.nn.modules.linear",
+            "NewGELUActivation" => return None,
             "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" => "torch.nn.modules.dropout",
             _ => "torch.nn.modules.activation",
         };
@@ -141,6 +145,10 @@ fn activate(activation: DenseActivation, x: f32) -> f32 {
             }
         }
         DenseActivation::Gelu => 0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2)),
+        DenseActivation::GeluTanh => {
+            let inner = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
+            0.5 * x * (1.0 + (inner * (x + 0.044_715 * x * x * x)).tanh())
+        }
         DenseActivation::Hardshrink => {
             if x.abs() > 0.5 {
                 x

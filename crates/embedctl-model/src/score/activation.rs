@@ -56,6 +56,9 @@ fn effective(activation: DenseActivation) -> Option<DenseActivation> {
 pub(crate) fn of_head(name: &str) -> Result<DenseActivation, Cause> {
     Ok(match name {
         "gelu" => DenseActivation::Gelu,
+        "gelu_new" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_fast" | "gelu_accurate" => {
+            DenseActivation::GeluTanh
+        }
         "relu" => DenseActivation::Relu,
         "relu6" => DenseActivation::Relu6,
         "tanh" => DenseActivation::Tanh,

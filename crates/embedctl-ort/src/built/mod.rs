@@ -26,6 +26,7 @@ mod network;
 mod norm;
 mod operators;
 mod own;
+mod packed;
 mod pooling;
 mod relative;
 mod rotary;
@@ -34,6 +35,8 @@ mod terms;
 mod weights;
 mod writer;
 
+#[cfg(test)]
+mod packed_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -128,6 +128,7 @@ impl GraphWriter {
             DenseActivation::Identity => input.to_owned(),
             DenseActivation::Tanh => self.activation(input, Activation::Tanh),
             DenseActivation::Gelu => self.activation(input, Activation::Gelu),
+            DenseActivation::GeluTanh => self.activation(input, Activation::GeluTanh),
             DenseActivation::Silu => self.activation(input, Activation::Silu),
             DenseActivation::Relu => self.activation(input, Activation::Relu),
             DenseActivation::Sigmoid => self.node("Sigmoid", &[input], Vec::new()),

@@ -103,7 +103,7 @@ impl DeclaredWeight {
         match values.iter().find(beyond) {
             Some(value) if self.element == FloatType::F16 => Err(Error::model(
                 &self.name,
-                format!("has the value {value}, and the greatest number of fp16 is {LARGEST}"),
+                format!("has the value {value}, but the greatest number of fp16 is {LARGEST}"),
             )
             .with_remedy(format!("take {PRECISION} bf16 or fp32"))),
             _ => Ok(()),

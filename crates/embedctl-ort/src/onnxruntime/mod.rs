@@ -107,7 +107,7 @@ pub fn open(
                 own.join(", ")
             ),
             reason: error.to_string(),
-            named: true,
+            named: Operators::are_asked_for(provider, options),
         });
         graph = loop {
             let operators = candidates.next().unwrap_or_default();
@@ -394,5 +394,7 @@ impl Engine for OrtEngine {
 mod narrow_tests;
 #[cfg(test)]
 mod other_providers_tests;
+#[cfg(test)]
+mod overflow_tests;
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ fn every_narrow_checkpoint_gives_the_references_states_with_products_that_stay_s
     }
     let (mut wrong, mut seen) = (Vec::new(), [0, 0]);
     for (case, element) in narrow_cases() {
-        let fused = Operators::Fused { grouped: true };
+        let fused = Operators::ALL;
         for operators in [Operators::Standard, fused] {
             let form = GraphForm { operators, ..FORM };
             match states_of(&case, form, builder()).map(|states| case.apart(&states)) {

@@ -418,7 +418,7 @@ impl Opener {
             return error;
         }
         error.with_remedy(format!(
-            "this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
+            "this is ONNX Runtime {} ({}); a newer one may know the model's operators",
             self.library.version,
             self.library.path.display()
         ))

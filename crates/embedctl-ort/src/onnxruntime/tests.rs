@@ -384,13 +384,19 @@ fn every_architecture_gives_the_references_states_from_a_built_graph() {
     }
     let mut wrong = Vec::new();
     for case in built::tests::cases() {
-        let own = |grouped| Operators::Fused { grouped };
+        let of = |grouped, multi_head| Operators::Fused {
+            grouped,
+            multi_head,
+            packed: false,
+        };
         let standard = Operators::Standard;
         for (narrow_tables, operators) in [
             (false, standard),
             (true, standard),
-            (false, own(true)),
-            (false, own(false)),
+            (false, of(true, true)),
+            (false, of(false, true)),
+            (false, of(true, false)),
+            (false, of(false, false)),
         ] {
             let form = GraphForm {
                 narrow_tables,
@@ -418,7 +424,7 @@ fn every_architecture_has_own_operators_for_its_norms_and_its_attention_or_a_rea
     let (mut types, mut wrong) = (std::collections::BTreeSet::new(), Vec::new());
     for case in built::tests::cases() {
         let form = GraphForm {
-            operators: Operators::Fused { grouped: true },
+            operators: Operators::ALL,
             ..GraphForm::default()
         };
         let (network, graph) = case.built(form);
@@ -508,7 +514,7 @@ fn the_check_of_own_operators_sees_a_window_that_is_one_token_too_short() {
             continue;
         }
         let standard = excerpt_states(&network, Operators::Standard);
-        let own = excerpt_states(&network, Operators::Fused { grouped: true });
+        let own = excerpt_states(&network, Operators::ALL);
         let apart = crate::engine::Cosine::between(&own, &standard);
         assert!(apart >= agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
         // As a library with another meaning of the attribute has it.
@@ -525,7 +531,7 @@ fn the_check_of_own_operators_sees_a_window_that_is_one_token_too_short() {
             continue;
         };
         let other = Arc::new(other);
-        let other = excerpt_states(&other, Operators::Fused { grouped: true });
+        let other = excerpt_states(&other, Operators::ALL);
         let apart = crate::engine::Cosine::between(&other, &standard);
         assert!(apart < agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
         seen += 1;

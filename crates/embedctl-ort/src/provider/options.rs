@@ -131,7 +131,7 @@ known! {
     Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     Cuda."pooling" = OneOf(&["graph", "host"]), "where token states become vectors";
     Cuda."binding" = Flag, "inputs and outputs bound to device memory; true unless set";
-    Cuda."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
+    Cuda."operators" = OneOf(&["fused", "standard"]), "operators of a checkpoint's graph";
     TensorRt."precision" = OneOf(&["fp32", "fp16", "bf16"]), "arithmetic of an fp32 model";
     TensorRt."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     TensorRt."memory-limit" = Bytes, "workspace while an engine is built";

@@ -10,8 +10,10 @@ use super::model::OverrideArgs;
 
 /// Compare a model's vectors with reference vectors from sentence-transformers
 ///
-/// Embeds the texts and compares each with its reference vector. Prints the least and the mean cosine, and the text
-/// with the least cosine and its token ids. Fails if the least cosine is below --min-cosine.
+/// Embeds the texts and compares each with its reference vector. Prints the least and the mean cosine, the largest
+/// difference, and the least similar text with its token ids. Dense vectors and vectors of tokens fail if the least
+/// cosine is below --min-cosine; sparse vectors and scores, if the largest difference of two entries or scores is too
+/// large. Where --vectors asks for several kinds, each is compared with its column.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct VerifyModelArgs {
@@ -19,8 +21,8 @@ pub struct VerifyModelArgs {
     #[arg(value_name = "MODEL", value_hint = ValueHint::DirPath)]
     pub model: String,
 
-    /// Reference vectors, one row per text: .npy, an output of embed, or an address (s3://, gs://, az://, https://,
-    /// hf://)
+    /// Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://,
+    /// https://, hf://)
     #[arg(long, value_name = "VECTORS", value_hint = ValueHint::FilePath)]
     pub against: PathBuf,
 
@@ -65,6 +67,7 @@ Examples:
   embedctl verify-model org/name --against s3://models/reference.npy
 
 Exit codes:
-  0    the least cosine is at least --min-cosine (fp32: 0.9999, int16: 0.999, int8: 0.99)
-  1    the least cosine is lower, or the comparison failed
+  0    the least cosine is at least --min-cosine (fp32: 0.9999, int16: 0.999, int8: 0.99); the largest difference of
+       sparse entries or of scores is at most 0.001 (int16: 0.01, int8 and bf16: 0.1)
+  1    the vectors are farther apart, or the comparison failed
   2    wrong options";

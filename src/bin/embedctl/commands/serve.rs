@@ -65,10 +65,19 @@ pub fn run(
     let verified = match (&like, args.verify) {
         (Some(like), Some(count)) => {
             let verified = like.verify(count, (&model, &engine), &cancel)?;
-            printer.info(format!(
-                "{} rows embedded again: least cosine {:.6}",
-                verified.rows, verified.worst.least_cosine
-            ));
+            let one = std::slice::from_ref(&verified.worst);
+            let several = !verified.columns.is_empty();
+            for column in if several { &verified.columns } else { one } {
+                let name = match several {
+                    true => format!("{}: ", column.column),
+                    false => String::new(),
+                };
+                let found = column.in_words();
+                printer.info(format!(
+                    "{name}{} rows embedded again: {found}",
+                    verified.rows
+                ));
+            }
             Some(verified)
         }
         _ => None,
@@ -122,7 +131,7 @@ fn task(model: &ModelOptions, softmax: bool) -> Result<ModelTask, CommandFailure
     match Model::usual_task(model)? {
         ModelTask::Score(task) => Ok(ModelTask::Score(ScoreTask { softmax, ..task })),
         ModelTask::Embed if softmax => Err(Error::usage(format!(
-            "--softmax: the model {} gives vectors, and no scores",
+            "--softmax: the model {} gives vectors, not scores",
             model.model
         ))
         .with_remedy("leave it out")

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use embedctl::Embedder;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
 use embedctl::input::{RecordReader, Template};
+use embedctl::inspect::agreement::{Limits, Measure};
 use embedctl::model::{ModelName, ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
-use embedctl::reference::{self, Comparison};
+use embedctl::reference::{self, Comparison, KindComparison};
 use embedctl::storage::{Location, Readable, Storage};
 use serde_json::json;
 
@@ -17,13 +18,6 @@ use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::printer::{Printer, TextTable};
-
-/// The default least cosine of fp32: larger differences are not rounding.
-const LEAST: f64 = 0.9999;
-
-/// How far two scores may be from each other, and in reduced precision.
-const MOST: f32 = 1e-3;
-const MOST_REDUCED: f32 = 0.1;
 
 /// Compares the vectors and prints the result.
 pub fn run(
@@ -64,30 +58,22 @@ pub fn run(
     }
     let (_, settled) = engine::settle(&model, &engine)?;
     let mut embedder = Embedder::open(&model, &engine)?;
-    let compared = reference::against(&mut embedder, records, &against)?;
     let info = embedder.engine();
-    let least = args.engine.min_cosine.unwrap_or_else(|| {
-        if info.is_reduced() {
-            settled.arithmetic.least_cosine()
-        } else {
-            LEAST
-        }
-    });
-    let most = if info.is_reduced() {
-        MOST_REDUCED
-    } else {
-        MOST
-    };
-    let equal = match scores {
-        true => compared.apart <= most,
-        false => compared.cosine.least >= least,
-    };
-    // Our own precision rounds as well.
-    let cause = (!info.is_reduced() && !scores)
-        .then(|| rounding(&compared, embedder.model().reference_dtype.as_deref()));
+    let mut limits = Limits::of_reference(info.precision, settled.arithmetic.least_cosine());
+    limits.least_cosine = args.engine.min_cosine.unwrap_or(limits.least_cosine);
+    let compared = reference::against(&mut embedder, records, &against, limits)?;
+    let info = embedder.engine();
+    // Our own precision rounds as well, and of scores and sparse vectors cosines say little.
+    let by_cosine = compared.first.measure == Measure::LeastCosine;
+    let cause = (!info.is_reduced() && by_cosine)
+        .then(|| rounding(&compared.first, embedder.model().reference_dtype.as_deref()));
     let cause = cause.flatten();
+    let equal = compared.first.same;
     if args.json {
-        let json = json!({"model": args.model, "engine": info, "equal": equal, "min_cosine": least, "compared": compared});
+        let json = json!({
+            "model": args.model, "engine": info, "equal": equal, "min_cosine": limits.least_cosine,
+            "max_difference": limits.most_apart, "compared": compared,
+        });
         printer.pretty(&json)?;
     } else {
         printer.text(&lines(&args.model, info, &compared))?;
@@ -98,32 +84,47 @@ pub fn run(
     if equal {
         return Ok(ExitCode::Done);
     }
-    if scores {
-        return Err(anyhow::anyhow!(
-            "the largest difference of two scores, {:.2e}, is above {most:.0e}; compare the token ids above with the Python \
-             tokenizer's, and check that both use the same files, prompt, length and activation",
-            compared.apart
-        )
-        .into());
-    }
-    if let Some(cause) = cause {
-        let found = compared.cosine.least;
-        return Err(
-            anyhow::anyhow!("the least cosine, {found:.6}, is below {least}: {cause}").into(),
+    Err(anyhow::anyhow!("{}", why_not_equal(&compared, limits, cause)).into())
+}
+
+/// Why vectors do not count as equal, and what to do.
+fn why_not_equal(compared: &Comparison, limits: Limits, cause: Option<String>) -> String {
+    let one = &compared.first;
+    let kind = match compared.columns.is_empty() {
+        true => String::new(),
+        false => format!("{} vectors: ", one.kind),
+    };
+    if let Some([ours, theirs]) = one.worst.vectors {
+        return format!(
+            "{kind}text {} has {ours} vectors of tokens, and {theirs} in the reference; compare the token ids above with \
+             the Python tokenizer's, and check that both use the same files, prompt, length and task",
+            one.worst.row
         );
     }
-    Err(anyhow::anyhow!(
-        "the least cosine, {:.6}, is below {least}; compare the token ids above with the Python \
-         tokenizer's, and check that both use the same files, prompt and length (--min-cosine lowers \
-         the limit)",
-        compared.cosine.least
-    )
-    .into())
+    if one.measure == Measure::GreatestDifference {
+        let (numbers, settings) = match one.kind.as_str() {
+            "scores" => ("scores", "length and activation"),
+            _ => ("entries", "length and task"),
+        };
+        return format!(
+            "{kind}the largest difference of two {numbers}, {:.2e}, is above {:.0e}; compare the token ids above with the \
+             Python tokenizer's, and check that both use the same files, prompt, {settings}",
+            one.apart, limits.most_apart
+        );
+    }
+    let (found, least) = (one.cosine.least, limits.least_cosine);
+    match cause {
+        Some(cause) => format!("{kind}the least cosine, {found:.6}, is below {least}: {cause}"),
+        None => format!(
+            "{kind}the least cosine, {found:.6}, is below {least}; compare the token ids above with the Python \
+             tokenizer's, and check that both use the same files, prompt and length (--min-cosine lowers the limit)"
+        ),
+    }
 }
 
 /// That the reference was computed in another number type, if it seems so; `dtype` is the one that the model's files ask
 /// for.
-fn rounding(compared: &Comparison, dtype: Option<&str>) -> Option<String> {
+fn rounding(compared: &KindComparison, dtype: Option<&str>) -> Option<String> {
     let half = dtype.filter(|dtype| matches!(*dtype, "bfloat16" | "float16"));
     if !compared.rounding {
         return None;
@@ -153,24 +154,34 @@ fn beside(vectors: &Path, storage: Option<&Storage>) -> Result<PathBuf, CommandF
 }
 
 fn lines(model: &str, info: &EngineInfo, compared: &Comparison) -> TextTable {
-    let Comparison {
-        cosine,
-        apart,
-        dimensions,
-        worst,
-        ..
-    } = compared;
-    let text: String = worst.text.chars().take(200).collect();
     let mut lines = TextTable::default();
-    lines.line(&format!(
-        "{model} on {}: {} texts, {dimensions} dimensions",
-        info.provider, cosine.texts
-    ));
-    lines.line(&format!(
-        "least cosine {:.7}, mean {:.7}, largest difference {apart:.2e}",
-        cosine.least, cosine.mean
-    ));
-    lines.line(&format!("least similar: text {}, {text:?}", worst.row));
-    lines.line(&format!("its token ids: {:?}", worst.ids));
+    let one = std::slice::from_ref(&compared.first);
+    let several = !compared.columns.is_empty();
+    let all = if several { &compared.columns } else { one };
+    for found in all {
+        let KindComparison {
+            kind,
+            cosine,
+            apart,
+            dimensions,
+            worst,
+            ..
+        } = found;
+        let kind = match several {
+            true => format!("{kind} vectors, "),
+            false => String::new(),
+        };
+        lines.line(&format!(
+            "{model} on {}: {kind}{} texts, {dimensions} dimensions",
+            info.provider, cosine.texts
+        ));
+        lines.line(&format!(
+            "least cosine {:.7}, mean {:.7}, largest difference {apart:.2e}",
+            cosine.least, cosine.mean
+        ));
+        let text: String = worst.text.chars().take(200).collect();
+        lines.line(&format!("least similar: text {}, {text:?}", worst.row));
+        lines.line(&format!("its token ids: {:?}", worst.ids));
+    }
     lines
 }

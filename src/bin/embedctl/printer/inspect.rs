@@ -210,13 +210,12 @@ fn agreement(column: &ColumnAgreement, verified: &Verified) -> String {
     let rows = number(verified.rows as u64, "row");
     let row = column.worst_row;
     let engine = engine(&verified.engine);
+    let found = column.in_words();
     match column.apart {
-        Some(apart) => format!(
-            "{rows} computed again, {same}: largest difference {apart:.2e} (row {row}), with {engine}"
-        ),
+        Some(_) => format!("{rows} computed again, {same}: {found} (row {row}), with {engine}"),
         None => format!(
-            "{rows} embedded again, {same}: least cosine {:.6} (row {row}), mean {:.6}, with {engine}",
-            column.least_cosine, column.mean_cosine
+            "{rows} embedded again, {same}: {found} (row {row}), mean {:.6}, with {engine}",
+            column.mean_cosine
         ),
     }
 }

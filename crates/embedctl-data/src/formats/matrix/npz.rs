@@ -1,7 +1,8 @@
 //! A sparse matrix as `scipy.sparse.load_npz` reads it (compressed rows), and beside it the file that describes its rows:
 //! a ZIP archive of NPY arrays, which is not compressed.
 //!
-//! The archive's members say how long they are before they begin, so that entries gather in temporary files.
+//! The archive's members say how long they are before they begin, so that entries gather in temporary files. Written by hand,
+//! since the crate `zip` writes such a head only by seeking back, and the output is hashed as it is written.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -13,9 +14,11 @@ use super::{BATCH_ROWS, batch_of};
 use crate::formats::output::Beginning;
 use crate::record::Rows;
 use crate::vectors::{
-    CUT, StoredVector, TakeBatch, TakeVector, array, failed, in_full, in_order, unreadable,
+    CUT, StoredVector, TakeBatch, TakeVector, array, failed, in_full, in_order, no_such_vectors,
+    unreadable,
 };
 use crate::writing::encoding::VectorEncoding;
+use crate::writing::kinds::KindColumns;
 use crate::writing::npy::{HEADER, header};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::SparseColumn;
@@ -282,14 +285,22 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
 }
 
 /// The rows of an archive as a column of that name, batch by batch.
-pub(super) fn batches(file: &Readable, name: &str, take: &mut TakeBatch<'_>) -> Result<()> {
+pub(super) fn batches(
+    file: &Readable,
+    (name, width): (&str, usize),
+    take: &mut TakeBatch<'_>,
+) -> Result<()> {
     let column = SparseColumn { terms: None };
     let mut rows = SparseRows::default();
     let mut hand_over = |rows: &mut SparseRows| {
         let array = column.array(std::mem::take(rows), None)?;
         take(batch_of(name, array)?)
     };
-    for_each_row(file, &mut |_, row| {
+    for_each_row(file, &mut |found, row| {
+        if found != width {
+            let wanted = [KindColumns::Sparse(name.to_owned(), width)];
+            return Err(no_such_vectors(file.path(), &wanted));
+        }
         rows.push(row);
         if rows.len() == BATCH_ROWS {
             hand_over(&mut rows)?;

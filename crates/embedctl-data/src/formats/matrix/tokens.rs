@@ -4,7 +4,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::{BATCH_ROWS, MatrixOutput, batch_of, vectors};
-use crate::vectors::{TakeBatch, array, ended, failed, in_order, unreadable};
+use crate::vectors::{TakeBatch, array, ended, failed, in_order, no_such_vectors, unreadable};
+use crate::writing::kinds::KindColumns;
 use crate::writing::npy::{HEADER, is_lengths};
 use crate::writing::sidecar::LENGTHS;
 use arrow::array::{Array, FixedSizeListArray, Float32Array, ListArray};
@@ -43,11 +44,15 @@ pub(super) fn batches(
     let unequal = || {
         unreadable(
             file.path(),
-            "it has other vectors than the file of lengths beside it counts",
+            "the number of vectors differs from the sum in the `.lengths.npy` file beside it",
         )
         .with_remedy("copy both files, or make them again")
     };
     vectors::read(file, kind, &mut |vector| {
+        if vector.values.len() != width {
+            let wanted = [KindColumns::Multi(name.to_owned(), width)];
+            return Err(no_such_vectors(file.path(), &wanted));
+        }
         row.extend_from_slice(vector.values);
         left = Some(
             left.and_then(|left| left.checked_sub(1))

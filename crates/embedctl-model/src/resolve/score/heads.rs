@@ -10,6 +10,37 @@ use crate::config::{PoolingMode, Step};
 use crate::score::activation;
 use embedctl_common::error::{Cause, Error, Result};
 
+/// Decoders whose classes have one layer without a bias, `score`, on the last token, each with its class's padding token.
+/// The layer of an OPT with narrower tokens is of their width, and so are its states; the engine runs the others alone.
+const DECODERS: &[(&str, Option<u32>)] = &[
+    ("bloom", Some(3)),
+    ("gemma", Some(0)),
+    ("gemma2", Some(0)),
+    ("gemma3_text", Some(0)),
+    ("gpt2", None),
+    ("gpt_neo", None),
+    ("gpt_neox", None),
+    ("gptj", None),
+    ("llama", None),
+    ("ministral", None),
+    ("ministral3", Some(11)),
+    ("mistral", None),
+    ("mixtral", None),
+    ("olmo", Some(1)),
+    ("olmo2", Some(1)),
+    ("opt", Some(1)),
+    ("phi", None),
+    ("phi3", Some(32_000)),
+    ("qwen2", None),
+    ("qwen3", None),
+    ("qwen3_moe", None),
+    ("smollm3", Some(128_004)),
+    ("starcoder2", None),
+];
+
+/// Types that transformers 5.23 has no `…ForSequenceClassification` for.
+const WITHOUT_HEAD: &[&str] = &["granite", "lfm2", "llama_bidirec", "neobert", "nvembed"];
+
 /// How a network's token states become logits.
 #[derive(Debug)]
 pub(super) struct HeadSteps {
@@ -52,6 +83,7 @@ pub(super) fn head(
         tensors.dense(names, width, bias, act).map(Step::Dense)
     };
     let classifier = || dense(&["classifier"], true, Identity);
+    let decoder = DECODERS.iter().find(|(decoder, _)| *decoder == kind);
     // A head of two layers on the first token's state.
     let on_first = |names: [&str; 2], act| -> Result<HeadSteps> {
         let steps = vec![
@@ -116,40 +148,37 @@ pub(super) fn head(
                 other => return Err(refuse(unknown_pooling(other))),
             }
         }
-        "llama" | "mistral" | "ministral" | "qwen2" | "qwen3" | "qwen3_moe" | "gpt2"
-        | "gpt_neo" => last(config, None, vec![dense(&["score"], false, Identity)?]),
-        "gemma" | "gemma2" | "gemma3_text" => {
-            last(config, Some(0), vec![dense(&["score"], false, Identity)?])
+        "big_bird" => {
+            let act = act("hidden_act", "gelu_new")?;
+            on_first(["classifier.dense", "classifier.out_proj"], act)?
         }
-        "olmo" | "olmo2" => last(config, Some(1), vec![dense(&["score"], false, Identity)?]),
-        "phi3" => last(
-            config,
-            Some(32_000),
-            vec![dense(&["score"], false, Identity)?],
-        ),
-        "smollm3" => last(
-            config,
-            Some(128_004),
-            vec![dense(&["score"], false, Identity)?],
-        ),
-        "longformer" => {
-            return Err(refuse(
-                Cause::of(
-                    "is a Longformer, which attends to its first token globally to classify a text, and the native \
-                     engine does not",
-                )
-                .with("export it to ONNX"),
-            ));
+        _ if decoder.is_some() => {
+            let padding = decoder.and_then(|(_, padding)| *padding);
+            last(config, padding, vec![dense(&["score"], false, Identity)?])
         }
-        other => {
-            return Err(refuse(
-                Cause::of(format!(
-                    "is of the model_type '{other}', whose classification head the native engine does not know"
-                ))
-                .with("export it to ONNX with its logits, if transformers classifies with it"),
-            ));
-        }
+        other => return Err(refuse(refusal(other))),
     })
+}
+
+/// Why networks of this type have no head here, and what helps.
+fn refusal(kind: &str) -> Cause {
+    if kind == "longformer" {
+        return Cause::of(
+            "is a Longformer, which attends to its first token globally to classify a text, but the native engine \
+             does not",
+        )
+        .with("export it to ONNX");
+    }
+    if WITHOUT_HEAD.contains(&kind) {
+        return Cause::of(format!(
+            "is of the model_type '{kind}', for which transformers has no class that classifies"
+        ))
+        .with("export it to ONNX with its logits, if its own code has a head");
+    }
+    Cause::of(format!(
+        "is of the model_type '{kind}', whose classification head the native engine does not know"
+    ))
+    .with("export it to ONNX with its logits, if transformers classifies with it")
 }
 
 /// A decoder's head, on the last token that is no padding; `default` is its class's padding token.
