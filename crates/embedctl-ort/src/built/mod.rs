@@ -283,6 +283,7 @@ impl BuiltGraph {
 impl From<GraphWriter> for BuiltGraph {
     fn from(mut writer: GraphWriter) -> Self {
         own::drop_unused_sums(&mut writer.graph);
+        narrow::widen_late(&mut writer.graph, &writer.weights);
         Self {
             graph: writer.graph,
             weights: writer.weights,

@@ -2,12 +2,14 @@
 //! widened weights. A product is cut into pieces of its outputs, and each is widened right before it is used: what is
 //! wide at a time then depends neither on the model's size nor on its widest product.
 
+use std::collections::HashSet;
+
 use embedctl_native::{PlainNetwork, PlainProduct};
-use embedctl_onnx::Attribute;
+use embedctl_onnx::{Attribute, GraphProto, Node};
 
 use super::FloatType;
 use super::weights::stored_as;
-use super::writer::{GraphWriter, WeightSource};
+use super::writer::{DeclaredWeight, GraphWriter, WeightSource};
 use embedctl_common::error::Result;
 
 /// Bytes of a widened piece: few enough for a processor's last cache, enough for it to be worth a node.
@@ -85,6 +87,17 @@ impl GraphWriter {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         self.node("Concat", &parts, vec![Attribute::int("axis", -1)])
     }
+}
+
+/// Has ONNX Runtime widen each piece right before the product that takes it, by putting the nodes that widen in front of
+/// all others: it walks a graph from its output back, takes the inputs of a node from the last node in the file to the
+/// first, and runs what it has reached on its way back. Where they stand beside their products, it widens nearly all pieces
+/// before it computes anything.
+pub(super) fn widen_late(graph: &mut GraphProto, weights: &[DeclaredWeight]) {
+    let widened = weights.iter().filter(|weight| weight.is_widened);
+    let widened: HashSet<&str> = widened.map(|weight| weight.name.as_str()).collect();
+    let widens = |node: &Node| node.op_type == "Cast" && widened.contains(node.input[0].as_str());
+    graph.node.sort_by_key(|node| !widens(node));
 }
 
 /// Outputs of a piece of `piece` bytes, of which each takes `column` bytes.

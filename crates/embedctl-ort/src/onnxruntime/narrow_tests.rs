@@ -1,19 +1,19 @@
 //! Graphs whose products stay in a checkpoint's fp16 or bf16: their numbers, and when products are wide.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ort::session::builder::SessionBuilder;
 use serde_json::Value;
 
-use super::opener::WIDENS;
-use super::tests::{
-    built_inputs, cpu_library, library_is_here, model, open, options, states, states_of,
-};
+use super::opener::WIDEN_FOR_GOOD;
+use super::tests::{built_inputs, cpu_library, library_is_here, open, options, states, states_of};
 use super::*;
 use crate::built::tests::{FixtureCase, TOLERANCE, cases};
 use crate::built::{FloatType, GraphForm};
 use crate::runtime::registration::{on_cpu, session_builder};
 use embedctl_common::cancel::CancelToken;
+use embedctl_model::{ModelOptions, WeightsPreference};
 
 use super::source::{BuiltSource, GraphSource};
 
@@ -28,13 +28,13 @@ const FORM: GraphForm = GraphForm {
     terms: None,
 };
 
-/// The options with which the opener has narrow products.
+/// A session's options, as the opener has them for narrow products.
 fn builder() -> SessionBuilder {
     let library = cpu_library().unwrap();
     let builder = session_builder(&library.environment).unwrap();
     let builder = on_cpu(builder, &library.environment).unwrap();
     let entry = "optimization.disable_specified_optimizers";
-    builder.with_config_entry(entry, WIDENS).unwrap()
+    builder.with_config_entry(entry, WIDEN_FOR_GOOD).unwrap()
 }
 
 /// The cases with narrow products, and their types.
@@ -128,6 +128,17 @@ fn each_piece_of_a_narrow_product_is_widened_right_before_it_is_used() {
     assert!(pieces > 20, "{pieces}");
 }
 
+/// A model of the parity fixtures, whose checkpoint is taken.
+fn model(case: &str) -> Model {
+    let folder = Path::new("../../fixtures/parity").join(case).join("model");
+    let options = ModelOptions {
+        model: folder.to_str().unwrap().into(),
+        weights: WeightsPreference::Checkpoint(|_| Ok(())),
+        ..ModelOptions::default()
+    };
+    Model::open(&options).unwrap()
+}
+
 fn narrow(workers: usize) -> EngineOptions {
     EngineOptions {
         provider_options: vec!["cpu.narrow-weights=true".parse().unwrap()],
@@ -140,17 +151,17 @@ fn workers_of_narrow_products_compute_what_those_of_wide_ones_do() {
     if !library_is_here("workers of narrow products") {
         return;
     }
-    for (folder, element) in [
-        ("parity/latent-attention/model", "fp16"),
-        ("parity/tasks-in-the-checkpoint/model", "bf16"),
+    for (case, element) in [
+        ("latent-attention", "fp16"),
+        ("tasks-in-the-checkpoint", "bf16"),
     ] {
-        let model = model(folder);
+        let model = model(case);
         let wide = open(&model, &options(2), Provider::Cpu, &[]).unwrap();
-        assert_eq!(wide.info().narrow_weights, None, "{folder}");
+        assert_eq!(wide.info().narrow_weights, None, "{case}");
         let expected = states(wide.worker().unwrap().as_mut());
         let engine = open(&model, &narrow(2), Provider::Cpu, &[]).unwrap();
-        assert_eq!(engine.info().narrow_weights, Some(element), "{folder}");
-        assert!(engine.memory() < wide.memory(), "{folder}");
+        assert_eq!(engine.info().narrow_weights, Some(element), "{case}");
+        assert!(engine.memory() < wide.memory(), "{case}");
         // One more than was announced.
         let mut workers: Vec<_> = (0..3).map(|_| engine.worker().unwrap()).collect();
         drop(engine);
@@ -159,7 +170,7 @@ fn workers_of_narrow_products_compute_what_those_of_wide_ones_do() {
             assert_eq!(got.len(), expected.len());
             let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs());
             let worst = apart.max_by(f32::total_cmp).unwrap();
-            assert!(worst <= TOLERANCE, "{folder}: {worst}");
+            assert!(worst <= TOLERANCE, "{case}: {worst}");
         }
     }
 }
@@ -169,7 +180,7 @@ fn narrow_products_of_a_checkpoint_in_single_precision_are_refused() {
     if !library_is_here("refused narrow products") {
         return;
     }
-    let model = model("parity/family-qwen3/model");
+    let model = model("family-qwen3");
     let refused = open(&model, &narrow(1), Provider::Cpu, &[]).map(drop);
     let error = refused.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);

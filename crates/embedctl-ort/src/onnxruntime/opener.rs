@@ -37,8 +37,10 @@ const MOST_DEVICES: u32 = 64;
 /// operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
 const SLOW_WHEN_QUANTIZED: &str = "SkipLayerNormFusion;BiasGeluFusion";
 
-/// The optimizer that would widen narrow products for good, all of them at once.
-pub(super) const WIDENS: &str = "ConstantFolding";
+/// Optimizers that would widen narrow products for good: all of them beforehand, those in fp16 beforehand, or once for all
+/// layers that share them.
+pub(super) const WIDEN_FOR_GOOD: &str =
+    "ConstantFolding;FuseFp16InitializerToFp32NodeTransformer;CommonSubexpressionElimination";
 
 /// The parts needed to make a session.
 pub(super) struct Opener {
@@ -159,7 +161,7 @@ impl Opener {
         }
         let builder = registration::on_cpu(builder, &self.library.environment)?;
         let disabled = if self.source.narrow_products().is_some() {
-            WIDENS
+            WIDEN_FOR_GOOD
         } else if self.operators.contains("DynamicQuantizeLinear") {
             SLOW_WHEN_QUANTIZED
         } else {

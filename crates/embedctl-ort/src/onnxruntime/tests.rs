@@ -50,7 +50,7 @@ pub(super) fn library_is_here(test: &str) -> bool {
     }
 }
 
-pub(super) fn model(folder: &str) -> Model {
+fn model(folder: &str) -> Model {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join("fixtures")
