@@ -274,6 +274,11 @@ impl BuiltGraph {
         Ok(whole.model(|_, _| Vec::new()))
     }
 
+    /// The same for a reader that is given the weights in memory by their names, and looks for `file` nevertheless.
+    pub(crate) fn model_beside(&self, file: &str) -> Vec<u8> {
+        self.model(|_, weight| external(file, 0, weight.bytes()))
+    }
+
     /// The same for a reader that is given the weights in memory, each as a [file](DeclaredWeight::file) of its own.
     pub(crate) fn model_in_memory(&self) -> Vec<u8> {
         self.model(|_, weight| external(&weight.file(), 0, weight.bytes()))

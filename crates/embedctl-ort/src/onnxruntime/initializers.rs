@@ -6,6 +6,7 @@ use ort::session::builder::SessionBuilder;
 use ort::value::{DynValue, PrimitiveTensorElementType, Tensor};
 
 use crate::built::{DeclaredWeight, FloatType};
+use embedctl_common::atomic::ScratchFolder;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_native::PlainNetwork;
@@ -35,7 +36,7 @@ pub(super) fn read_weights(
     Ok(tensors)
 }
 
-/// Gives a builder weights by reference; its session keeps them.
+/// Gives a builder weights; its session copies them.
 pub(super) fn give_weights(
     mut builder: SessionBuilder,
     tensors: &[(String, Arc<DynValue>)],
@@ -44,6 +45,31 @@ pub(super) fn give_weights(
         builder = builder.with_external_initializer(name, Arc::clone(value))?;
     }
     Ok(builder)
+}
+
+/// The file that stands for weights which are [lent](lend_weights).
+pub(super) const LENT: &str = "weights.bin";
+
+/// Gives a builder weights that its session uses where they are, however many sessions have them. The library takes only
+/// initializers of a file by reference, and checks that there is one: the returned folder has it until the session is
+/// loaded. It holds one byte, so a weight that the library reads from it after all is an error.
+pub(super) fn lend_weights(
+    builder: SessionBuilder,
+    tensors: &[(String, Arc<DynValue>)],
+) -> Result<(SessionBuilder, ScratchFolder), ort::Error> {
+    let io = |error: std::io::Error| {
+        ort::Error::new(format!("cannot create a temporary folder: {error}"))
+    };
+    let folder = ScratchFolder::new(super::FOLDER_PREFIX).map_err(io)?;
+    std::fs::write(folder.path().join(LENT), [0]).map_err(io)?;
+    let mut builder = builder.with_config_entry(
+        "session.model_external_initializers_file_folder_path",
+        folder.path().to_string_lossy(),
+    )?;
+    for (name, value) in tensors {
+        builder = builder.with_initializer(name, Arc::clone(value))?;
+    }
+    Ok((builder, folder))
 }
 
 fn failed(error: &embedctl_common::Error) -> ort::Error {

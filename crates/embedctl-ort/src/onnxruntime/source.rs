@@ -10,7 +10,7 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use super::footprint::{self, Footprint};
-use super::initializers::{WeightTensors, give_weights, read_weights};
+use super::initializers::{LENT, WeightTensors, give_weights, lend_weights, read_weights};
 use super::{constants, pooled};
 use crate::built::{BuiltGraph, FloatType, GraphForm, Operators, PIECE};
 use crate::engine::{EngineOptions, Provider};
@@ -111,7 +111,10 @@ impl BuiltSource {
     pub(super) fn of_network(network: Arc<PlainNetwork>, form: GraphForm) -> Result<Self> {
         let graph = BuiltGraph::build(&network, form)?;
         Ok(Self {
-            bytes: graph.model_in_memory(),
+            bytes: match graph.narrow_products() {
+                None => graph.model_in_memory(),
+                Some(_) => graph.model_beside(LENT),
+            },
             network,
             graph,
             form,
@@ -340,7 +343,13 @@ impl GraphSource {
             }
             Self::Built(built) => {
                 let weights = built.weights(cancel)?;
-                let builder = give_weights(builder, &weights)?;
+                let (builder, _lent) = match built.graph.narrow_products() {
+                    None => (give_weights(builder, &weights)?, None),
+                    Some(_) => {
+                        let (builder, folder) = lend_weights(builder, &weights)?;
+                        (builder, Some(folder))
+                    }
+                };
                 drop(weights);
                 cancellable(builder, cancel, |builder| {
                     builder.commit_from_memory(&built.bytes)
