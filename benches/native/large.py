@@ -7,7 +7,8 @@
 Makes a checkpoint of e5-mistral-7b-instruct's shape in bf16 with random weights in --work (14.5 GB), with the tokenizer of
 all-MiniLM-L6-v2, and embeds --rows short texts with `native` in int8, int16, bf16 and fp32, and on the CPU provider of ONNX
 Runtime (ORT_DYLIB_PATH) with the graph that embedctl builds, and with weights that stay in bf16. NAME chooses among int8,
-int16, bf16, fp32, cpu and cpu-narrow. Prints the seconds by the clock, processor seconds, and the greatest memory, which counts the pages of mapped files that are in use.
+int16, bf16, fp32, cpu and cpu-narrow. Prints the seconds by the clock, processor seconds, and the greatest memory, which
+counts the pages of mapped files that are in use.
 """
 import argparse
 import json
