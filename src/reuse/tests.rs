@@ -106,10 +106,7 @@ fn vectors_are_right_or_there_is_an_error() {
 fn what_was_lost_is_said() {
     for (lost, said) in [
         ("part-00001-00002.npy", "part-00001-00002"),
-        (
-            "_embedctl/texts/part-00001-00000.sha256",
-            "neither hashes",
-        ),
+        ("_embedctl/texts/part-00001-00000.sha256", "neither hashes"),
         ("_embedctl/job.json", "holds no output in parts"),
     ] {
         let folder = folder();
