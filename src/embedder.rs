@@ -6,10 +6,12 @@
 #[cfg(test)]
 mod damaged_tests;
 mod loaded;
+mod output_kinds;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use self::loaded::LoadedModel;
+pub(crate) use self::output_kinds::output_of;
 use crate::batch::TokenRows;
 use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::{Finished, RowWorker};

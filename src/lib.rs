@@ -18,7 +18,6 @@ pub mod engine;
 pub mod identity;
 pub mod inspect;
 pub mod job;
-mod kinds;
 pub mod pipeline;
 pub mod profile;
 pub mod progress;

@@ -37,14 +37,14 @@ impl Measure {
 
 /// How far vectors may be from each other that count as the same.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct AgreementLimits {
     /// The least cosine.
     pub least_cosine: f64,
     /// The greatest difference.
     pub most_apart: f32,
 }
 
-impl Limits {
+impl AgreementLimits {
     /// Of vectors that the same model gives again in this precision.
     pub(crate) fn again(precision: Option<&str>) -> Self {
         Self {
@@ -146,6 +146,71 @@ impl Nearness {
     }
 }
 
+/// Rows of one kind, compared one after another.
+pub(crate) struct ComparedRows {
+    measure: Measure,
+    /// Of each row.
+    cosines: Vec<f64>,
+    /// The greatest difference of all rows.
+    apart: f32,
+    /// The farthest row: its distance, and its place among them.
+    farthest: Option<(f64, usize)>,
+}
+
+impl ComparedRows {
+    /// None yet.
+    pub fn new(measure: Measure) -> Self {
+        Self {
+            measure,
+            cosines: Vec::new(),
+            apart: 0.0,
+            farthest: None,
+        }
+    }
+
+    /// Adds a row; whether its vectors are farther from each other than those of all rows before.
+    pub fn add(&mut self, old: RowVector<'_>, new: RowVector<'_>) -> bool {
+        let near = Nearness::between(old, new);
+        let distance = near.distance(self.measure);
+        let is_farthest = self.farthest.is_none_or(|(most, _)| distance > most);
+        if is_farthest {
+            self.farthest = Some((distance, self.cosines.len()));
+        }
+        self.cosines.push(near.cosine);
+        self.apart = self.apart.max(near.apart);
+        is_farthest
+    }
+
+    /// The result; `None` without a row.
+    pub fn end(self, limits: AgreementLimits) -> Option<RowsAgreement> {
+        let cosine = Cosine::of(self.cosines.iter().copied())?;
+        let (_, farthest) = self.farthest?;
+        Some(RowsAgreement {
+            measure: self.measure,
+            same: limits.allow(self.measure, cosine.least, self.apart),
+            cosine,
+            apart: self.apart,
+            farthest,
+            cosines: self.cosines,
+        })
+    }
+}
+
+/// How near rows of one kind are.
+pub(crate) struct RowsAgreement {
+    pub measure: Measure,
+    /// Whether all of them count as the same.
+    pub same: bool,
+    /// Least and mean cosine of the rows.
+    pub cosine: Cosine,
+    /// The greatest difference of two numbers.
+    pub apart: f32,
+    /// The place of the farthest row, the first of those that are equally far.
+    pub farthest: usize,
+    /// Of each row.
+    pub cosines: Vec<f64>,
+}
+
 fn greatest_difference(pairs: impl Iterator<Item = (f32, f32)>) -> f32 {
     let finite = |it: f32| if it.is_nan() { f32::INFINITY } else { it };
     let apart = pairs.map(|(old, new)| finite((old - new).abs()));
@@ -177,7 +242,7 @@ mod tests {
         // An entry that one side lacks counts as well.
         let near = Nearness::between(sparse(&[3], &[2.0]), sparse(&[3, 9], &[2.0, 0.5]));
         assert_eq!(near.apart, 0.5);
-        let limits = Limits::of_reference(None, 0.0);
+        let limits = AgreementLimits::of_reference(None, 0.0);
         assert!(!limits.allow(Measure::GreatestDifference, near.cosine, near.apart));
     }
 
@@ -199,22 +264,22 @@ mod tests {
         );
         for measure in [Measure::LeastCosine, Measure::GreatestDifference] {
             assert_eq!(near.distance(measure), f64::INFINITY);
-            assert!(!Limits::again(None).allow(measure, near.cosine, near.apart));
+            assert!(!AgreementLimits::again(None).allow(measure, near.cosine, near.apart));
         }
     }
 
     #[test]
     fn lower_precision_is_given_more() {
         let of = |precision| {
-            let limits = Limits::of_reference(precision, 0.99);
+            let limits = AgreementLimits::of_reference(precision, 0.99);
             (limits.least_cosine, limits.most_apart)
         };
         assert_eq!(of(None), (0.9999, 1e-3));
         assert_eq!(of(Some("fp32")), (0.9999, 1e-3));
         assert_eq!(of(Some("int16")), (0.99, 0.01));
         assert_eq!(of(Some("int8")), (0.99, 0.1));
-        let again = Limits::again(Some("int8"));
+        let again = AgreementLimits::again(Some("int8"));
         assert_eq!((again.least_cosine, again.most_apart), (0.99, 0.1));
-        assert_eq!(Limits::again(None).least_cosine, 0.999);
+        assert_eq!(AgreementLimits::again(None).least_cosine, 0.999);
     }
 }

@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 
-use super::agreement::{Limits, Measure, Nearness};
+use super::agreement::{AgreementLimits, ComparedRows, Measure};
 use super::reference_rows::ReferenceRows;
-use crate::embedder::Embedder;
+use crate::embedder::{Embedder, output_of};
 use crate::engine::Cosine;
 use crate::error::{Error, Place, Result};
 use crate::input::RecordReader;
-use crate::kinds;
 use crate::model::VectorKind;
 use crate::output::{Destination, KindColumns, OutputOptions};
 use crate::record::Window;
@@ -78,12 +77,15 @@ pub fn against(
     embedder: &mut Embedder,
     mut records: RecordReader,
     file: &Readable,
-    limits: Limits,
+    limits: AgreementLimits,
 ) -> Result<Comparison> {
     let kinds = kinds_of(embedder);
     let columns = kinds.iter().map(|(columns, _)| columns.clone());
     let mut theirs = ReferenceRows::read(file, columns.collect())?;
-    let mut compared: Vec<Compared> = kinds.iter().map(Compared::new).collect();
+    let compared = kinds.iter();
+    let mut compared: Vec<ComparedKind> = compared
+        .map(|(columns, kind)| ComparedKind::new(columns, *kind))
+        .collect();
     let names = records.names();
     while let Some(window) = records.next_window()? {
         refuse_rejects(&window, &names)?;
@@ -105,7 +107,9 @@ pub fn against(
     let columns: Option<Vec<KindComparison>> = ended.collect();
     let columns = columns.ok_or_else(|| {
         let reason = "holds no vector, so there is nothing to compare";
-        Error::input(Place::file(&file.name), reason)
+        Error::input(Place::file(&file.name), reason).with_remedy(format!(
+            "name a file with a vector for each text of {TEXTS}"
+        ))
     })?;
     let first = columns.iter().find(|one| !one.same).unwrap_or(&columns[0]);
     Ok(Comparison {
@@ -117,71 +121,62 @@ pub fn against(
     })
 }
 
-/// Each kind of the model's vectors, where an output has it, and its name.
-fn kinds_of(embedder: &Embedder) -> Vec<(KindColumns, String)> {
+/// Each kind of the model's vectors, where an output has it; scores are of none.
+fn kinds_of(embedder: &Embedder) -> Vec<(KindColumns, Option<VectorKind>)> {
     let model = embedder.model();
     let config = &model.config;
-    let output = kinds::output_of(model, OutputOptions::new(Destination::Stdout));
+    let output = output_of(model, OutputOptions::new(Destination::Stdout));
     let columns = output.kind_columns(&config.vectors().0);
-    let name = |kind: Option<VectorKind>| kind.map_or("scores", VectorKind::name).to_owned();
     let all = std::iter::once(config).chain(&config.beside);
-    let names = all.map(|config| name(config.kind.of_vectors()));
-    columns.into_iter().zip(names).collect()
+    let kinds = all.map(|config| config.kind.of_vectors());
+    columns.into_iter().zip(kinds).collect()
 }
 
-/// The rows of one kind, compared one after another.
-struct Compared {
-    kind: String,
-    measure: Measure,
+/// A kind of the model's vectors, compared text by text.
+struct ComparedKind {
+    name: String,
     dimensions: usize,
-    cosines: Vec<f64>,
-    apart: f32,
-    /// The farthest text: its distance, its row from 1, itself, and its numbers of vectors where they differ.
-    farthest: Option<(f64, usize, String, Option<[usize; 2]>)>,
+    rows: ComparedRows,
+    /// The farthest text, and its numbers of vectors where they differ.
+    farthest: Option<(String, Option<[usize; 2]>)>,
 }
 
-impl Compared {
-    fn new((columns, kind): &(KindColumns, String)) -> Self {
+impl ComparedKind {
+    fn new(columns: &KindColumns, kind: Option<VectorKind>) -> Self {
         Self {
-            kind: kind.clone(),
-            measure: Measure::of(columns, kind == "scores"),
+            name: kind.map_or("scores", VectorKind::name).to_owned(),
             dimensions: columns.columns().map(|(_, width)| width).sum(),
-            cosines: Vec::new(),
-            apart: 0.0,
+            rows: ComparedRows::new(Measure::of(columns, kind.is_none())),
             farthest: None,
         }
     }
 
     fn add(&mut self, text: &str, ours: RowVector<'_>, theirs: RowVector<'_>) {
-        let near = Nearness::between(ours, theirs);
-        self.cosines.push(near.cosine);
-        self.apart = self.apart.max(near.apart);
-        let distance = near.distance(self.measure);
-        if self.farthest.as_ref().is_none_or(|it| distance > it.0) {
+        if self.rows.add(ours, theirs) {
             let counts = ours.multi().zip(theirs.multi());
             let counts = counts.map(|(ours, theirs)| [ours.len(), theirs.len()]);
             let counts = counts.filter(|[ours, theirs]| ours != theirs);
-            self.farthest = Some((distance, self.cosines.len(), text.to_owned(), counts));
+            self.farthest = Some((text.to_owned(), counts));
         }
     }
 
     /// The result; `None` where nothing was compared.
-    fn end(mut self, embedder: &Embedder, limits: Limits) -> Option<KindComparison> {
-        let cosine = Cosine::of(self.cosines.iter().copied())?;
-        let (_, row, text, vectors) = self.farthest?;
+    fn end(self, embedder: &Embedder, limits: AgreementLimits) -> Option<KindComparison> {
+        let mut found = self.rows.end(limits)?;
+        let (text, vectors) = self.farthest?;
         let ids = embedder.tokenize(&[&text].iter().collect()).get(0).to_vec();
-        self.cosines.sort_by(f64::total_cmp);
+        found.cosines.sort_by(f64::total_cmp);
         Some(KindComparison {
-            kind: self.kind,
-            measure: self.measure,
-            same: limits.allow(self.measure, cosine.least, self.apart),
-            cosine,
-            apart: self.apart,
-            median: self.cosines[self.cosines.len() / 2],
-            rounding: is_rounding(&self.cosines),
+            kind: self.name,
+            measure: found.measure,
+            same: found.same,
+            cosine: found.cosine,
+            apart: found.apart,
+            median: found.cosines[found.cosines.len() / 2],
+            rounding: is_rounding(&found.cosines),
             dimensions: self.dimensions,
             worst: FarthestText {
-                row,
+                row: found.farthest + 1,
                 text,
                 ids,
                 vectors,
@@ -217,7 +212,7 @@ fn is_rounding(cosines: &[f64]) -> bool {
 }
 
 fn counts(file: &Readable, theirs: &ReferenceRows, texts: &str) -> Error {
-    let reason = format!("holds {}, and there are {texts} texts", theirs.count());
+    let reason = format!("holds {}, but there are {texts} texts", theirs.count());
     Error::input(Place::file(&file.name), reason).with_remedy(format!(
         "name the texts that they were made of, in the same order, with {TEXTS}"
     ))

@@ -9,9 +9,6 @@ use crate::setting::{DIMENSIONS, VECTORS};
 use crate::storage::Readable;
 use embedctl_common::vectors::{MultiRow, RowVector, RowVectors, SparseRows};
 
-/// Rows that are read at a time.
-const ROWS_AT_A_TIME: u64 = 1024;
-
 /// Vectors of a reference, row by row.
 pub(super) struct ReferenceRows {
     form: Form,
@@ -120,7 +117,7 @@ fn for_each_in_full(file: &Readable, width: usize, take: &mut dyn FnMut(&[f32]))
         if vector.values.len() != width {
             let found = vector.values.len();
             let reason =
-                format!("holds vectors of {found} components, and this model's have {width}");
+                format!("holds vectors of {found} components, but this model's have {width}");
             return Err(strange(file, reason).with_remedy(format!(
                 "name the model that made them, or say {DIMENSIONS}"
             )));
@@ -176,22 +173,16 @@ fn chosen(
     })?;
     let mut chosen = ChosenVectors::open(file, format, &kinds, &mut Aside::default())?;
     let mut rows = no_rows(&kinds);
-    let (mut start, end) = (0, chosen.rows());
-    while start < end {
-        let next = end.min(start + ROWS_AT_A_TIME);
-        let numbers: Vec<u64> = (start..next).collect();
-        let mut bad = None;
-        chosen.read(&numbers, &mut |_, row| {
-            if !row.values().iter().all(|values| is_finite(values)) {
-                bad = bad.or(Some(rows.len()));
-            }
-            rows.push(row);
-        })?;
-        if let Some(row) = bad {
-            return Err(not_finite(file, row));
+    let mut bad = None;
+    chosen.for_each(&mut |row| {
+        if !row.values().iter().all(|values| is_finite(values)) {
+            bad = bad.or(Some(rows.len()));
         }
-        start = next;
-    }
+        rows.push(row);
+    })?;
     chosen.close();
-    Ok(rows)
+    match bad {
+        Some(row) => Err(not_finite(file, row)),
+        None => Ok(rows),
+    }
 }

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Inspection;
-use super::agreement::{Limits, Measure, Nearness};
+use super::agreement::{AgreementLimits, ComparedRows, Measure, RowsAgreement};
 use super::recorded::RecordedModel;
 use crate::Embedder;
 use crate::cancel::CancelToken;
-use crate::engine::{Cosine, EngineInfo, EngineOptions};
+use crate::engine::{EngineInfo, EngineOptions};
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
@@ -17,9 +17,6 @@ use crate::output::{self, Aside, ChosenVectors, Dtype, KindColumns, OutputFormat
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
-
-/// Rows that are read at a time.
-const ROWS_AT_A_TIME: u64 = 1024;
 
 /// Where the rows' texts are.
 #[derive(Debug, Clone)]
@@ -133,13 +130,13 @@ pub fn verify(
     let are_scores = identity.settings.scores.is_some();
     let columns: Vec<ColumnAgreement> = (kinds.iter().zip(numbers).enumerate())
         .map(|(place, (columns, number))| {
-            let mut compared = Compared::default();
+            let mut compared = ComparedRows::new(Measure::of(columns, are_scores));
             for (old, new) in vectors.iter().zip(again.iter()) {
                 compared.add(old.kind(place), new.kind(number));
             }
             let (name, _) = columns.columns().next().unwrap_or_default();
-            let measure = Measure::of(columns, are_scores);
-            compared.end(name, &wanted, identity.precision(), measure)
+            let limits = AgreementLimits::again(identity.precision());
+            column(name, &wanted, compared.end(limits))
         })
         .collect();
     let worst = columns.iter().find(|one| !one.same).unwrap_or(&columns[0]);
@@ -163,59 +160,24 @@ fn for_each_row(
     let format = OutputFormat::from_path(&file.path)
         .ok_or_else(|| Error::internal("a file of vectors without a format"))?;
     let mut chosen = ChosenVectors::open(&file.file, format, kinds, &mut Aside::default())?;
-    let end = chosen.rows();
-    let mut start = 0;
-    while start < end {
-        let rows: Vec<u64> = (start..end.min(start + ROWS_AT_A_TIME)).collect();
-        chosen.read(&rows, &mut |_, row| take(row))?;
-        start += ROWS_AT_A_TIME;
-    }
+    chosen.for_each(take)?;
     chosen.close();
     Ok(())
 }
 
-/// The rows of one kind, compared one after another.
-#[derive(Default)]
-struct Compared {
-    /// Of each row the least cosine.
-    cosines: Vec<f64>,
-    /// Of each row the greatest difference.
-    differences: Vec<f32>,
-}
-
-impl Compared {
-    fn add(&mut self, old: RowVector<'_>, new: RowVector<'_>) {
-        let near = Nearness::between(old, new);
-        self.cosines.push(near.cosine);
-        self.differences.push(near.apart);
-    }
-
-    fn end(
-        self,
-        column: &str,
-        rows: &[u64],
-        precision: Option<&str>,
-        measure: Measure,
-    ) -> ColumnAgreement {
-        let cosine = Cosine::of(self.cosines.iter().copied());
-        let (least, mean) = cosine.map_or((1.0, 1.0), |cosine| (cosine.least, cosine.mean));
-        let apart = self.differences.iter().copied().fold(0.0, f32::max);
-        let pairs = self.cosines.iter().zip(&self.differences);
-        let distances = pairs.map(|(&cosine, &apart)| Nearness { cosine, apart }.distance(measure));
-        // The first of those that are equally far.
-        let worst = distances
-            .enumerate()
-            .reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
-        ColumnAgreement {
-            column: column.to_owned(),
-            least_cosine: least,
-            mean_cosine: mean,
-            apart: (measure == Measure::GreatestDifference).then_some(apart),
-            worst_row: worst
-                .and_then(|(row, _)| rows.get(row).copied())
-                .unwrap_or(0),
-            same: Limits::again(precision).allow(measure, least, apart),
-        }
+/// How near the vectors of a column's `rows` are; `agreement` is `None` where there are none.
+fn column(name: &str, rows: &[u64], agreement: Option<RowsAgreement>) -> ColumnAgreement {
+    let by_difference = |it: &RowsAgreement| it.measure == Measure::GreatestDifference;
+    let row = agreement.as_ref().and_then(|it| rows.get(it.farthest));
+    let cosine = agreement.as_ref().map(|it| it.cosine);
+    let [least, mean] = cosine.map_or([1.0; 2], |cosine| [cosine.least, cosine.mean]);
+    ColumnAgreement {
+        column: name.to_owned(),
+        least_cosine: least,
+        mean_cosine: mean,
+        worst_row: row.copied().unwrap_or(0),
+        same: agreement.as_ref().is_none_or(|it| it.same),
+        apart: agreement.filter(by_difference).map(|it| it.apart),
     }
 }
 
@@ -292,7 +254,7 @@ fn texts(
     }
     let bad = bad.unwrap_or_default();
     Err(Error::usage(format!(
-        "{VERIFY}: {} has {row} texts{bad}, and there are {all} vectors",
+        "{VERIFY}: {} has {row} texts{bad}, but there are {all} vectors",
         names.join(", ")
     ))
     .with_remedy(format!(

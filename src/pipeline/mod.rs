@@ -56,11 +56,11 @@ use self::opening::Opening;
 pub use self::plan::{RunPlan, check_places, job};
 pub(crate) use self::reuse::EarlierVectors;
 use crate::cancel::CancelToken;
+use crate::embedder;
 use crate::engine::{Engine, EngineInfo, EngineOptions};
 use crate::error::Result;
 use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::kinds;
 use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask};
 use crate::named::named;
 use crate::output::{OutputOptions, RowNumbers, RunFiles};
@@ -148,7 +148,7 @@ impl EmbedOptions {
         let has_terms = output.sparse_tokens && model.config.sparse().is_some();
         let output = OutputOptions {
             terms: has_terms.then(|| model.terms()),
-            ..kinds::output_of(model, output)
+            ..embedder::output_of(model, output)
         };
         output.check_form()?;
         Ok(output)

@@ -396,7 +396,7 @@ fn rows_are_embedded_again() {
     let run = table(&sandbox, "out.npy --verify 3 --input b.txt --provider rten");
     assert_eq!(run.code, Some(2), "{run}");
     assert!(
-        run.stderr.contains("has 1 texts, and there are 3 vectors"),
+        run.stderr.contains("has 1 texts, but there are 3 vectors"),
         "{run}"
     );
     sandbox.write("b.jsonl", "{\"text\": \"one\"}\n{\"texts\": 2}\n");
@@ -408,7 +408,7 @@ fn rows_are_embedded_again() {
     assert!(run.stderr.contains(said), "{run}");
     let reason = run.stderr.split_once("has none: ").unwrap().1;
     assert!(
-        !reason.split_once("), and").unwrap().0.contains(';'),
+        !reason.split_once("), but").unwrap().0.contains(';'),
         "{run}"
     );
     let run = table(

@@ -80,7 +80,7 @@ fn what_cannot_be_compared_says_why() {
     );
     refused(
         &["--against", "reference.npy", "--dimensions", "8"],
-        "and this model's have 8",
+        "but this model's have 8",
     );
 }
 

@@ -142,7 +142,7 @@ fn a_vector_of_the_next_text_is_found() {
     assert_eq!(found["worst"]["row"], 2);
     assert_eq!(found["worst"]["vectors"], json!([own, own + 1]));
     let words = format!(
-        "text 2 has {own} vectors of tokens, and {} in the reference",
+        "text 2 has {own} vectors of tokens, but {} in the reference",
         own + 1
     );
     said(&verify("heads/bert", &other, &options), &words);
@@ -172,7 +172,7 @@ fn a_vector_of_the_next_text_is_found() {
     fs::write(&matrix, bytes).unwrap();
     said(
         &verify("heads/bert", &matrix, &options),
-        "vectors of tokens, and there are more texts",
+        "vectors of tokens, but there are more texts",
     );
 }
 

@@ -18,7 +18,11 @@ use crate::writing::format::OutputFormat;
 use crate::writing::kinds::KindColumns;
 use crate::writing::quantize::Dtype;
 use embedctl_common::error::{Error, Result};
+use embedctl_common::vectors::RowVector;
 use embedctl_storage::Readable;
+
+/// Rows that are read at a time where all are.
+const ROWS_AT_A_TIME: u64 = 1024;
 
 /// A file of vectors in float32 or float16, whose rows are read as they are asked for. Vectors of several columns
 /// stand one after another in a row.
@@ -79,6 +83,21 @@ impl ChosenVectors {
     /// If they cannot be read.
     pub fn read(&mut self, rows: &[u64], take: &mut TakeRow<'_>) -> Result<()> {
         self.rows.read(rows, take)
+    }
+
+    /// Hands over the vectors of each row that has some, in order.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn for_each(&mut self, take: &mut dyn FnMut(RowVector<'_>)) -> Result<()> {
+        let (mut start, end) = (0, self.rows());
+        while start < end {
+            let next = end.min(start + ROWS_AT_A_TIME);
+            let rows: Vec<u64> = (start..next).collect();
+            self.read(&rows, &mut |_, row| take(row))?;
+            start = next;
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use embedctl::Embedder;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
 use embedctl::input::{RecordReader, Template};
-use embedctl::inspect::agreement::{Limits, Measure};
+use embedctl::inspect::agreement::{AgreementLimits, Measure};
 use embedctl::model::{ModelName, ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
 use embedctl::reference::{self, Comparison, KindComparison};
@@ -59,7 +59,8 @@ pub fn run(
     let (_, settled) = engine::settle(&model, &engine)?;
     let mut embedder = Embedder::open(&model, &engine)?;
     let info = embedder.engine();
-    let mut limits = Limits::of_reference(info.precision, settled.arithmetic.least_cosine());
+    let mut limits =
+        AgreementLimits::of_reference(info.precision, settled.arithmetic.least_cosine());
     limits.least_cosine = args.engine.min_cosine.unwrap_or(limits.least_cosine);
     let compared = reference::against(&mut embedder, records, &against, limits)?;
     let info = embedder.engine();
@@ -88,7 +89,7 @@ pub fn run(
 }
 
 /// Why vectors do not count as equal, and what to do.
-fn why_not_equal(compared: &Comparison, limits: Limits, cause: Option<String>) -> String {
+fn why_not_equal(compared: &Comparison, limits: AgreementLimits, cause: Option<String>) -> String {
     let one = &compared.first;
     let kind = match compared.columns.is_empty() {
         true => String::new(),
@@ -96,7 +97,7 @@ fn why_not_equal(compared: &Comparison, limits: Limits, cause: Option<String>) -
     };
     if let Some([ours, theirs]) = one.worst.vectors {
         return format!(
-            "{kind}text {} has {ours} vectors of tokens, and {theirs} in the reference; compare the token ids above with \
+            "{kind}text {} has {ours} vectors of tokens, but {theirs} in the reference; compare the token ids above with \
              the Python tokenizer's, and check that both use the same files, prompt, length and task",
             one.worst.row
         );

@@ -164,8 +164,8 @@ pub(super) fn head(
 fn refusal(kind: &str) -> Cause {
     if kind == "longformer" {
         return Cause::of(
-            "is a Longformer, which attends to its first token globally to classify a text, and the native engine does \
-             not",
+            "is a Longformer, which attends to its first token globally to classify a text, but the native engine \
+             does not",
         )
         .with("export it to ONNX");
     }
