@@ -12,7 +12,7 @@ model is published in.
 - accuracy: 40 texts of 1 to 400 words in fp32, bf16, int16 and int8 of the native engine. Prints the greatest difference of fp32
   from transformers in fp32, the least cosine of each precision to fp32, and the memory at most beside the size of the weights in
   that precision.
-- speed: texts of some 100 tokens, two threads, all in one sitting: torch in fp32 and bf16 (the better of batches of 8 and 32 rows
+- speed: texts of at most 100 tokens, two threads, all in one sitting: torch in fp32 and bf16 (the better of batches of 8 and 32 rows
   that are sorted by length), ONNX Runtime on the graph that embedctl builds, llama.cpp in F16 and Q8_0 (where it has the
   architecture), and the native engine. Loading is not counted.
 """
@@ -31,6 +31,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benches/kinds"))
 MINILM = ROOT / "fixtures/models/all-MiniLM-L6-v2"
 LOUD = [7, 101, 202, 303]
+# Tokenizers of the kind that a configuration's class reads, from the fixtures; the vocabularies are small, and the tables
+# as large as all-MiniLM-L6-v2's.
+PARITY = ROOT / "fixtures/parity"
+TOKENIZERS = {"Qwen3Config": PARITY / "qwen3-lasttoken/model", "Qwen2Config": PARITY / "qwen3-lasttoken/model",
+              "Gemma3TextConfig": PARITY / "family-gemma3-bidirectional/model",
+              "MistralConfig": PARITY / "class-llama-metaspace/model"}
+# Tokens of a text at most where speed is measured.
+SPEED_TOKENS = 100
 # Class of the configuration, its settings, the published type, pooling, and llama.cpp's name of the architecture.
 SHAPES = {
     "e5-small": ("BertConfig", {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536},
@@ -62,7 +70,7 @@ BYTES = {"fp32": 4, "bf16": 2, "int16": 2, "int8": 1}
 
 
 def make(name, folder):
-    """The checkpoint, with the tokenizer of all-MiniLM-L6-v2."""
+    """The checkpoint, with a tokenizer of its kind."""
     import torch
     import transformers
 
@@ -81,8 +89,8 @@ def make(name, folder):
         # The vectors themselves have no loud channel, which would decide every cosine.
         last[LOUD] = 0.05 - config.model_type.startswith("gemma")  # whose weights are added to 1
     network.to(getattr(torch, dtype)).save_pretrained(folder)
-    for file in ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]:
-        shutil.copy(MINILM / file, folder / file)
+    for file in TOKENIZERS.get(kind, MINILM).glob("*token*"):
+        shutil.copy(file, folder / file.name)
     modules = [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
                for i, (kind, path) in enumerate([("Transformer", ""), ("Pooling", "1_Pooling")])]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -93,13 +101,11 @@ def make(name, folder):
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": longest, "do_lower_case": False}))
 
 
-def rows_of(texts, length):
-    import tokenizers
+def rows_of(model, texts, length):
+    import transformers
 
-    tokenizer = tokenizers.Tokenizer.from_file(str(MINILM / "tokenizer.json"))
-    tokenizer.enable_truncation(length)
-    tokenizer.no_padding()
-    return [one.ids for one in tokenizer.encode_batch(texts)]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    return tokenizer(texts, truncation=True, max_length=length)["input_ids"]
 
 
 def by_transformers(model, rows, pooling, dtype="float32"):
@@ -146,7 +152,7 @@ def accuracy(args, name, model):
     texts = [next(iter(draw(1, count, seed))) for seed, count in enumerate(words * 2 + words[:4])]
     source = args.work / "accuracy.jsonl"
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    reference = by_transformers(model, rows_of(texts, 512), SHAPES[name][3]).astype(np.float64)
+    reference = by_transformers(model, rows_of(model, texts, 512), SHAPES[name][3]).astype(np.float64)
     scale = np.linalg.norm(reference, axis=1, keepdims=True)
     tensors = sum(path.stat().st_size for path in model.glob("*.safetensors"))
     stored = {"float32": 4, "float16": 2, "bfloat16": 2}[SHAPES[name][2]]
@@ -170,7 +176,7 @@ def by_torch(model, source, dtype, batch):
 
     torch.set_num_threads(2)
     network = transformers.AutoModel.from_pretrained(model, dtype=getattr(torch, dtype)).eval()
-    rows = sorted(rows_of([json.loads(line)["text"] for line in open(source)], 512), key=len)
+    rows = sorted(rows_of(model, [json.loads(line)["text"] for line in open(source)], SPEED_TOKENS), key=len)
     best = 0.0
     with torch.inference_mode():
         for turn in range(3):
@@ -208,7 +214,8 @@ def gguf_file(name, model, path, quantized):
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_pooling_type({"mean": gguf.PoolingType.MEAN, "cls": gguf.PoolingType.CLS, "lasttoken": gguf.PoolingType.LAST}[pooling])
-    vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    # Rows come as ids, so any vocabulary of the table's size will do.
+    vocabulary = json.loads((MINILM / "tokenizer.json").read_text())["model"]["vocab"]
     pieces = [piece for piece, _ in sorted(vocabulary.items(), key=lambda it: it[1])]
     writer.add_tokenizer_model("bert")
     writer.add_tokenizer_pre("default")
@@ -272,11 +279,11 @@ def gguf_file(name, model, path, quantized):
     writer.close()
 
 
-def by_llama(path, source):
+def by_llama(path, model, source):
     """Tokens of a text file a second: a process of its own runs this."""
     import xllamacpp
 
-    rows = rows_of([json.loads(line)["text"] for line in open(source)], 512)
+    rows = rows_of(model, [json.loads(line)["text"] for line in open(source)], SPEED_TOKENS)
     params = xllamacpp.CommonParams()
     params.model.path = path
     params.embedding = True
@@ -304,7 +311,7 @@ def own_process(*words):
 
 def by_embedctl(args, model, source, provider, precision):
     told = [args.embedctl, "bench", "--input", source, "-m", model, "-p", provider, "--precision", precision, "--threads", "2",
-            "--duration", args.duration, "--json", "--max-length", "512", *LIMIT[precision == "fp32"]]
+            "--duration", args.duration, "--json", "--max-length", str(SPEED_TOKENS), *LIMIT[precision == "fp32"]]
     done = subprocess.run(list(map(str, told)), capture_output=True, text=True)
     if done.returncode:
         print(done.stderr[-2000:], file=sys.stderr)
@@ -330,7 +337,7 @@ def speed(args, name, model):
             path = args.work / f"{model.name}-{ending}.gguf"
             if not path.exists():
                 gguf_file(name, model, path, quantized)
-            runs[f"llama.cpp {ending}"] = lambda path=path: own_process("--llama", path, source)
+            runs[f"llama.cpp {ending}"] = lambda path=path: own_process("--llama", path, model, source)
     for precision in PRECISIONS:
         runs[f"native {precision}"] = lambda precision=precision: by_embedctl(args, model, source, "native", precision)
     found = {key: [] for key in runs}
@@ -351,9 +358,9 @@ def main():
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "shapes")
     parser.add_argument("--only", choices=["accuracy", "speed"])
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--duration", default="6s")
+    parser.add_argument("--duration", default="6", help="seconds of a measurement of embedctl")
     parser.add_argument("--torch", nargs=4, help=argparse.SUPPRESS)
-    parser.add_argument("--llama", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--llama", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--memory", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.add_argument("shapes", nargs="*", choices=[*SHAPES, []], default=[])
     args = parser.parse_args()
