@@ -6,8 +6,9 @@
 
 Makes a checkpoint of e5-mistral-7b-instruct's shape in bf16 with random weights in --work (14.5 GB), with the tokenizer of
 all-MiniLM-L6-v2, and embeds --rows short texts with `native` in int8, int16, bf16 and fp32, and on the CPU provider of ONNX
-Runtime (ORT_DYLIB_PATH) with the graph that embedctl builds. NAME chooses among int8, int16, bf16, fp32 and cpu. Prints the
-seconds by the clock, processor seconds, and the greatest memory, which counts the pages of mapped files that are in use.
+Runtime (ORT_DYLIB_PATH) with the graph that embedctl builds, and with weights that stay in bf16. NAME chooses among int8,
+int16, bf16, fp32, cpu and cpu-narrow. Prints the seconds by the clock, processor seconds, and the greatest memory, which
+counts the pages of mapped files that are in use.
 """
 import argparse
 import json
@@ -29,6 +30,7 @@ RUNS = {
     "bf16": ["-p", "native", "--precision", "bf16", "--min-cosine", "0.9"],
     "fp32": ["-p", "native"],
     "cpu": ["-p", "cpu", "--weights", "safetensors"],
+    "cpu-narrow": ["-p", "cpu", "--weights", "safetensors", "--provider-option", "cpu.narrow-weights=true"],
 }
 
 

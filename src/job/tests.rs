@@ -258,7 +258,7 @@ fn rows_come_back_as_they_were() {
     let rows = done(window, &names, &mut Counts::default()).rows;
     let path = scene.folder.path().join("rows.spool");
     let mut writer: Box<dyn crate::output::VectorWriter> =
-        Box::new(Spool::new(&path, 2, RowVectors::dense(2)));
+        Box::new(Spool::new(&path, 2, RowVectors::dense(2), &Arc::default()));
     let copy = Rows {
         columns: rows.columns.clone(),
         origins: rows.origins.clone(),

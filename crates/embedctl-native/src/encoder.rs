@@ -118,7 +118,7 @@ impl Encoder {
                 ErrorKind::OutOfMemory,
                 NAME,
                 format!(
-                    "the masked-LM head needs about {} of memory, and {} {}",
+                    "the masked-LM head needs about {} of memory, but {} {}",
                     size::words(bytes),
                     room.bound.words(),
                     size::words(room.bytes)
@@ -271,7 +271,7 @@ impl Encoder {
     }
 
     /// For each of `rows`, the value that `compare` makes of its token states `[tokens, width]` here and of those
-    /// in single precision. A layer's exact weights are read again, one layer at a time.
+    /// in single precision. Exact weights are read again, half a layer at a time.
     ///
     /// # Errors
     /// If the checkpoint cannot be read, or a row cannot be run.

@@ -76,6 +76,11 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+/// README.md's example works.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;

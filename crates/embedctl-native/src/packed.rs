@@ -39,9 +39,15 @@ impl Product {
     /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Up, Self::Down];
 
-    /// Where the products of expert `expert` lie among a layer's.
+    /// Those of a layer's first half.
+    pub(crate) const ATTENTION: [Self; 2] = [Self::Input, Self::Output];
+
+    /// Those of its second half.
+    pub(crate) const FEED_FORWARD: [Self; 2] = [Self::Up, Self::Down];
+
+    /// Where the products of expert `expert` lie among those of a layer's second half.
     pub(crate) fn of_expert(expert: usize) -> [usize; 2] {
-        [Self::Up, Self::Down].map(|product| product as usize + 2 * expert)
+        [2 * expert, 2 * expert + 1]
     }
 }
 
@@ -53,6 +59,13 @@ pub(crate) type InputRanges = [Vec<f32>; 4];
 pub(crate) struct LayerWeights {
     /// The products, indexed by [`Product`]; behind an expert's two those of the next.
     pub products: Vec<Matrix>,
+    /// All others.
+    pub small: SmallWeights,
+}
+
+/// A layer's weights but its products, which are far larger.
+#[derive(Debug)]
+pub(crate) struct SmallWeights {
     /// The experts' weights beside their products.
     pub experts: Option<ExpertWeights>,
     /// Keys and queries of relative positions.

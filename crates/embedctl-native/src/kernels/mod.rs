@@ -26,6 +26,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tile_pairs;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use isa::{Isa, ProductPrecision};

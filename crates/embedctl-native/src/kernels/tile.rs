@@ -2,6 +2,7 @@
 
 use super::isa::ProductPrecision;
 use super::simd::{MOST_LANES, Simd};
+use super::tile_pairs::tile_pairs;
 
 /// How the dwords of one step are multiplied.
 pub(super) trait Dot: Copy {
@@ -158,6 +159,11 @@ pub(super) const RUN: usize = 16;
 /// Dwords of a cache line.
 pub(super) const LINE: usize = 16;
 
+/// Whether tiles are multiplied by blocks of two rows, two columns and two dwords ([`tile_pairs`]).
+pub(super) const fn multiplies_blocks<S: Simd, D: Dot>() -> bool {
+    S::MULTIPLIES_BLOCKS && matches!(D::ARITHMETIC, ProductPrecision::I8)
+}
+
 /// Ends with `sums[i] = sum over k < steps of a[i][k] * b[k]`, for `rows` rows of `a` (at most `S::NARROW_ROWS`, or
 /// `S::ROWS` if wide) and, of each row of `b`, `S::PANEL` vectors if `E::WIDE`, else two; row `i` goes to `out[i *
 /// stride]`. Each sum is accumulated in the order of `k` for every shape of tile.
@@ -167,6 +173,26 @@ pub(super) const LINE: usize = 16;
 )]
 #[inline(always)]
 pub(super) fn multiply<S: Simd, D: Dot, E: TileEnd>(
+    s: S,
+    dot: D,
+    size: (usize, usize),
+    a: Block<'_>,
+    b: Block<'_>,
+    next: Next,
+    end: E,
+    out: &mut [i32],
+    stride: usize,
+) {
+    match const { multiplies_blocks::<S, D>() } {
+        true => multiply_by::<S, D, E, true>(s, dot, size, a, b, next, end, out, stride),
+        false => multiply_by::<S, D, E, false>(s, dot, size, a, b, next, end, out, stride),
+    }
+}
+
+/// [`multiply`] by blocks or dword by dword, which gives the same integers.
+#[expect(clippy::too_many_arguments, reason = "as `multiply`")]
+#[inline(always)]
+pub(super) fn multiply_by<S: Simd, D: Dot, E: TileEnd, const BLOCKS: bool>(
     s: S,
     _: D,
     (rows, steps): (usize, usize),
@@ -189,7 +215,10 @@ pub(super) fn multiply<S: Simd, D: Dot, E: TileEnd>(
             match rows {
                 // SAFETY: asserted above: `a` and `out` hold `rows` rows and `b` holds `steps` rows, as far as they are
                 // used.
-                $($rows => unsafe { tile::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride) },)*
+                $($rows if BLOCKS => unsafe {
+                    tile_pairs::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride)
+                },
+                $rows => unsafe { tile::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride) },)*
                 _ => unreachable!("no more rows than asserted"),
             }
         };
@@ -290,14 +319,9 @@ unsafe fn tile<S: Simd, D: Dot, E: TileEnd, const ROWS: usize, const VECTORS: us
                 let column = end.column(s, $j);
                 $(if $i < ROWS {
                     let to = out.wrapping_add($i * stride + $j * S::LANES);
-                    let mut value = end.end::<S, D>(s, column, $i, acc[$i % ROWS][$j % VECTORS]);
+                    let value = end.end::<S, D>(s, column, $i, acc[$i % ROWS][$j % VECTORS]);
                     // SAFETY: a vector of row `i` of `out`: the caller vouches for it.
-                    unsafe {
-                        if end.adds() {
-                            value = s.as_int(s.add(s.as_float(s.load_at(to)), s.as_float(value)));
-                        }
-                        s.store_at(to, value);
-                    }
+                    unsafe { put(s, end, value, to) };
                 })*
             }
         };
@@ -306,6 +330,21 @@ unsafe fn tile<S: Simd, D: Dot, E: TileEnd, const ROWS: usize, const VECTORS: us
     ends!(1: 0 1 2 3 4 5 6 7 8 9 10 11);
     ends!(2: 0 1 2 3 4 5 6 7 8 9 10 11);
     ends!(3: 0 1 2 3 4 5 6 7 8 9 10 11);
+}
+
+/// Stores a finished vector at `to`, or adds it to the floats there.
+///
+/// # Safety
+/// `S::LANES` dwords must be readable and writable at `to`.
+#[inline(always)]
+pub(super) unsafe fn put<S: Simd, E: TileEnd>(s: S, end: E, mut value: S::I, to: *mut i32) {
+    // SAFETY: the caller vouches for the memory.
+    unsafe {
+        if end.adds() {
+            value = s.as_int(s.add(s.as_float(s.load_at(to)), s.as_float(value)));
+        }
+        s.store_at(to, value);
+    }
 }
 
 /// Splits `rows` rows into tiles of nearly equal height, none above `most`: a tile of one row would wait for

@@ -2,21 +2,22 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crossbeam_channel::{bounded, select};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
-use super::initializers::give_weights;
+use super::footprint::{self, Footprint};
+use super::initializers::{LENT, WeightTensors, give_weights, lend_weights, read_weights};
 use super::{constants, pooled};
-use crate::built::{BuiltGraph, FloatType, GraphForm, Operators};
+use crate::built::{BuiltGraph, FloatType, GraphForm, Operators, PIECE};
 use crate::engine::{EngineOptions, Provider};
 use crate::runtime::provider_error;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result, with_causes};
-use embedctl_common::threads::spawn_scoped;
+use embedctl_common::threads::{locked, spawn_scoped};
 use embedctl_model::{ElementType, Graph, Model, OutputChoice, PoolingMode, WeightsKind};
 use embedctl_native::PlainNetwork;
 
@@ -56,7 +57,10 @@ impl ModelGraph {
             });
         }
         let form = GraphForm::of(model, provider, options, operators).map_err(provider_error)?;
-        let source = BuiltSource::new(model, form)?;
+        let mut source = BuiltSource::new(model, form)?;
+        if provider == Provider::Cpu {
+            source = footprint::fitted(source, options)?;
+        }
         let files = model.checkpoint.as_ref().map(|one| one.files.as_slice());
         Ok(Self {
             declared: source.declared()?,
@@ -92,6 +96,10 @@ pub(super) struct BuiltSource {
     bytes: Vec<u8>,
     /// The modes in which it pools.
     pooling: Option<Vec<PoolingMode>>,
+    /// The memory that it takes, where that was computed.
+    footprint: Option<Footprint>,
+    /// The weights of all its sessions, once one was loaded, if products stay narrow.
+    kept: Mutex<Option<Arc<WeightTensors>>>,
 }
 
 impl BuiltSource {
@@ -103,12 +111,59 @@ impl BuiltSource {
     pub(super) fn of_network(network: Arc<PlainNetwork>, form: GraphForm) -> Result<Self> {
         let graph = BuiltGraph::build(&network, form)?;
         Ok(Self {
-            bytes: graph.model_in_memory(),
+            bytes: match graph.narrow_products() {
+                None => graph.model_in_memory(),
+                Some(_) => graph.model_beside(LENT),
+            },
             network,
             graph,
             form,
             pooling: None,
+            footprint: None,
+            kept: Mutex::new(None),
         })
+    }
+
+    /// The graph.
+    pub(super) fn graph(&self) -> &BuiltGraph {
+        &self.graph
+    }
+
+    /// The network that it was built from.
+    pub(super) fn network(&self) -> &PlainNetwork {
+        &self.network
+    }
+
+    /// The same with products that stay in the checkpoint's narrow numbers.
+    pub(super) fn narrow(&self) -> Result<Self> {
+        let form = GraphForm {
+            widened_pieces: Some(PIECE),
+            ..self.form
+        };
+        Self::of_network(Arc::clone(&self.network), form)
+    }
+
+    /// The same with a note of the memory that it takes.
+    pub(super) fn taking(self, footprint: Footprint) -> Self {
+        Self {
+            footprint: Some(footprint),
+            ..self
+        }
+    }
+
+    /// Its weights. Where products stay narrow, no session makes a copy of its own of them, so all share these.
+    fn weights(&self, cancel: &CancelToken) -> Result<Arc<WeightTensors>, ort::Error> {
+        let read = || read_weights(&self.network, self.graph.weights(), cancel).map(Arc::new);
+        if self.graph.narrow_products().is_none() {
+            return read();
+        }
+        let mut kept = locked(&self.kept);
+        if let Some(weights) = kept.as_ref() {
+            return Ok(Arc::clone(weights));
+        }
+        let weights = read()?;
+        *kept = Some(Arc::clone(&weights));
+        Ok(weights)
     }
 
     fn declared(&self) -> Result<Graph> {
@@ -239,6 +294,22 @@ impl GraphSource {
         }
     }
 
+    /// The type in which products stay that are widened when they are used.
+    pub(super) fn narrow_products(&self) -> Option<FloatType> {
+        match self {
+            Self::Built(built) => built.graph.narrow_products(),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that it takes with all workers, about, where they were computed.
+    pub(super) fn memory(&self) -> Option<u64> {
+        match self {
+            Self::Built(built) => built.footprint.map(|footprint| footprint.bytes()),
+            _ => None,
+        }
+    }
+
     /// Loads the graph that tells whether this one's results are right: one that was built is in single precision and has
     /// standard operators for that, so that neither half precision nor own operators agree with themselves.
     pub(super) fn load_exact(
@@ -271,8 +342,15 @@ impl GraphSource {
                 cancellable(builder, cancel, |builder| builder.commit_from_memory(bytes))
             }
             Self::Built(built) => {
-                let weights = built.graph.weights();
-                let builder = give_weights(builder, &built.network, weights, cancel)?;
+                let weights = built.weights(cancel)?;
+                let (builder, _lent) = match built.graph.narrow_products() {
+                    None => (give_weights(builder, &weights)?, None),
+                    Some(_) => {
+                        let (builder, folder) = lend_weights(builder, &weights)?;
+                        (builder, Some(folder))
+                    }
+                };
+                drop(weights);
                 cancellable(builder, cancel, |builder| {
                     builder.commit_from_memory(&built.bytes)
                 })

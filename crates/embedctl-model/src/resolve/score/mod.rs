@@ -133,7 +133,7 @@ impl ScoreFiles<'_> {
         if checkpoint.adapter.is_some() {
             return Err(Error::model(
                 self.root.display(),
-                "is an adapter, and embedctl scores with whole models alone",
+                "is an adapter, but embedctl scores only with whole models",
             )
             .with_remedy("merge it into its base model with peft (merge_and_unload)"));
         }
@@ -202,7 +202,7 @@ impl ScoreFiles<'_> {
             return Err(Error::model(
                 self.config_file.display(),
                 format!(
-                    "names {} labels, and the checkpoint's classifier has {}",
+                    "names {} labels, but the checkpoint's classifier has {}",
                     labels.len(),
                     outputs.unwrap_or(0)
                 ),

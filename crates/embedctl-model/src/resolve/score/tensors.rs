@@ -114,7 +114,7 @@ impl HeadTensors {
         };
         let row = row as usize;
         if row >= rows {
-            return Err(tensor.wrong(format!("has {rows} rows, and the token {row} is asked for")));
+            return Err(tensor.wrong(format!("has {rows} rows, but the token {row} is asked for")));
         }
         let mut values = vec![0.0; width];
         tensor.read(row * width, &mut values)?;

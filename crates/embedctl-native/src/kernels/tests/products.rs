@@ -110,6 +110,29 @@ fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
     }
 }
 
+/// On ARM: by blocks of two rows and two columns, of which the last may be halves, or quad by quad.
+#[test]
+fn products_of_8_bits_are_the_same_bits_by_blocks_and_by_quads() {
+    let (Ok(blocks), Ok(quads)) = (Isa::named("neon-i8mm"), Isa::named("neon-dot")) else {
+        return;
+    };
+    for inputs in (1..=40).chain([63, 64, 65, 71, 383, 385, 1024]) {
+        for outputs in [1, 15, 16, 17, 40] {
+            let (weights, bias) = (random(outputs * inputs, 31), random(outputs, 32));
+            let [by_blocks, by_quads] = [blocks, quads]
+                .map(|isa| pack(isa, ProductPrecision::I8, outputs, inputs, &weights, &bias));
+            for rows in 1..=13 {
+                let x = random(rows * inputs, 33);
+                let [got, want] = [&by_blocks, &by_quads].map(|matrix| -> Vec<u32> {
+                    let values = product(matrix, &x, rows);
+                    values.iter().map(|value| value.to_bits()).collect()
+                });
+                assert_eq!(got, want, "{outputs}x{inputs}, {rows} rows");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_row_is_bit_identical_alone_and_in_company() {
     let (outputs, rows) = (70, 29);
