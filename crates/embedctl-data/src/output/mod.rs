@@ -263,12 +263,12 @@ pub fn named_in(
     made: Option<&Value>,
     wanted: Vec<KindColumns>,
 ) -> std::result::Result<Vec<KindColumns>, KindColumns> {
-    let said: Vec<Vec<SaidColumn>> = made.map_or_else(Vec::new, |made| Said::kinds(made).collect());
+    let said: Vec<Vec<RecordedColumn>> = made.map_or_else(Vec::new, |made| RecordedColumns::kinds(made).collect());
     if said.iter().all(Vec::is_empty) {
         return Ok(wanted);
     }
     let found = |kind: KindColumns| {
-        let is_this = |column: &SaidColumn| {
+        let is_this = |column: &RecordedColumn| {
             matches!(
                 (&kind, column.form),
                 (KindColumns::Dense(_), VectorForm::List)
