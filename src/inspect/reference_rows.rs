@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Place, Result};
 use crate::output::{
-    self, TemporaryVectors, ChosenVectors, KindColumns, LENGTHS, OutputFormat, no_rows, read_vectors,
+    self, ChosenVectors, KindColumns, LENGTHS, OutputFormat, TemporaryVectors, no_rows,
+    read_vectors,
 };
 use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, VECTORS};

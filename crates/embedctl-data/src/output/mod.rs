@@ -263,7 +263,8 @@ pub fn named_in(
     made: Option<&Value>,
     wanted: Vec<KindColumns>,
 ) -> std::result::Result<Vec<KindColumns>, KindColumns> {
-    let said: Vec<Vec<RecordedColumn>> = made.map_or_else(Vec::new, |made| RecordedColumns::kinds(made).collect());
+    let said: Vec<Vec<RecordedColumn>> =
+        made.map_or_else(Vec::new, |made| RecordedColumns::kinds(made).collect());
     if said.iter().all(Vec::is_empty) {
         return Ok(wanted);
     }

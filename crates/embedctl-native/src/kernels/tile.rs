@@ -213,12 +213,17 @@ pub(super) fn multiply_by<S: Simd, D: Dot, E: TileEnd, const BLOCKS: bool>(
     macro_rules! tiles {
         ($vectors:literal: $($rows:literal)*) => {
             match rows {
-                // SAFETY: asserted above: `a` and `out` hold `rows` rows and `b` holds `steps` rows, as far as they are
-                // used.
-                $($rows if BLOCKS => unsafe {
-                    tile_pairs::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride)
-                },
-                $rows => unsafe { tile::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride) },)*
+                $($rows => {
+                    // SAFETY: asserted above: `a` and `out` hold `rows` rows and `b` holds `steps` rows, as far as they
+                    // are used.
+                    unsafe {
+                        if BLOCKS {
+                            tile_pairs::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride)
+                        } else {
+                            tile::<S, D, E, $rows, $vectors>(s, steps, a, b, next, end, out, stride)
+                        }
+                    }
+                })*
                 _ => unreachable!("no more rows than asserted"),
             }
         };

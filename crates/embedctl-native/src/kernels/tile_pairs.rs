@@ -65,11 +65,13 @@ pub(super) unsafe fn tile_pairs<
     macro_rules! dots {
         ($blocks:ident, $paired:literal, $j:literal, $($pair:literal)*) => {
             if $j < VECTORS {
-                // SAFETY: vector `j` of a row of `b`, and of the next if there is one: the caller vouches for both.
+                // SAFETY: vector `j` of a row of `b`, which the caller vouches for.
                 let this = unsafe { s.load_at(right.wrapping_add($j * S::LANES)) };
-                let then = match $paired {
-                    true => unsafe { s.load_at(right.wrapping_add(b.stride + $j * S::LANES)) },
-                    false => s.splat_i(0),
+                let then = if $paired {
+                    // SAFETY: vector `j` of the next row of `b`, which there is where rows are paired.
+                    unsafe { s.load_at(right.wrapping_add(b.stride + $j * S::LANES)) }
+                } else {
+                    s.splat_i(0)
                 };
                 let [low, high] = s.interleave(this, then);
                 $(if 2 * $pair < ROWS {

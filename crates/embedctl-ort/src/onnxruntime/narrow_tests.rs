@@ -81,7 +81,7 @@ fn run_order(case: &FixtureCase, source: BuiltSource) -> Vec<&'static str> {
     let builder = builder()
         .with_profiling(folder.path().join("profile"))
         .unwrap();
-    let source = GraphSource::Built(source);
+    let source = GraphSource::from(source);
     let mut session = source.load(builder, &CancelToken::new()).unwrap();
     let inputs = built_inputs(case, &session);
     drop(session.run(inputs).unwrap());

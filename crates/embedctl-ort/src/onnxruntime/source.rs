@@ -67,7 +67,7 @@ impl ModelGraph {
             output: source.graph.output(),
             shown: model.network().to_path_buf(),
             stored_bytes: sizes(files.unwrap_or_default()),
-            source: GraphSource::Built(source),
+            source: source.into(),
         })
     }
 }
@@ -85,7 +85,13 @@ pub(super) enum GraphSource {
     /// A changed copy of the file, and the folder to which its references to external weights lead.
     Memory { bytes: Vec<u8>, folder: PathBuf },
     /// A graph that was built from the checkpoint.
-    Built(BuiltSource),
+    Built(Box<BuiltSource>),
+}
+
+impl From<BuiltSource> for GraphSource {
+    fn from(source: BuiltSource) -> Self {
+        Self::Built(Box::new(source))
+    }
 }
 
 /// A graph that was built, and the checkpoint from which its weights are read when it is loaded.
@@ -221,7 +227,7 @@ impl GraphSource {
                 bytes: graph(&bytes)?,
                 folder,
             },
-            Self::Built(built) => Self::Built(built.pooled(states, modes)?),
+            Self::Built(built) => built.pooled(states, modes)?.into(),
         })
     }
 
@@ -271,7 +277,7 @@ impl GraphSource {
             excerpt: true,
             ..built.form
         };
-        let of = |form| BuiltSource::of_network(Arc::clone(&built.network), form).map(Self::Built);
+        let of = |form| BuiltSource::of_network(Arc::clone(&built.network), form).map(Self::from);
         Ok(Some([of(form)?, of(exact(form))?]))
     }
 
@@ -320,7 +326,7 @@ impl GraphSource {
         match self {
             Self::Built(built) if built.form != exact(built.form) => {
                 let exact = built.exact().map_err(failed)?;
-                Self::Built(exact).load(builder, cancel)
+                Self::from(exact).load(builder, cancel)
             }
             _ => self.load(builder, cancel),
         }

@@ -366,7 +366,7 @@ pub(super) fn states_of(
     };
     let source =
         BuiltSource::of_network(Arc::new(network), form).map_err(|error| error.to_string())?;
-    let mut session = GraphSource::Built(source)
+    let mut session = GraphSource::from(source)
         .load(builder, &CancelToken::new())
         .map_err(|error| with_causes(&error))?;
     let inputs = built_inputs(case, &session);
@@ -469,7 +469,7 @@ fn excerpt_states(network: &Arc<PlainNetwork>, operators: Operators) -> Vec<f32>
     let library = cpu_library().unwrap();
     let builder = session_builder(&library.environment).unwrap();
     let builder = registration::on_cpu(builder, &library.environment).unwrap();
-    let source = GraphSource::Built(source);
+    let source = GraphSource::from(source);
     let mut session = source.load(builder, &CancelToken::new()).unwrap();
     let ids: Vec<i64> = (0..40).map(|id| 5 + id % 20).collect();
     let inputs: Vec<(String, ort::session::SessionInputValue<'_>)> = session

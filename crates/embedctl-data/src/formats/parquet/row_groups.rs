@@ -52,7 +52,9 @@ impl RowGroup {
     /// Bytes of its rows once they are encoded, about; waits for pages that are being compressed.
     fn bytes(&self) -> Result<usize> {
         let columns = self.columns.iter();
-        let encoded: usize = columns.map(|it| it.get_estimated_total_bytes()).sum();
+        let encoded: usize = columns
+            .map(ArrowColumnWriter::get_estimated_total_bytes)
+            .sum();
         let (mut before, mut after) = (0, 0);
         for pages in self.pages.iter().flatten() {
             let bytes = pages.bytes()?;
