@@ -125,7 +125,9 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_the_same_bytes_at_once() {
-        let all: Vec<u8> = (0..3 * BLOCK + 7).map(|at| ((at * at) >> 5) as u8).collect();
+        let all: Vec<u8> = (0..3 * BLOCK + 7)
+            .map(|at| ((at * at) >> 5) as u8)
+            .collect();
         for may_start in [false, true] {
             for size in [1 << 10, BLOCK - 1, BLOCK, 2 * BLOCK + 1, all.len()] {
                 let mut beside = HashBeside::new(&Arc::default());

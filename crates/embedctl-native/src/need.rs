@@ -84,11 +84,14 @@ impl Need {
         let workers = workers.saturating_mul(threads);
         let beside = match arithmetic {
             ProductPrecision::F32 => workers,
-            // Both states of each row are there at a time.
+            // A batch is closed with the row that fills it; the states of all rows wait between two halves.
             ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => {
-                let share = MEASURED.div_ceil(threads.max(1));
-                let own = Scratch::bytes(architecture, share, share.min(512));
-                let measuring = own.saturating_mul(2 * threads);
+                let batch = 2 * BATCH_TOKENS;
+                let batches = Scratch::bytes(architecture, batch, batch).saturating_mul(threads);
+                let states = architecture
+                    .hidden
+                    .saturating_mul(MEASURED * size_of::<f32>());
+                let measuring = batches.saturating_add(states);
                 workers.max(exact().saturating_add(measuring))
             }
         };

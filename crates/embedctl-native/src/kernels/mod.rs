@@ -27,6 +27,7 @@ mod terms;
 mod tests;
 mod tile;
 mod tile_pairs;
+mod tile_parts;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use isa::{Isa, ProductPrecision};

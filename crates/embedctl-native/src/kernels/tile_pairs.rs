@@ -12,7 +12,7 @@
 //! A last row without another is paired with itself, and a last step without another with zeros.
 
 use super::simd::Simd;
-use super::tile::{Block, Dot, LINE, MOST_ROWS, Next, RUN, TileEnd, put};
+use super::tile_parts::{Block, Dot, LINE, MOST_ROWS, Next, RUN, TileEnd, put};
 
 /// Steps are paired within a run.
 const _: () = assert!(RUN.is_multiple_of(2));

@@ -19,7 +19,7 @@ use embedctl_native::architecture::Architecture;
 
 /// The memory that a graph takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Footprint {
+struct Footprint {
     /// Weights, once all sessions are open.
     weights: u64,
     /// Temporary memory beside them: the library's copy while the graph is opened, or activations and widened pieces of all
@@ -76,7 +76,7 @@ impl Footprint {
     }
 
     /// Bytes in all.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.weights.saturating_add(self.beside)
     }
 }
@@ -117,7 +117,7 @@ fn fitted_to(
     };
     let need = Footprint::of(&source, work);
     match room.and_then(|room| refusal(&source, need, room)) {
-        None => Ok(source.taking(need)),
+        None => Ok(source.taking(need.bytes())),
         Some(cause) => Err(Error::new(ErrorKind::OutOfMemory, "onnxruntime", cause)),
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use super::agreement::{self, CheckedGraph};
 use super::inputs::SessionReading;
+use super::model_graph::ModelGraph;
 use super::session::OrtWorker;
-use super::source::ModelGraph;
 use super::tests::{cpu_library, library_is_here};
 use crate::built::{FloatType, Operators};
 use crate::engine::{EngineOptions, Provider};

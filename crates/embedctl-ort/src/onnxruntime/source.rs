@@ -9,74 +9,14 @@ use crossbeam_channel::{bounded, select};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
-use super::footprint::{self, Footprint};
 use super::initializers::{LENT, WeightTensors, give_weights, lend_weights, read_weights};
 use super::{constants, pooled};
 use crate::built::{BuiltGraph, FloatType, GraphForm, Operators, PIECE};
-use crate::engine::{EngineOptions, Provider};
-use crate::runtime::provider_error;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result, with_causes};
 use embedctl_common::threads::{locked, spawn_scoped};
-use embedctl_model::{ElementType, Graph, Model, OutputChoice, PoolingMode, WeightsKind};
+use embedctl_model::{ElementType, Graph, Model, PoolingMode};
 use embedctl_native::PlainNetwork;
-
-/// A model's graph: of its ONNX file, or built from its checkpoint.
-pub(super) struct ModelGraph {
-    /// Inputs, outputs and operators, without pooling.
-    pub declared: Graph,
-    /// The output that is read, without pooling.
-    pub output: OutputChoice,
-    /// The file of the graph, or the folder of the checkpoint, for messages.
-    pub shown: PathBuf,
-    /// Bytes of the files of weights.
-    pub stored_bytes: u64,
-    /// The graph itself.
-    pub source: GraphSource,
-}
-
-impl ModelGraph {
-    /// The graph that `provider` is to run; one that is built has these operators.
-    ///
-    /// # Errors
-    /// If the model has no weights for it, or the provider does not compute in the numbers that were asked for.
-    pub(super) fn of(
-        model: &Model,
-        provider: Provider,
-        options: &EngineOptions,
-        operators: Operators,
-    ) -> Result<Self> {
-        if provider.weights_of(model) == WeightsKind::Onnx {
-            let onnx = model.onnx()?;
-            return Ok(Self {
-                declared: onnx.graph.clone(),
-                output: model.config.output.clone(),
-                shown: onnx.path.clone(),
-                stored_bytes: sizes(&onnx.files().collect::<Vec<_>>()),
-                source: GraphSource::File(onnx.path.clone()),
-            });
-        }
-        let form = GraphForm::of(model, provider, options, operators).map_err(provider_error)?;
-        let mut source = BuiltSource::new(model, form)?;
-        if provider == Provider::Cpu {
-            source = footprint::fitted(source, options)?;
-        }
-        let files = model.checkpoint.as_ref().map(|one| one.files.as_slice());
-        Ok(Self {
-            declared: source.declared()?,
-            output: source.graph.output(),
-            shown: model.network().to_path_buf(),
-            stored_bytes: sizes(files.unwrap_or_default()),
-            source: source.into(),
-        })
-    }
-}
-
-/// Bytes of files.
-fn sizes(paths: &[PathBuf]) -> u64 {
-    let files = paths.iter().filter_map(|path| fs::metadata(path).ok());
-    files.map(|file| file.len()).sum()
-}
 
 /// The graph of a session.
 pub(super) enum GraphSource {
@@ -102,14 +42,14 @@ pub(super) struct BuiltSource {
     bytes: Vec<u8>,
     /// The modes in which it pools.
     pooling: Option<Vec<PoolingMode>>,
-    /// The memory that it takes, where that was computed.
-    footprint: Option<Footprint>,
+    /// Bytes of memory that it takes with all workers, about, where they were computed.
+    memory: Option<u64>,
     /// The weights of all its sessions, once one was loaded, if products stay narrow.
     kept: Mutex<Option<Arc<WeightTensors>>>,
 }
 
 impl BuiltSource {
-    fn new(model: &Model, form: GraphForm) -> Result<Self> {
+    pub(super) fn new(model: &Model, form: GraphForm) -> Result<Self> {
         let network = Arc::new(PlainNetwork::open(model.network(), model.adapter())?);
         Self::of_network(network, form)
     }
@@ -125,7 +65,7 @@ impl BuiltSource {
             graph,
             form,
             pooling: None,
-            footprint: None,
+            memory: None,
             kept: Mutex::new(None),
         })
     }
@@ -149,10 +89,10 @@ impl BuiltSource {
         Self::of_network(Arc::clone(&self.network), form)
     }
 
-    /// The same with a note of the memory that it takes.
-    pub(super) fn taking(self, footprint: Footprint) -> Self {
+    /// The same with a note of the bytes of memory that it takes.
+    pub(super) fn taking(self, memory: u64) -> Self {
         Self {
-            footprint: Some(footprint),
+            memory: Some(memory),
             ..self
         }
     }
@@ -172,7 +112,7 @@ impl BuiltSource {
         Ok(weights)
     }
 
-    fn declared(&self) -> Result<Graph> {
+    pub(super) fn declared(&self) -> Result<Graph> {
         Graph::of_bytes(&self.bytes).ok_or_else(|| Error::internal("a graph of our own is damaged"))
     }
 
@@ -311,7 +251,7 @@ impl GraphSource {
     /// Bytes of memory that it takes with all workers, about, where they were computed.
     pub(super) fn memory(&self) -> Option<u64> {
         match self {
-            Self::Built(built) => built.footprint.map(|footprint| footprint.bytes()),
+            Self::Built(built) => built.memory,
             _ => None,
         }
     }
