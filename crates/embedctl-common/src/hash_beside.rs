@@ -12,11 +12,15 @@ use crate::threads::{try_spawn, usable_cores};
 /// Bytes that are handed to the thread at a time. Fewer than that need none.
 const BLOCK: usize = 1 << 20;
 
-/// Blocks that wait for the thread at most: few where its core has other work, and else a row group of Parquet, which is
-/// written at once, so that hashing it goes on beside the rows behind it.
-const BLOCKS: usize = 4;
-const MANY_BLOCKS: usize = 64;
-const MANY_CORES: usize = 4;
+/// Blocks that wait for the thread at most: a row group of Parquet, which is written at once, so that hashing it goes on
+/// beside the rows behind it.
+const BLOCKS: usize = 64;
+
+/// Blocks that are kept to be filled again.
+const SPARE: usize = 4;
+
+/// Cores from which on there is a thread. With fewer all of them have other work.
+const CORES: usize = 4;
 
 /// The SHA-256 of the bytes added so far.
 #[derive(Debug)]
@@ -47,13 +51,17 @@ impl HashBeside {
             block: Vec::new(),
             hash: Hash::default(),
             thread: None,
-            may_start: usable_cores() > 1,
+            may_start: usable_cores() >= CORES,
             clock: Arc::clone(clock),
         }
     }
 
     /// Adds bytes to the hashed content.
     pub fn add(&mut self, mut bytes: &[u8]) {
+        if !self.may_start && self.thread.is_none() && self.block.is_empty() {
+            self.hash.add(bytes);
+            return;
+        }
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
             self.block.extend_from_slice(now);
@@ -94,12 +102,8 @@ impl HashBeside {
     }
 
     fn start(&self) -> Option<HashThread> {
-        let most = match usable_cores() < MANY_CORES {
-            true => BLOCKS,
-            false => MANY_BLOCKS,
-        };
-        let (blocks, received) = bounded::<Vec<u8>>(most);
-        let (done, spare) = bounded(BLOCKS);
+        let (blocks, received) = bounded::<Vec<u8>>(BLOCKS);
+        let (done, spare) = bounded(SPARE);
         let (mut hash, clock) = (self.hash.clone(), Arc::clone(&self.clock));
         let thread = try_spawn("sha256", move || {
             for mut block in received {
@@ -146,10 +150,13 @@ mod tests {
     #[test]
     fn bytes_are_added_behind_a_hash_that_was_taken() {
         let all = vec![3; 5 * BLOCK / 2];
-        let mut beside = HashBeside::new(&Arc::default());
-        for end in 1..=5 {
-            beside.add(&all[(end - 1) * BLOCK / 2..end * BLOCK / 2]);
-            assert_eq!(beside.hash().hex(), hash::of(&all[..end * BLOCK / 2]));
+        for may_start in [false, true] {
+            let mut beside = HashBeside::new(&Arc::default());
+            beside.may_start = may_start;
+            for end in 1..=5 {
+                beside.add(&all[(end - 1) * BLOCK / 2..end * BLOCK / 2]);
+                assert_eq!(beside.hash().hex(), hash::of(&all[..end * BLOCK / 2]));
+            }
         }
         let mut few = HashBeside::new(&Arc::default());
         few.add(b"few");

@@ -17,7 +17,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::ColumnPath;
 
 use super::page_threads::{ColumnPages, PageStores, PageThreads};
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
 /// How the pages of some columns are compressed by other threads.
@@ -37,6 +37,8 @@ pub(super) struct RowGroupWriter<W: Write + Send> {
     schema: SchemaRef,
     /// Rows and bytes of a row group at most.
     most: (usize, usize),
+    /// Values that the encoder takes at once.
+    at_once: usize,
     group: Option<RowGroup>,
 }
 
@@ -77,6 +79,7 @@ impl<W: Write + Send> RowGroupWriter<W> {
             properties.max_row_group_row_count().unwrap_or(usize::MAX),
             properties.max_row_group_bytes().unwrap_or(usize::MAX),
         );
+        let at_once = properties.write_batch_size();
         let converter = ArrowSchemaConverter::new().with_coerce_types(properties.coerce_types());
         let described = converter.convert(&schema)?.root_schema_ptr();
         let file = SerializedFileWriter::new(sink, Arc::clone(&described), Arc::new(properties))?;
@@ -101,6 +104,7 @@ impl<W: Write + Send> RowGroupWriter<W> {
             stores,
             schema,
             most,
+            at_once,
             group: None,
         })
     }
@@ -127,11 +131,17 @@ impl<W: Write + Send> RowGroupWriter<W> {
                 }),
             };
             let rows = rest.slice(0, count);
-            let mut columns = group.columns.iter_mut();
+            let mut written = 0;
             for (field, column) in self.schema.fields().iter().zip(rows.columns()) {
-                for (leaf, column) in compute_leaves(field, column)?.iter().zip(&mut columns) {
-                    column.write(leaf)?;
+                let mut leaves = 0;
+                for part in parts_of(column, self.at_once) {
+                    let of_part = compute_leaves(field, &part)?;
+                    for (leaf, column) in of_part.iter().zip(&mut group.columns[written..]) {
+                        column.write(leaf)?;
+                    }
+                    leaves = of_part.len();
                 }
+                written += leaves;
             }
             group.rows += count;
             rest = rest.slice(count, rest.num_rows() - count);
@@ -211,6 +221,26 @@ impl<W: Write + Send> RowGroupWriter<W> {
     }
 }
 
+/// Numbers of a column of vectors that are encoded at a time.
+const PART: usize = 1 << 18;
+
+/// A column of vectors in parts: for each number the encoder makes a place of eight bytes and a level, which for a whole
+/// window are more memory than a cache holds, and new memory each time. Pages end where the encoder has taken
+/// `at_once` values and the rest of their row, and parts end there, too, so that pages are those of the whole column.
+fn parts_of(column: &ArrayRef, at_once: usize) -> Vec<ArrayRef> {
+    let lists = column.as_fixed_size_list_opt();
+    let lists = lists.filter(|lists| lists.null_count() == 0 && lists.value_length() > 0);
+    let Some(lists) = lists else {
+        return vec![Arc::clone(column)];
+    };
+    let width = usize::try_from(lists.value_length()).unwrap_or(1);
+    let together = at_once.div_ceil(width);
+    let rows = (PART / width / together).max(1) * together;
+    let starts = (0..column.len()).step_by(rows);
+    let part = |start| column.slice(start, rows.min(column.len() - start));
+    starts.map(part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::write::{properties, with_pages_beside};
@@ -219,7 +249,7 @@ mod tests {
     use crate::writing::encoding::VectorEncoding;
     use ::parquet::arrow::ArrowWriter;
     use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
-    use arrow::array::{ArrayRef, StringArray};
+    use arrow::array::StringArray;
     use arrow::datatypes::Schema;
 
     /// Rows with an id, a text of some length and the vectors that `options` ask for; values repeat here and there, so
