@@ -99,7 +99,12 @@ def main():
     if not (model / "config.json").exists():
         shutil.rmtree(model, ignore_errors=True)
         model.mkdir(parents=True)
-        make(model, args.layers)
+        # In a process of its own: the greatest memory of a program counts that of the one that starts it.
+        if (child := os.fork()) == 0:
+            make(model, args.layers)
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit("the checkpoint could not be made")
     size = sum(path.stat().st_size for path in model.glob("*.safetensors"))
     print(f"{args.layers} layers, {size / 1e9:.1f} GB of weights in bf16, {args.rows} rows", flush=True)
     texts = args.work / "texts.txt"

@@ -367,12 +367,13 @@ fn the_most_memory_is_little_more_than_the_weights_in_their_precision() {
                 _ => half + (2_000 + 2 * 256 * 7) * hidden * 4,
             };
             let allowed = program + weights * bytes * 12 / 10 + measuring + (32 << 20);
-            assert!(
-                most <= allowed,
+            let found = format!(
                 "{hidden} x {inner}, {precision}: {} MB of {} MB",
                 most / 1_000_000,
                 allowed / 1_000_000
             );
+            println!("{found}");
+            assert!(most <= allowed, "{found}");
         }
     }
 }

@@ -309,7 +309,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("no redirect is followed to there"),
+                .contains("redirects to it are not followed"),
             "{error}"
         );
     }
