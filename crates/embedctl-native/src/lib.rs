@@ -72,6 +72,8 @@ mod prepared_tests;
 #[cfg(test)]
 mod tasks_tests;
 #[cfg(test)]
+mod terms_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
