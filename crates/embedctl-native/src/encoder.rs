@@ -127,8 +127,12 @@ impl Encoder {
             .with_remedy(remedies::more_memory()));
         }
         let head = network.masked_head(&config_file, &self.weights, self.arithmetic)?;
+        let mut network = self.network;
+        // A network that others run already keeps its table.
+        let freed = Arc::get_mut(&mut network).map_or(0, |network| network.share_tokens(&head));
         Ok(Self {
-            need: self.need + head.bytes() as u64,
+            need: (self.need + head.bytes() as u64).saturating_sub(freed as u64),
+            network,
             terms: Some(Arc::new(TermHead {
                 head,
                 pooling,

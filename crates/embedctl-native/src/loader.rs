@@ -19,6 +19,7 @@ use super::names::{self, Alternatives, NormNames, TASK_TYPE};
 use super::network_weights::NetworkWeights;
 use super::packed::{
     BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights, Product, SmallWeights,
+    TokenTable,
 };
 use super::prefix::{self, Prefix};
 use super::rotary::{Rotary, RotaryTable};
@@ -94,7 +95,7 @@ impl<'a> Loader<'a> {
         let word = ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?;
         Ok(OuterWeights {
             word_change: self.word_change(word.rows())?,
-            word,
+            word: TokenTable::Stored(word),
             positions: positions.transpose()?,
             types: self.types()?,
             angles: self.angles()?,

@@ -45,6 +45,12 @@ impl Network {
         Ok(head)
     }
 
+    /// Takes the table of tokens from `head`, where it holds the same numbers. Gives the bytes that are freed.
+    pub(super) fn share_tokens(&mut self, head: &MaskedHead) -> usize {
+        let rows = head.token_rows();
+        rows.map_or(0, |rows| self.outer.word.share(rows))
+    }
+
     /// Rows of the table of tokens.
     pub(crate) fn token_rows(&self) -> usize {
         self.outer.word.rows()

@@ -69,6 +69,25 @@ fn products_agree_with_plain_code_at_every_edge_of_the_tiles() {
     }
 }
 
+#[test]
+fn a_packed_matrix_of_single_precision_gives_its_rows_back() {
+    let (outputs, inputs) = (130, 40);
+    let mut weights = random(outputs * inputs, 11);
+    weights[3] = -0.0;
+    for isa in Isa::all() {
+        let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &[]);
+        let mut row = vec![f32::NAN; inputs];
+        for (number, want) in weights.chunks_exact(inputs).enumerate() {
+            matrix.row(number, &mut row);
+            let same = row
+                .iter()
+                .zip(want)
+                .all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{isa} {number}");
+        }
+    }
+}
+
 /// By an instruction or widened: both are exact but for the rounding of sums.
 #[test]
 fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
