@@ -366,7 +366,13 @@ fn the_most_memory_is_little_more_than_the_weights_in_their_precision() {
                 "fp32" => 0,
                 _ => half + (2_000 + 2 * 256 * 7) * hidden * 4,
             };
-            let allowed = program + weights * bytes * 12 / 10 + measuring + (32 << 20);
+            // The system's allocator may keep freed blocks of up to 32 MiB, and returns larger ones.
+            let kept = if 4 * hidden * inner < 32 << 20 {
+                64
+            } else {
+                32
+            };
+            let allowed = program + weights * bytes * 12 / 10 + measuring + (kept << 20);
             let found = format!(
                 "{hidden} x {inner}, {precision}: {} MB of {} MB",
                 most / 1_000_000,
