@@ -1,17 +1,19 @@
 //! A model ready to embed: tokenizer, engine and pooling put together.
 //!
 //! [`Embedder`] is the library's front door for programs that hold their texts in memory; the pipeline
-//! uses the same parts for streams that don't fit there.
+//! uses the same parts for streams that don't fit there. [`Scorer`] does the same for models that score.
 
 #[cfg(test)]
 mod damaged_tests;
 mod loaded;
 mod output_kinds;
+mod scorer;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use self::loaded::LoadedModel;
 pub(crate) use self::output_kinds::output_of;
+pub use self::scorer::Scorer;
 use crate::batch::TokenRows;
 use crate::engine::row_bounds::RowBounds;
 use crate::engine::row_worker::{Finished, RowWorker};
@@ -121,15 +123,14 @@ impl Embedder {
     pub fn embed<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<Vec<Vec<f32>>> {
         self.check_one_kind()?;
         if self.model().config.kind.sparse().is_some() {
-            return Err(Error::usage(
-                "the model's vectors are sparse, and vectors in full are asked for",
-            )
-            .with_remedy("call `Embedder::embed_sparse`"));
+            return Err(
+                Error::usage("this model gives sparse vectors, not dense ones")
+                    .with_remedy("call `Embedder::embed_sparse`"),
+            );
         }
         if self.model().config.kind.multi().is_some() {
-            return Err(Error::usage(
-                "the model gives each token a vector: they are asked for as such (embed_tokens)",
-            ));
+            return Err(Error::usage("this model gives a vector for each token")
+                .with_remedy("call `Embedder::embed_tokens`"));
         }
         let rows = self.embed_rows(texts)?;
         Ok(rows.iter().map(|row| row.values().concat()).collect())
@@ -143,10 +144,10 @@ impl Embedder {
     pub fn embed_sparse<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<SparseRows> {
         self.check_one_kind()?;
         if self.model().config.kind.sparse().is_none() {
-            return Err(Error::usage(
-                "the model's vectors are given in full, and sparse ones are asked for",
-            )
-            .with_remedy("call `Embedder::embed` for vectors in full"));
+            return Err(
+                Error::usage("this model gives dense vectors, not sparse ones")
+                    .with_remedy("call `Embedder::embed`"),
+            );
         }
         match self.embed_rows(texts)? {
             RowVectors::Sparse(rows) => Ok(rows),
@@ -165,8 +166,9 @@ impl Embedder {
         self.check_one_kind()?;
         if self.model().config.kind.multi().is_none() {
             return Err(Error::usage(
-                "the model gives one vector for a text, and those of its tokens are asked for",
-            ));
+                "this model gives one vector for each text, not for each token",
+            )
+            .with_remedy("call `Embedder::embed` or `Embedder::embed_sparse`"));
         }
         match self.embed_rows(texts)? {
             RowVectors::Multi(rows) => Ok(rows),
@@ -182,7 +184,7 @@ impl Embedder {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{VECTORS}: these vectors are of one kind, and the model was opened for several"
+            "{VECTORS}: this call returns vectors of one kind, but the model was opened for several"
         ))
         .with_remedy("call `Embedder::embed_rows` for all of them"))
     }

@@ -11,7 +11,6 @@
 // A panic needs a reason: `expect` states the invariant.
 #![warn(clippy::unwrap_used)]
 
-pub mod availability;
 pub mod bench;
 mod embedder;
 pub mod engine;
@@ -22,14 +21,11 @@ pub mod pipeline;
 pub mod profile;
 pub mod progress;
 pub mod reuse;
-mod scorer;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod survey;
-mod work;
 
 pub use arrow;
-pub use availability::info;
 pub use embedctl_common::threads::{locked, usable_cores};
 pub use embedctl_common::{
     Error, ErrorKind, Result, cancel, error, safe_text, secrets, setting, size, stage,
@@ -41,10 +37,10 @@ pub use embedctl_model as model;
 pub use embedctl_model::{batch, pool, tokenize};
 pub use embedctl_ort::{built, device, provider, runtime};
 pub use embedctl_storage as storage;
-pub use embedder::Embedder;
+pub use embedder::{Embedder, Scorer};
+pub use engine::availability::info;
 pub use identity::provenance;
 pub use inspect::reference;
-pub use scorer::Scorer;
 
 use embedctl_common::{atomic, hash, named, remedies, threads, word_list};
 use embedctl_native::safetensors;

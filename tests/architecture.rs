@@ -71,6 +71,52 @@ fn the_drawing_is_the_workspace() {
     );
 }
 
+/// A page names a file or a folder by its path, or by the end of its path: `formats/rows.rs`.
+#[test]
+fn files_that_pages_name_are_there() {
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> = ["src", "crates", "tests", "benches", "fixtures", "python"]
+        .map(PathBuf::from)
+        .into();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+        files.push(folder);
+    }
+    for page in ["ARCHITECTURE.md", "docs/internals.md"] {
+        let text = fs::read_to_string(page).unwrap();
+        let named: Vec<&str> = named_files(&text).collect();
+        assert!(named.len() > 50, "{page} names few files: {named:?}");
+        let is_there = |name: &&str| files.iter().any(|file| file.ends_with(name));
+        let missing: Vec<&str> = named.into_iter().filter(|name| !is_there(name)).collect();
+        assert!(missing.is_empty(), "{page} names {missing:?}");
+    }
+}
+
+/// The texts in backticks that look like files of ours, or like folders: these end with `/`.
+fn named_files(page: &str) -> impl Iterator<Item = &str> {
+    let is_path = |text: &&str| {
+        let is_letter = |it: char| it.is_ascii_alphanumeric() || "_-./".contains(it);
+        let ending = [".rs", ".py", ".txt", ".jsonl", ".sh", "/"];
+        text.chars().all(is_letter) && ending.iter().any(|ending| text.ends_with(ending))
+    };
+    // A fenced block has six backticks, so the count is even behind it.
+    page.split('`').skip(1).step_by(2).filter(is_path)
+}
+
+#[test]
+fn a_file_that_is_named_wrongly_is_found() {
+    let page = "`a b`, `src/x.rs`\n```\n`no`\n```\nand `formats/`, `config.json`, `f::g`, `b.py`";
+    let named: Vec<_> = named_files(page).collect();
+    assert_eq!(named, ["src/x.rs", "formats/", "b.py"]);
+}
+
 #[test]
 fn no_crate_but_the_program_knows_options_of_the_command_line() {
     for name in manifests().into_keys().filter(|name| name != "embedctl") {

@@ -181,6 +181,9 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
         .args(args);
     if engine.built {
         command.args(["--weights", "safetensors"]);
+    } else if engine.provider == "webgpu" {
+        // GPUs prefer checkpoints.
+        command.args(["--weights", "onnx"]);
     }
     if engine.fused {
         let option = format!("{}.operators=fused", engine.provider);

@@ -203,7 +203,7 @@ fn what_is_no_onnx_runtime_and_what_is_too_old_says_so() {
         (
             "old",
             fakes::OLD,
-            "it is version 1.23.2, and 1.24 or later is needed",
+            "it is version 1.23.2, but 1.24 or later is needed",
         ),
         (
             "quits",

@@ -3,7 +3,7 @@
 
     python3 -m venv venv && venv/bin/pip install -r fixtures/parity/requirements.txt
     venv/bin/pip install xllamacpp gguf     # llama.cpp, and a writer of its files
-    venv/bin/python benches/native/shapes.py [--embedctl target/release/embedctl] [--work FOLDER] [--only accuracy|speed] [SHAPE...]
+    venv/bin/python benches/native/shapes.py [--embedctl target/release/embedctl] [--work FOLDER] [--only accuracy|speed|sink] [SHAPE...]
 
 Each network is made once in --work by transformers, with weights from a seed. Four channels of the token table and of every
 norm but the last are scaled up, as trained networks have a few channels of large magnitude. Weights are stored in the type that the
@@ -12,6 +12,7 @@ model is published in.
 - accuracy: 40 texts of 1 to 400 words in fp32, bf16, int16 and int8 of the native engine. Prints the greatest difference of fp32
   from transformers in fp32, the least cosine of each precision to fp32, and the memory at most beside the size of the weights in
   that precision.
+- sink: one row of 8,192 tokens whose first token takes most of the attention, in every precision beside transformers in fp32.
 - speed: texts of at most 100 tokens, two threads, all in one sitting: torch in fp32 and bf16 (the better of batches of 8 and 32 rows
   that are sorted by length), ONNX Runtime on the graph that embedctl builds, llama.cpp in F16 and Q8_0 (where it has the
   architecture), and the native engine. Loading is not counted.
@@ -63,6 +64,7 @@ SHAPES = {
                                 "num_key_value_heads": 8, "intermediate_size": 14_336, "sliding_window": None,
                                 "max_position_embeddings": 32_768}, "bfloat16", "lasttoken", "llama"),
 }
+SINKS = ["bge-m3", "Qwen3-Embedding-0.6B"]
 PRECISIONS = ["fp32", "bf16", "int16", "int8"]
 # Random weights may lose more than trained ones; the loss is printed.
 LIMIT = {True: [], False: ["--min-cosine", "0.5"]}
@@ -99,6 +101,42 @@ def make(name, folder):
     (folder / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": config.hidden_size, **modes}))
     longest = min(8192, config.max_position_embeddings - (2 if kind == "XLMRobertaConfig" else 0))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": longest, "do_lower_case": False}))
+
+
+def add_sink(model, folder, token):
+    """The same network, whose first token has a channel of its own that every query of the first layer looks for."""
+    import torch
+    import transformers
+
+    network = transformers.AutoModel.from_pretrained(model, dtype=torch.float32).eval()
+    config, own = network.config, 5
+    heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    with torch.no_grad():
+        table = network.get_input_embeddings().weight
+        table[:, own] = 0
+        table[token] = 0
+        table[101, own] = 200
+        for layer in getattr(getattr(network, "encoder", network), "layer", None) or network.layers[:1]:
+            attention = getattr(layer, "attention", None)
+            attention = attention.self if attention is not None else layer.self_attn
+            query, key = (getattr(attention, a, None) or getattr(attention, b) for a, b in [("query", "q_proj"), ("key", "k_proj")])
+            for head in range(heads):
+                # The last component turns slowest where positions rotate it.
+                at = head * width + width - 1
+                key.weight[at] = 0
+                key.weight[at, own] = 1
+            for head in range(config.num_attention_heads):
+                at = head * width + width - 1
+                if query.bias is not None:
+                    query.bias[at] = 3
+                else:
+                    query.weight[at] = query.weight.std() * 60 / config.hidden_size**0.5
+    network.save_pretrained(folder)
+    for file in [*model.glob("*token*"), model / "modules.json",
+                 model / "sentence_bert_config.json"]:
+        shutil.copy(file, folder / file.name)
+    shutil.copytree(model / "1_Pooling", folder / "1_Pooling", dirs_exist_ok=True)
 
 
 def rows_of(model, texts, length):
@@ -167,6 +205,29 @@ def accuracy(args, name, model):
         cells.append(f"{np.abs((vectors - reference) / scale).max():.1e}" if precision == "fp32" else f"{cosine(vectors, reference):.5f}")
         cells.append(f"{memory:,.0f} / {weights:,.0f}")
     print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def sink(args, name, model):
+    import numpy as np
+    from compare import draw
+
+    folder = args.work / f"{model.name}-sink"
+    # A word that no other text has, so that its first token stands at the start alone.
+    text = "zyzzyva " + " ".join(draw(60, 200, 5))
+    row = rows_of(model, [text], 8192)
+    if not (folder / "modules.json").exists():
+        folder.mkdir(exist_ok=True)
+        add_sink(model, folder, row[0][0])
+    source = args.work / "sink.jsonl"
+    source.write_text(json.dumps({"text": text}) + "\n")
+    vectors = {}
+    for precision in PRECISIONS:
+        out = args.work / "sink.npy"
+        embed(args, folder, source, out, precision)
+        vectors[precision] = np.load(out).astype(np.float64)
+    reference = by_transformers(folder, row, SHAPES[name][3]).astype(np.float64)
+    cells = [f"{cosine(vectors[precision], reference):.6f}" for precision in PRECISIONS]
+    print(f"| {name} | {len(row[0]):,} | {' | '.join(cells)} |", flush=True)
 
 
 def by_torch(model, source, dtype, batch):
@@ -356,7 +417,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--embedctl", type=Path, default=ROOT / "target/release/embedctl")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "shapes")
-    parser.add_argument("--only", choices=["accuracy", "speed"])
+    parser.add_argument("--only", choices=["accuracy", "speed", "sink"])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--duration", default="6", help="seconds of a measurement of embedctl")
     parser.add_argument("--torch", nargs=4, help=argparse.SUPPRESS)
@@ -374,18 +435,19 @@ def main():
     heads = {
         "accuracy": "| shape | fp32, largest difference | MB / weights | bf16, cosine | MB / weights | int16 | MB / weights "
                     "| int8 | MB / weights |\n|---|" + "--:|" * 8,
+        "sink": f"| shape | tokens | {' | '.join(PRECISIONS)} |\n|---|" + "--:|" * 5,
         "speed": "| tokens/s | torch fp32 | torch bf16 | ONNX Runtime | llama.cpp F16 | Q8_0 | native fp32 | bf16 | int16 | int8 "
                  "| int8 beside the best other |\n|---|" + "--:|" * 10,
     }
     for part in [args.only] if args.only else heads:
         print(f"\n{heads[part]}", flush=True)
-        for name in args.shapes or SHAPES:
+        for name in args.shapes or (SINKS if part == "sink" else SHAPES):
             model = args.work / name.split(",")[0]
             if not (model / "sentence_bert_config.json").exists():
                 shutil.rmtree(model, ignore_errors=True)
                 model.mkdir(parents=True)
                 make(name, model)
-            {"accuracy": accuracy, "speed": speed}[part](args, name, model)
+            {"accuracy": accuracy, "sink": sink, "speed": speed}[part](args, name, model)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,24 @@ def slices(batches: Any, column: int, rows: int) -> Iterator[tuple[pa.RecordBatc
             yield part, _sent(part.column(column))
 
 
+def sent_of(
+    batches: Any, schema: pa.Schema, text: str, query: str | None, rows: int
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Batches of that schema that have rows, in slices of at most ``rows``, each with what is sent of it to be scored: its
+    texts, or pairs where ``query`` names a column, too.
+
+    Raises ``ValueError`` as ``text_column``, before the first batch.
+    """
+    column = text_column(schema, text)
+    if query is None:
+        return ((batch, pa.record_batch([texts], schema=SENT)) for batch, texts in slices(batches, column, rows))
+    other = text_column(schema, query)
+    return (
+        (batch, pa.record_batch([_sent(batch.column(other)), texts], schema=SENT_PAIRS))
+        for batch, texts in slices(batches, column, rows)
+    )
+
+
 def _sent(texts: pa.Array) -> pa.Array:
     """Texts of any Arrow type in the type that is sent."""
     kind = SENT.field(0).type

@@ -7,7 +7,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
@@ -82,6 +82,7 @@ class Embedder:
         self._program = find_embedctl_bin()
         self._processes: dict[Any, Process] = {}
         self._columns: dict[_Key, dict[str, tuple[pa.DataType, int]]] = {}
+        self._score_types: dict[tuple[Any, ...], pa.DataType] = {}
         self._turn = _Turn()
         self._closed = False
         _EMBEDDERS.add(self)
@@ -268,44 +269,89 @@ class Embedder:
         """
         given = list(inputs)
         pairs = bool(given) and not isinstance(given[0], str)
-        if pairs:
-            batches, sent = _arrow.pairs_of(given, _ROWS), _arrow.SENT_PAIRS
-        else:
-            batches, sent = (batch for batch, _ in _arrow.texts_of(given, _ROWS)[0]), _arrow.SENT
+        batches = _arrow.pairs_of(given, _ROWS) if pairs else (batch for batch, _ in _arrow.texts_of(given, _ROWS)[0])
+        key = self._score_key(pairs, softmax, prompt_name, prompt)
+        scores: list[np.ndarray[Any, np.dtype[np.float32]]] = []
+        with closing(self._scores(((batch, batch) for batch in batches), key)) as answers:
+            for _, columns, _ in answers:
+                (column,) = columns.values()
+                if pa.types.is_floating(column.type):
+                    scores.append(column.to_numpy(zero_copy_only=False))
+                else:
+                    scores.append(column.flatten().to_numpy().reshape(len(column), -1))
+        return np.concatenate(scores) if scores else np.empty(0, dtype=np.float32)
+
+    def score_arrow(
+        self,
+        data: Any,
+        text: str = "text",
+        query: str | None = None,
+        output: str = "score",
+        *,
+        softmax: bool = False,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        on_error: Literal["fail", "null"] = "fail",
+    ) -> pa.Table:
+        """Return a table with all columns and rows of ``data``, and the scores of column ``text`` as ``output``.
+
+        With ``query``, the name of another column of texts, a row is a pair. A score is a float32; a model with several
+        labels gives a fixed-size list of them. ``data`` and ``on_error`` are those of ``encode_arrow``, and so are the
+        errors.
+        """
+        if on_error not in ("fail", "null"):
+            raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
+        reader = _arrow.reader_of(data)
+        key = self._score_key(query is not None, softmax, prompt_name, prompt)
+        rows = _arrow.sent_of(reader, reader.schema, text, query, _ROWS)
+        added = [pa.field(output, self._score_type(key))]
+        if on_error == "null":
+            added.append(pa.field(f"{output}_error", pa.string()))
+        schema = _arrow.with_fields(reader.schema, added)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with closing(self._scores(rows, key, on_error)) as answers:
+                for batch, columns, reasons in answers:
+                    (scores,) = columns.values()
+                    new = [scores.cast(added[0].type), reasons][: len(added)]
+                    yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
+
+        return pa.Table.from_batches(batches(), schema=schema)
+
+    def _score_key(self, pairs: bool, softmax: bool, prompt_name: str | None, prompt: str | None) -> tuple[Any, ...]:
+        """What tells the processes that score apart: the command's words, and name and text of the prompt."""
         command = ["score", f"--embedding-field={_arrow.VECTORS}"]
         command += ["--query-field=query"] if pairs else []
         command += ["--softmax"] if softmax else []
         prompt_name, prompt, _ = self._key(prompt_name, prompt)
-        key = (*command, prompt_name, prompt)
-        rows = 0
-        scores: list[np.ndarray[Any, np.dtype[np.float32]]] = []
-        failed: TextError | None = None
-        with self._turn, closing(self._scoring(key, command, sent).answers(batches)) as answers:
-            for answer in answers:
-                reasons, column = answer.column(_arrow.REASONS), answer.column(_arrow.VECTORS)
-                if failed is None and reasons.null_count < len(reasons):
-                    first = int(np.argmax(reasons.is_valid().to_numpy(zero_copy_only=False)))
-                    failed = TextError(rows + first, reasons[first].as_py())
-                rows += len(reasons)
-                if failed is None and pa.types.is_floating(column.type):
-                    scores.append(column.to_numpy(zero_copy_only=False))
-                elif failed is None:
-                    scores.append(column.flatten().to_numpy().reshape(len(column), -1))
-        if failed is not None:
-            raise failed
-        return np.concatenate(scores) if scores else np.empty(0, dtype=np.float32)
+        return (*command, prompt_name, prompt)
 
-    def _scoring(self, key: Any, command: list[str], sent: pa.Schema) -> Process:
-        """The process that scores; starts one if none is running."""
-        if self._closed:
-            raise EmbedctlError("the embedder is closed")
-        process = self._processes.get(key)
-        if process is None or not process.running():
-            prompt_name, prompt = key[-2:]
-            options = checked({**self.options, "prompt_name": prompt_name, "prompt": prompt})
-            process = Process([self._program, *arguments(self.model, options, command)], sent)
-            self._processes[key] = process
-        return process
+    def _score_type(self, key: tuple[Any, ...]) -> pa.DataType:
+        """The type of scores, found by scoring an empty text."""
+        if key in self._score_types:
+            return self._score_types[key]
+        words = _arrow.SENT_PAIRS if "--query-field=query" in key else _arrow.SENT
+        empty = pa.record_batch([pa.array([""], field.type) for field in words], schema=words)
+        with closing(self._scores([(empty, empty)], key, "null")) as answers:
+            (column,) = [column for _, columns, _ in answers for column in columns.values()]
+        kind = column.type if pa.types.is_floating(column.type) else pa.list_(pa.float32(), column.type.list_size)
+        return self._score_types.setdefault(key, kind)
+
+    def _scores(
+        self,
+        batches: Iterable[tuple[pa.RecordBatch, pa.RecordBatch]],
+        key: tuple[Any, ...],
+        on_error: Literal["fail", "null"] = "fail",
+    ) -> Generator[tuple[pa.RecordBatch, dict[str, pa.Array], pa.Array]]:
+        """As ``_embed``, for batches that each come with what is sent of them; the one column is that of scores."""
+
+        def process() -> Process:
+            *command, prompt_name, prompt = key
+            options = {**self.options, "prompt_name": prompt_name, "prompt": prompt}
+            sent = _arrow.SENT_PAIRS if "--query-field=query" in key else _arrow.SENT
+            return self._running(key, lambda: arguments(self.model, checked(options), command), sent)
+
+        return self._answered(process, batches, lambda _: [_arrow.VECTORS], on_error)
 
     def similarity(self, first: Any, second: Any) -> Matrix:
         """Return the similarity of each vector of ``first`` to each of ``second``, of shape ``[first, second]``.
@@ -407,23 +453,39 @@ class Embedder:
         With ``fail`` the first reason is raised as ``TextError``. All sent batches are answered before that, so the
         process can be used again.
         """
+        chosen = key or self._key(None, None)
+
+        def columns(schema: pa.Schema) -> list[str]:
+            names = _arrow.vector_columns(schema)
+            self._columns[chosen] = {name: (_arrow.type_of(schema, name), _arrow.width_of(schema, name)) for name in names}
+            return names
+
+        sent = ((batch, pa.record_batch([texts], schema=_arrow.SENT)) for batch, texts in batches)
+        return self._answered(lambda: self._process(chosen), sent, columns, on_error)
+
+    def _answered(
+        self,
+        process: Callable[[], Process],
+        batches: Iterable[tuple[pa.RecordBatch, pa.RecordBatch]],
+        columns: Callable[[pa.Schema], list[str]],
+        on_error: Literal["fail", "null"],
+    ) -> Generator[tuple[pa.RecordBatch, dict[str, pa.Array], pa.Array]]:
+        """The answers of ``process`` to batches that each come with what is sent of them. ``columns`` says which columns of
+        an answer are its results."""
         waiting: deque[pa.RecordBatch] = deque()
         failed: TextError | None = None
         row = 0
 
         def sent() -> Iterator[pa.RecordBatch]:
-            for batch, texts in batches:
+            for batch, own in batches:
                 if failed is not None:
                     return
                 waiting.append(batch)
-                yield pa.record_batch([texts], schema=_arrow.SENT)
+                yield own
 
-        with self._turn, closing(self._process(key or self._key(None, None)).answers(sent())) as answers:
+        with self._turn, closing(process().answers(sent())) as answers:
             for answer in answers:
-                names = _arrow.vector_columns(answer.schema)
-                self._columns[key or self._key(None, None)] = {
-                    name: (_arrow.type_of(answer.schema, name), _arrow.width_of(answer.schema, name)) for name in names
-                }
+                names = columns(answer.schema)
                 while failed is None and answer.num_rows:
                     # Answers come in the program's own batches: take the part that belongs to the first waiting batch.
                     batch = waiting.popleft()
@@ -444,14 +506,22 @@ class Embedder:
 
     def _process(self, key: _Key) -> Process:
         """The process of a prompt and a device; starts one if none is running."""
+        prompt_name, prompt, device = key
+
+        def line() -> list[str]:
+            chosen = {} if device is None else {"provider": None, "device": None, **device_options(device.split())}
+            options = {**self.options, **chosen, "prompt_name": prompt_name, "prompt": prompt}
+            return arguments(self.model, checked(options))
+
+        return self._running(key, line, _arrow.SENT)
+
+    def _running(self, key: Any, line: Callable[[], list[str]], sent: pa.Schema) -> Process:
+        """The process of that key; starts one with that command line if none is running."""
         if self._closed:
             raise EmbedctlError("the embedder is closed")
         process = self._processes.get(key)
         if process is None or not process.running():
-            prompt_name, prompt, device = key
-            chosen = {} if device is None else {"provider": None, "device": None, **device_options(device.split())}
-            options = {**self.options, **chosen, "prompt_name": prompt_name, "prompt": prompt}
-            process = Process([self._program, *arguments(self.model, checked(options))], _arrow.SENT)
+            process = Process([self._program, *line()], sent)
             self._processes[key] = process
         return process
 

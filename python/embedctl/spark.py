@@ -1,4 +1,4 @@
-"""Vectors for a Spark DataFrame: each Python worker of an executor runs the program beside itself.
+"""Vectors and scores for a Spark DataFrame: each Python worker of an executor runs the program beside itself.
 
 Needs pyspark 3.5 or later on the driver, and this package on the driver and on every executor.
 """
@@ -10,9 +10,10 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._options import Options
+
+    _Answers = Generator[tuple[pa.RecordBatch, dict[str, pa.Array], pa.Array]]
 
 #: The types of vectors of each kind: Spark has no lists of a fixed size, and no unsigned numbers.
 _VECTORS: dict[str, pa.DataType] = {
@@ -63,27 +66,61 @@ def embed(
 
     Raises ``ValueError`` if the column is missing or does not hold texts, or if the output's name is taken.
     """
-    from pyspark.sql.pandas.types import from_arrow_type
-    from pyspark.sql.types import StringType, StructField, StructType
-
     if on_error not in ("fail", "null"):
         raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
     model, own = translated(os.fspath(model), options)
     known = checked(own)
-    if df.columns.count(text) != 1:
-        found = df.columns.count(text) or "no"
-        raise ValueError(f"{found} column named '{text}'; columns are: {', '.join(df.columns)}")
-    if not isinstance(df.schema[text].dataType, StringType):
-        raise ValueError(f"column '{text}' holds {df.schema[text].dataType.simpleString()}, no texts")
-    columns = _columns(known.get("vectors"), output)
-    added = [StructField(field.name, from_arrow_type(field.type)) for field in columns]
-    if on_error == "null":
-        added.append(StructField(f"{output}_error", StringType()))
-    for field in added:
+    added = _with_reasons(_columns(known.get("vectors"), output), output, on_error)
+    return _mapped(df, [text], added, partial(_embed_partition, model, text, output, on_error, known))
+
+
+def score(
+    df: DataFrame,
+    *,
+    model: str | os.PathLike[str],
+    text: str = "text",
+    query: str | None = None,
+    output: str = "score",
+    labels: int = 1,
+    softmax: bool = False,
+    on_error: Literal["fail", "null"] = "fail",
+    **options: Unpack[Options],
+) -> DataFrame:
+    """Return ``df`` with one more column: ``output``, a ``float``, the scores of column ``text`` by a reranker or a classifier.
+
+    With ``query``, the name of another column of texts, a row is a pair. ``labels`` must be the number of the model's labels,
+    since Spark wants to know the types before the first task: of several, the column is an ``array<float>``, and with
+    ``softmax`` its values are probabilities. The other arguments are those of ``embed``, and so are the errors.
+    """
+    if on_error not in ("fail", "null"):
+        raise ValueError(f"on_error is '{on_error}': give 'fail' or 'null'")
+    if labels < 1:
+        raise ValueError(f"labels is {labels}: give the number of the model's labels")
+    model, own = translated(os.fspath(model), options)
+    names = [text] if query is None else [query, text]
+    added = _with_reasons([_score_column(labels, output)], output, on_error)
+    task = partial(_score_partition, model, (text, query), output, (labels, softmax), on_error, checked(own))
+    return _mapped(df, names, added, task)
+
+
+def _mapped(
+    df: DataFrame, texts: list[str], added: list[pa.Field], task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> DataFrame:
+    """``df`` with the columns that ``task`` adds. Raises ``ValueError`` unless columns of these names hold texts."""
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    for text in texts:
+        if df.columns.count(text) != 1:
+            found = df.columns.count(text) or "no"
+            raise ValueError(f"{found} column named '{text}'; columns are: {', '.join(df.columns)}")
+        if not isinstance(df.schema[text].dataType, StringType):
+            raise ValueError(f"column '{text}' holds {df.schema[text].dataType.simpleString()}, no texts")
+    fields = [StructField(field.name, from_arrow_type(field.type)) for field in added]
+    for field in fields:
         if field.name in df.columns:
             raise ValueError(f"there is a column '{field.name}' already: choose another name for the output")
-    task = partial(_embed_partition, model, text, output, on_error, known)
-    return df.mapInArrow(task, StructType([*df.schema.fields, *added]))
+    return df.mapInArrow(task, StructType([*df.schema.fields, *fields]))
 
 
 def ship(spark: SparkSession, model: str | os.PathLike[str]) -> str:
@@ -138,30 +175,73 @@ def _content(folder: str) -> str:
 def _embed_partition(
     model: str, text: str, output: str, on_error: Literal["fail", "null"], options: dict[str, Any], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Embed a partition: the work of a task. It starts nothing for a partition without rows."""
+    """Embed a partition: the work of a task."""
+
+    def answers(schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> _Answers:
+        column = _arrow.text_column(schema, text)
+        return _embedder(model, options)._embed(_arrow.slices(rows, column, _ROWS), on_error=on_error)
+
+    def check(types: list[pa.DataType]) -> None:
+        kinds = [_arrow.kind_of(kind) for kind in types]
+        if kinds != _kinds(options.get("vectors")):
+            raise ValueError(f"the model's vectors are {', '.join(kinds)}: name them with vectors={kinds}")
+
+    added = _with_reasons(_columns(options.get("vectors"), output), output, on_error)
+    return _partition(batches, added, answers, check)
+
+
+def _score_partition(
+    model: str,
+    texts: tuple[str, str | None],
+    output: str,
+    scores: tuple[int, bool],
+    on_error: Literal["fail", "null"],
+    options: dict[str, Any],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Score a partition: the work of a task."""
+    (text, query), (labels, softmax) = texts, scores
+
+    def answers(schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> _Answers:
+        sent = _arrow.sent_of(rows, schema, text, query, _ROWS)
+        embedder = _embedder(model, options)
+        return embedder._scores(sent, embedder._score_key(query is not None, softmax, None, None), on_error)
+
+    def check(types: list[pa.DataType]) -> None:
+        found = 1 if pa.types.is_floating(types[0]) else types[0].list_size
+        if found != labels:
+            raise ValueError(f"the model has {found} labels: say so with labels={found}")
+
+    return _partition(batches, _with_reasons([_score_column(labels, output)], output, on_error), answers, check)
+
+
+def _partition(
+    batches: Iterator[pa.RecordBatch],
+    added: list[pa.Field],
+    answers_of: Callable[[pa.Schema, Iterator[pa.RecordBatch]], _Answers],
+    check: Callable[[list[pa.DataType]], None],
+) -> Iterator[pa.RecordBatch]:
+    """The batches with the columns of their answers, whose types are checked. It starts nothing for a partition without rows."""
     full = (batch for batch in batches if batch.num_rows)
     first = next(full, None)
     if first is None:
         return
-    added = _columns(options.get("vectors"), output)
-    if on_error == "null":
-        added.append(pa.field(f"{output}_error", pa.string()))
     schema = _arrow.with_fields(first.schema, added)
-    column = _arrow.text_column(schema, text)
-
-    def rest() -> Iterator[pa.RecordBatch]:
-        yield first
-        yield from full
-
-    embedder = _embedder(model, options)
-    with closing(embedder._embed(_arrow.slices(rest(), column, _ROWS), on_error=on_error)) as answers:
+    with closing(answers_of(first.schema, chain([first], full))) as answers:
         for batch, columns, reasons in answers:
-            kinds = [_arrow.kind_of(vectors.type) for vectors in columns.values()]
-            if kinds != _kinds(options.get("vectors")):
-                raise ValueError(f"the model's vectors are {', '.join(kinds)}: name them with vectors={kinds}")
-            cast = [vectors.cast(field.type) for vectors, field in zip(columns.values(), added, strict=False)]
+            check([column.type for column in columns.values()])
+            cast = [column.cast(field.type) for column, field in zip(columns.values(), added, strict=False)]
             new = [*cast, reasons][: len(added)]
             yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
+
+
+def _with_reasons(columns: list[pa.Field], output: str, on_error: Literal["fail", "null"]) -> list[pa.Field]:
+    """The columns, and that of reasons if bad rows are kept."""
+    return [*columns, pa.field(f"{output}_error", pa.string())] if on_error == "null" else columns
+
+
+def _score_column(labels: int, output: str) -> pa.Field:
+    return pa.field(output, pa.float32() if labels == 1 else pa.list_(pa.float32()))
 
 
 def _kinds(vectors: str | Sequence[str] | None) -> list[str]:

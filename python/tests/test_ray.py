@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -77,6 +78,36 @@ def test_every_column_row_and_vector(case: Case) -> None:
     assert found["n"].to_pylist() == list(range(len(case.texts)))
     assert found["body"].to_pylist() == case.texts
     np.testing.assert_allclose(vectors(found, "vector"), case.expected, atol=2e-5)
+
+
+def scored(name: str) -> tuple[str, pa.Table, np.ndarray]:
+    """Model, records and scores of a case."""
+    folder = FIXTURES / "scores" / name
+    lines = (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    records = pa.Table.from_pylist([json.loads(line) for line in lines])
+    return str(folder / "model"), records, np.load(folder / "expected.npy")
+
+
+def test_scores_of_pairs_and_of_texts() -> None:
+    model, rows, expected = scored("bert")
+    found = taken(embedctl.ray.score(ray.data.from_arrow(rows), model=model, query="query", ray_batch_size=8, **OPTIONS))
+    assert found.column_names == ["id", "query", "text", "score"]
+    np.testing.assert_allclose(found["score"].to_numpy(), expected[:, 0], atol=2e-5)
+
+    model, rows, expected = scored("single-texts")
+    found = taken(embedctl.ray.score(ray.data.from_arrow(rows), model=model, output="own", softmax=True, **OPTIONS))
+    chances = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors(found, "own"), chances, atol=2e-5)
+
+
+def test_a_bad_pair() -> None:
+    model, _, _ = scored("bert")
+    ds = ray.data.from_arrow(pa.table({"q": ["a", None, "a"], "text": ["b", "b", None]}))
+    found = taken(embedctl.ray.score(ds, model=model, query="q", on_error="null", **OPTIONS))
+    assert found["score"].is_null().to_pylist() == [False, True, True]
+    assert found["score_error"].is_null().to_pylist() == [True, False, False]
+    with pytest.raises(Exception, match="row 1: "):
+        embedctl.ray.score(ds, model=model, query="q", **OPTIONS).materialize()
 
 
 def test_an_actor_of_map_batches(case: Case) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -94,6 +95,47 @@ def test_vectors_of_several_kinds(spark: SparkSession) -> None:
         embedctl.spark.embed(df, model=sparse, text="body", **OPTIONS).collect()
     named = embedctl.spark.embed(df, model=sparse, text="body", vectors="sparse", **OPTIONS)
     assert all(row["embedding"]["values"] for row in named.collect())
+
+
+def scored(name: str) -> tuple[str, list[dict[str, str]], np.ndarray]:
+    """Model, records and scores of a case."""
+    folder = FIXTURES / "scores" / name
+    lines = (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    return str(folder / "model"), [json.loads(line) for line in lines], np.load(folder / "expected.npy")
+
+
+def test_scores_of_pairs_and_of_texts(spark: SparkSession) -> None:
+    model, records, expected = scored("bert")
+    rows = [(n, record["query"], record["text"]) for n, record in enumerate(records)]
+    df = spark.createDataFrame(rows, "n int, query string, text string")
+    found = embedctl.spark.score(df, model=model, query="query", **OPTIONS)
+    assert found.schema["score"].dataType.simpleString() == "float"
+    for row in found.collect():
+        np.testing.assert_allclose(row["score"], expected[row["n"], 0], atol=2e-5)
+
+    model, records, expected = scored("single-texts")
+    df = spark.createDataFrame([(n, record["text"]) for n, record in enumerate(records)], "n int, body string")
+    found = embedctl.spark.score(df, model=model, text="body", output="own", labels=5, softmax=True, **OPTIONS)
+    assert found.schema["own"].dataType.simpleString() == "array<float>"
+    chances = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
+    for row in found.collect():
+        np.testing.assert_allclose(row["own"], chances[row["n"]], atol=2e-5)
+    with pytest.raises(Exception, match="the model has 5 labels: say so with labels=5"):
+        embedctl.spark.score(df, model=model, text="body", **OPTIONS).collect()
+
+
+def test_a_bad_pair(spark: SparkSession) -> None:
+    model, _, _ = scored("bert")
+    df = spark.createDataFrame([("a", "b"), (None, "b"), ("a", None)], "q string, text string").coalesce(1)
+    found = embedctl.spark.score(df, model=model, query="q", on_error="null", **OPTIONS).collect()
+    assert [row.score is None for row in found] == [False, True, True]
+    assert [row.score_error is None for row in found] == [True, False, False]
+    with pytest.raises(Exception, match="row 1: "):
+        embedctl.spark.score(df, model=model, query="q", **OPTIONS).collect()
+    with pytest.raises(ValueError, match="no column named 'query'; columns are: q, text"):
+        embedctl.spark.score(df, model=model, query="query")
+    with pytest.raises(ValueError, match="labels is 0"):
+        embedctl.spark.score(df, model=model, query="q", labels=0)
 
 
 def test_a_process_serves_the_tasks_of_a_worker(spark: SparkSession, case: Case) -> None:

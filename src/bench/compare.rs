@@ -14,7 +14,7 @@ impl BaselineComparison {
     pub fn of(report: &BenchReport, baseline: &BenchReport, max_regression: f64) -> Result<Self> {
         if baseline.schema != SCHEMA {
             return Err(Error::usage(format!(
-                "{BASELINE}: the report is of schema {}, and this version reads {SCHEMA}",
+                "{BASELINE}: the report is of schema {}, but this version reads {SCHEMA}",
                 baseline.schema
             ))
             .with_remedy("measure it again"));

@@ -33,7 +33,7 @@ mod tune;
 mod worker;
 mod workload;
 
-pub use crate::work::Work;
+pub use crate::engine::work::Work;
 pub use comparison::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;

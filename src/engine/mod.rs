@@ -1,11 +1,14 @@
-//! The choice of the engine for a model: the native one, ONNX Runtime, or rten.
+//! The choice of the engine for a model: the native one, ONNX Runtime, or rten. [`availability`] says which of them
+//! work on this machine, [`work`] how much arithmetic a model needs.
 
 mod auto;
+pub mod availability;
 pub mod native;
 mod open;
 pub(crate) mod padding;
 pub(crate) mod row_bounds;
 pub(crate) mod row_worker;
+pub(crate) mod work;
 
 pub use auto::order as usual;
 pub use embedctl_ort::engine::*;

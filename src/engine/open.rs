@@ -31,11 +31,7 @@ pub fn settle(
         engine.provider_options.splice(..0, options);
         model.precision = None;
     }
-    engine.float = match model.precision {
-        Some(Precision::Fp16) => Some(FloatType::F16),
-        Some(Precision::Bf16) => Some(FloatType::Bf16),
-        _ => None,
-    };
+    engine.float = FloatType::built(model.precision).filter(|float| *float != FloatType::F32);
     engine.arithmetic = match model.precision {
         Some(Precision::Bf16) => Arithmetic::Bf16,
         Some(Precision::Int16) => Arithmetic::Int16,
@@ -44,22 +40,17 @@ pub fn settle(
     };
     let of_file = |option: String| {
         Error::usage(format!(
-            "{option} chooses among ONNX files, and {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
+            "{option} chooses among ONNX files, but {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
              int8"
         ))
     };
     // A graph can be built of numbers that are stored or rounded one by one.
-    let builds = onnx
-        && model.model_file.is_none()
-        && matches!(
-            model.precision,
-            None | Some(Precision::Fp32 | Precision::Fp16 | Precision::Bf16)
-        );
+    let builds = onnx && model.model_file.is_none() && FloatType::built(model.precision).is_some();
     let (native, onnx) = match model.precision {
         _ if model.model_file.is_some() => {
             if model.kind == Some(WeightsKind::Checkpoint) {
                 return Err(Error::usage(format!(
-                    "{MODEL_FILE} names an ONNX file, and {WEIGHTS} {} takes none",
+                    "{MODEL_FILE} names an ONNX file, but {WEIGHTS} {} takes none",
                     WeightsKind::Checkpoint
                 )));
             }
@@ -87,7 +78,7 @@ pub fn settle(
         _ if model.kind == Some(WeightsKind::Onnx) && onnx => WeightsPreference::Onnx,
         (true, false) if model.kind == Some(WeightsKind::Onnx) => {
             return Err(Error::usage(format!(
-                "{WEIGHTS} {} takes an ONNX file, and the native engine reads none",
+                "{WEIGHTS} {} takes an ONNX file, but the native engine reads none",
                 WeightsKind::Onnx
             ))
             .with_remedy(format!("name another {PROVIDER}, or leave {WEIGHTS} out")));
@@ -96,7 +87,7 @@ pub fn settle(
             WeightsPreference::Checkpoint(native::knows)
         }
         (true, false) => WeightsPreference::Checkpoint(native::knows),
-        (true, true) if native_comes_first(&engine) => {
+        (_, true) if (native || builds) && checkpoint_comes_first(&engine, model.precision) => {
             WeightsPreference::CheckpointFirst(native::knows)
         }
         (true, true) => WeightsPreference::OnnxFirst(native::knows),
@@ -131,16 +122,29 @@ fn in_bfloat16(engine: &EngineOptions) -> Option<Vec<ProviderOption>> {
     list.iter().map(option).collect()
 }
 
-/// Whether none of the providers that go before the native engine may work here.
-fn native_comes_first(options: &EngineOptions) -> bool {
+/// Whether the first provider that may work here takes a checkpoint rather than an ONNX file for this precision.
+fn checkpoint_comes_first(options: &EngineOptions, precision: Option<Precision>) -> bool {
     let (providers, auto) = in_order(options);
-    let mut before = providers.iter().take_while(|one| **one != Provider::Native);
-    if !auto {
-        return before.next().is_none();
-    }
     let selection = LibrarySelection::new(&options.runtime, 0, false, &options.cancel);
-    before
-        .all(|&provider| auto::reason_to_skip(provider, || selection.may_have(provider)).is_some())
+    first_takes_checkpoint(&providers, precision, |provider| {
+        let skip = || auto::reason_to_skip(provider, || selection.may_have(provider));
+        auto && !provider.is_on_worker() && skip().is_some()
+    })
+}
+
+/// The same of `providers`, of which those are left out for which `is_skipped` holds.
+fn first_takes_checkpoint(
+    providers: &[Provider],
+    precision: Option<Precision>,
+    is_skipped: impl Fn(Provider) -> bool,
+) -> bool {
+    let unable = |provider: Provider| {
+        let float = FloatType::built(precision);
+        provider == Provider::Native && float.is_some_and(|float| !provider.computes_in(float))
+    };
+    let mut usable = providers.iter().copied();
+    let first = usable.find(|provider| !unable(*provider) && !is_skipped(*provider));
+    first.is_some_and(|provider| provider.prefers_checkpoint(precision))
 }
 
 /// The providers to try, and whether `auto` chose them.
@@ -201,6 +205,18 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         let weights = provider.weights_of(model);
         if let Some(cause) = model.lacks(weights) {
             passed_over.push(passed(provider, cause.to_string()));
+            continue;
+        }
+        let is_built = weights == WeightsKind::Checkpoint && provider != Provider::Native;
+        let precision = model.options.precision;
+        if let Some(precision) =
+            precision.filter(|it| is_built && FloatType::built(Some(*it)).is_none())
+        {
+            let reason = format!(
+                "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
+                precision.name()
+            );
+            passed_over.push(passed(provider, reason));
             continue;
         }
         let opened = match provider {
@@ -299,6 +315,13 @@ mod tests {
             ("cpu,rten", None, ("onnx first", Fp32)),
             ("native,cpu", None, ("checkpoint first", Fp32)),
             ("cpu,native", None, ("onnx first", Fp32)),
+            // GPUs compute a graph of the checkpoint.
+            ("cuda", None, ("checkpoint first", Fp32)),
+            ("tensorrt,cpu", None, ("checkpoint first", Fp32)),
+            ("openvino,cuda", None, ("onnx first", Fp32)),
+            ("webgpu", Some(Precision::Fp16), ("checkpoint first", Fp32)),
+            ("webgpu", Some(Precision::Bf16), ("onnx first", Bf16)),
+            ("cuda", Some(Precision::Int8), ("onnx", Int8)),
             // Nothing is probed, so no GPU goes first.
             ("auto", None, ("checkpoint first", Fp32)),
             ("auto", Some(Precision::Int8), ("checkpoint first", Int8)),
@@ -326,6 +349,76 @@ mod tests {
             settled("auto", None, file).unwrap().0,
             WeightsPreference::Onnx
         ));
+    }
+
+    #[test]
+    fn a_gpu_of_auto_takes_a_checkpoint_in_numbers_that_it_has() {
+        let gpu = auto::order(true);
+        assert!(gpu.len() == 3 || gpu[0].is_gpu());
+        // A machine with all GPUs that there are, one with WebGPU alone, and one without any.
+        let all = |_| false;
+        let webgpu = |provider: Provider| provider.is_gpu() && provider != Provider::WebGpu;
+        let none = Provider::is_gpu;
+        let order = [Provider::Cuda, Provider::WebGpu];
+        let order: Vec<Provider> = order
+            .into_iter()
+            .chain(auto::order(false).to_vec())
+            .collect();
+        for (precision, with_all, with_webgpu, without) in [
+            (None, true, true, true),
+            (Some(Precision::Fp16), true, true, false),
+            (Some(Precision::Bf16), true, false, true),
+            (Some(Precision::Int8), false, false, true),
+        ] {
+            let first = |skipped: &dyn Fn(Provider) -> bool| {
+                first_takes_checkpoint(&order, precision, skipped)
+            };
+            assert_eq!(
+                [first(&all), first(&webgpu), first(&none)],
+                [with_all, with_webgpu, without],
+                "{precision:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn gpus_run_a_checkpoint_beside_an_onnx_file_unless_the_file_is_asked_for() {
+        let folder = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/fixtures/models/all-MiniLM-L6-v2"
+        );
+        let taken = |providers: &str, change: &dyn Fn(&mut ModelOptions)| {
+            let mut model = ModelOptions {
+                model: folder.into(),
+                ..ModelOptions::default()
+            };
+            change(&mut model);
+            let engine = EngineOptions {
+                providers: providers.parse().unwrap(),
+                ..EngineOptions::default()
+            };
+            let (model, _) = settle(&model, &engine).unwrap();
+            let model = Model::open(&model).unwrap();
+            let ProviderChoice::List(list) = engine.providers else {
+                return vec![Provider::Cuda.weights_of(&model)];
+            };
+            list.iter()
+                .map(|provider| provider.weights_of(&model))
+                .collect()
+        };
+        use WeightsKind::{Checkpoint, Onnx};
+        let nothing = |_: &mut ModelOptions| {};
+        assert_eq!(taken("auto", &nothing), [Checkpoint]);
+        assert_eq!(
+            taken("cuda,webgpu,native,cpu,openvino,xnnpack,rten", &nothing),
+            [Checkpoint, Checkpoint, Checkpoint, Onnx, Onnx, Onnx, Onnx]
+        );
+        assert_eq!(taken("cpu,tensorrt", &nothing), [Onnx, Checkpoint]);
+        let asked = |kind| move |model: &mut ModelOptions| model.kind = Some(kind);
+        assert_eq!(taken("cuda", &asked(Onnx)), [Onnx]);
+        assert_eq!(taken("cpu", &asked(Checkpoint)), [Checkpoint]);
+        let named = |model: &mut ModelOptions| model.model_file = Some("onnx/model.onnx".into());
+        assert_eq!(taken("cuda", &named), [Onnx]);
     }
 
     #[test]

@@ -45,11 +45,10 @@ impl RowBounds {
             let rows = self.ids.unwrap_or_default();
             let token = self.model.tokenizer.id_to_token(*id).unwrap_or_default();
             let reason = format!(
-                "the tokenizer makes the token {token:?} of this text, whose id is {id}, and the model has vectors for \
-                 the ids below {rows} alone"
+                "the text has the token {token:?} with id {id}, but the model has vectors only for ids below {rows}"
             );
             return Some(Cause::of(reason).with(
-                "take the token out of the text, or get a tokenizer and weights that belong together",
+                "remove the token from the text, or use a tokenizer and weights that belong together",
             ));
         }
         let (tokens, positions) = (ids.len(), self.positions?);

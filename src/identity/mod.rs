@@ -172,6 +172,7 @@ impl VectorIdentity {
             sparse_tokens: _, // the same weights under other names
             terms: _,
             beside: _, // as the model's configuration says
+            clock: _,
         } = output;
         let calibration = calibration.as_ref();
         Ok(Self {
@@ -434,6 +435,7 @@ impl Computation {
             devices: _,
             placement: _,
             own_operators: _,
+            narrow_weights: _, // widened exactly
             cosine_to_cpu: _,
             cosine: _,
             batch_tokens: _,

@@ -152,6 +152,7 @@ fn options() -> Vec<Row> {
         } => DoesNot(FOLLOWS),
         sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
         terms: |all| all.output.terms = Some(Vec::new().into()) => DoesNot(FOLLOWS),
+        clock: |all| all.output.clock = Default::default() => DoesNot("it counts time"),
     });
     model.into_iter().chain(engine).chain(output).collect()
 }

@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::output::{OutputFormat, proof};
 use crate::storage::{Address, Readable};
 
-/// Something that was written with a file.
+/// The comparison of something that was written with a file with its recorded hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Belongs {
+pub struct ContentCheck {
     /// Its name in the provenance: `file`, `header`, `values`, `rows`, `lines`, `stream`, `provenance`, `rejects`.
     pub name: String,
     /// Its path; `None` if the path is unknown.
@@ -21,7 +21,7 @@ pub struct Belongs {
     pub same: Option<bool>,
 }
 
-impl Belongs {
+impl ContentCheck {
     /// `the values of a.npy are`, `a.npy.rows.jsonl is`
     pub(super) fn is(&self) -> String {
         let path = self
@@ -43,7 +43,7 @@ pub(super) fn check(
     rejects: Option<&Readable>,
     provenance: &Value,
     cancel: &CancelToken,
-) -> Result<Vec<Belongs>> {
+) -> Result<Vec<ContentCheck>> {
     let stop = || match cancel.is_cancelled() {
         true => Err(Error::interrupted()),
         false => Ok(()),
@@ -56,12 +56,12 @@ pub(super) fn check(
         .filter(|_| is_far)
         .and_then(|hashes| hashes.shift_remove(proof::FILE));
     let found = proof::compare(file, format, rejects, &provenance, &stop)?;
-    let belongs = |one: proof::HashedContent| Belongs {
+    let belongs = |one: proof::HashedContent| ContentCheck {
         name: one.name,
         path: one.path,
         same: one.same,
     };
-    let left_out = left_out.map(|_| Belongs {
+    let left_out = left_out.map(|_| ContentCheck {
         name: proof::FILE.to_owned(),
         path: Some(file.path().into()),
         same: None,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-pub use belongs::Belongs;
+pub use belongs::ContentCheck;
 pub use differences::differences;
 pub use health::{Health, Repeated};
 #[cfg(feature = "serve")]
@@ -50,7 +50,7 @@ pub struct Inspection {
     /// Its provenance, from the file or beside it; `None` if it has none.
     pub provenance: Option<Value>,
     /// The comparison with the recorded hashes of the files that were written together.
-    pub belongs: Vec<Belongs>,
+    pub belongs: Vec<ContentCheck>,
     /// Problems, in sentences; empty if there are none.
     pub problems: Vec<String>,
 }
@@ -239,7 +239,11 @@ pub(crate) fn file(
     })
 }
 
-fn problems(columns: &[Health], provenance: Option<&Value>, belongs: &[Belongs]) -> Vec<String> {
+fn problems(
+    columns: &[Health],
+    provenance: Option<&Value>,
+    belongs: &[ContentCheck],
+) -> Vec<String> {
     let mut problems = Vec::new();
     for column in columns {
         let name = match column.column.as_str() {

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Place, Result};
 use crate::output::{
-    self, Aside, ChosenVectors, KindColumns, LENGTHS, OutputFormat, no_rows, read_vectors,
+    self, ChosenVectors, KindColumns, LENGTHS, OutputFormat, TemporaryVectors, no_rows,
+    read_vectors,
 };
 use crate::pool::is_finite;
 use crate::setting::{DIMENSIONS, VECTORS};
@@ -171,7 +172,7 @@ fn chosen(
             "choose the kinds of vectors that it holds with {VECTORS}"
         ))
     })?;
-    let mut chosen = ChosenVectors::open(file, format, &kinds, &mut Aside::default())?;
+    let mut chosen = ChosenVectors::open(file, format, &kinds, &mut TemporaryVectors::default())?;
     let mut rows = no_rows(&kinds);
     let mut bad = None;
     chosen.for_each(&mut |row| {

@@ -13,7 +13,7 @@ use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
 use crate::model::ModelOptions;
-use crate::output::{self, Aside, ChosenVectors, Dtype, KindColumns, OutputFormat};
+use crate::output::{self, ChosenVectors, Dtype, KindColumns, OutputFormat, TemporaryVectors};
 use crate::setting::{INPUT, MODEL, TEXT_FIELD, VERIFY};
 use crate::storage::Readable;
 use embedctl_common::vectors::RowVector;
@@ -108,7 +108,7 @@ pub fn verify(
     let is_float = |dtype: &&str| [Dtype::F32.name(), Dtype::F16.name()].contains(dtype);
     if let Some(dtype) = dtypes.find(|dtype| !is_float(dtype)) {
         return Err(refuse(&format!(
-            "holds {dtype}, and only f32 and f16 are verified"
+            "holds {dtype}, but only f32 and f16 are verified"
         )));
     }
     let mut all = 0;
@@ -159,7 +159,8 @@ fn for_each_row(
 ) -> Result<()> {
     let format = OutputFormat::from_path(&file.path)
         .ok_or_else(|| Error::internal("a file of vectors without a format"))?;
-    let mut chosen = ChosenVectors::open(&file.file, format, kinds, &mut Aside::default())?;
+    let mut chosen =
+        ChosenVectors::open(&file.file, format, kinds, &mut TemporaryVectors::default())?;
     chosen.for_each(take)?;
     chosen.close();
     Ok(())

@@ -75,7 +75,7 @@ impl Job {
         let gaps = gaps(&state.ends, Some(count));
         if !gaps.is_empty() {
             let why = format!(
-                "{}: its shards have not read one input: {}",
+                "{}: its shards have read different inputs: {}",
                 self.shown,
                 gaps.join("; ")
             );
@@ -128,8 +128,8 @@ impl Job {
             false => format!("shard {own} finds it"),
         };
         Err(Error::usage(format!(
-            "{}: the shards have not read one input: shard {shard} of {count} read {} as of {}, {finds} as of {}, \
-             and the records of shard {shard} read otherwise now",
+            "{}: the input changed between shards: shard {shard} of {count} read {} as of {}, {finds} as of {}, and \
+             the records of shard {shard} differ now",
             self.shown,
             then.name,
             then.version(),

@@ -42,7 +42,7 @@ impl Job {
         if self.anew {
             if count > 1 {
                 return Err(Error::usage(format!(
-                    "{FORCE}: {} is shared by {count} shards, and one must not remove what others write",
+                    "{FORCE}: {} is shared by {count} shards, but one must not remove what others write",
                     self.shown
                 ))
                 .with_remedy(format!(
@@ -118,7 +118,7 @@ impl Job {
                         _ => format!("write elsewhere, or {}", self.anew()),
                     }),
                 false if state.parts.is_empty() => Error::usage(format!(
-                    "{}: no part is there, but {} belongs to an output that was begun here or removed since",
+                    "{}: the folder has no part, but {} is left from an output that was begun or removed here",
                     self.shown,
                     self.storage.place(names::JOB)
                 ))

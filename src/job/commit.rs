@@ -201,8 +201,7 @@ pub(super) fn said(
     let Some((made, info)) = made.as_ref().zip(info) else {
         let why = "does not say which part of an output it is: it is damaged, or from another job";
         return Err(Error::input(storage.place(name), why).with_remedy(format!(
-            "put it back as it was, or remove it and give the command that wrote the output again, with {RESUME}, \
-             which makes a missing part anew"
+            "restore the file. Or remove it and rerun the original command with {RESUME}, which recreates the part"
         )));
     };
     Ok(Part {
@@ -330,7 +329,7 @@ impl Part {
                         storage,
                         &self.file,
                         &format!(
-                            "holds {vectors} vectors, and {} rows were written",
+                            "holds {vectors} vectors, but {} rows were written",
                             self.info.rows
                         ),
                     )),
@@ -370,8 +369,7 @@ impl Part {
 
     fn remedy(&self, storage: &dyn SharedFolder) -> String {
         format!(
-            "put it back as it was, or remove {} and give the command that wrote the output again, with {RESUME}, \
-             which makes a missing part anew",
+            "restore the file. Or remove {} and rerun the original command with {RESUME}, which recreates the part",
             storage.place(&self.file)
         )
     }

@@ -320,7 +320,7 @@ impl Job {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{}: it was begun with other settings, and one output holds vectors of one kind: {}",
+            "{}: it was begun with other settings, but one output holds vectors of one kind: {}",
             self.shown,
             identity::listed(&differences)
         ))

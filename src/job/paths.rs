@@ -81,14 +81,14 @@ pub(super) fn refuse_file(path: &Path, options: &JobOptions) -> Result<()> {
     if options.shard.count > 1 {
         return refuse(
             format!(
-                "{SHARD} writes parts into a folder that all shards share, and {OUTPUT} {shown} is a file"
+                "{SHARD} writes parts into a folder that all shards share, but {OUTPUT} {shown} is a file"
             ),
             format!("write {OUTPUT} {shown}/"),
         );
     }
     if options.part_rows.is_some() && !options.resume {
         return refuse(
-            format!("{PART_ROWS} needs a folder for the parts, and {OUTPUT} {shown} is a file"),
+            format!("{PART_ROWS} needs a folder for the parts, but {OUTPUT} {shown} is a file"),
             format!("write {OUTPUT} {shown}/"),
         );
     }

@@ -13,7 +13,7 @@ use super::*;
 use crate::cancel::CancelToken;
 use crate::output::{Compression, Destination, OutputFormat, OutputOptions, SparseForm, proof};
 use crate::record::RowVector;
-use crate::reuse::Old;
+use crate::reuse::EarlierOutput;
 use embedctl_testing::assert_no_bug;
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -209,7 +209,7 @@ fn rows(out: &Path, format: OutputFormat) -> Vec<(String, Vec<u8>)> {
 
 /// That vectors which are taken from the output are those of their texts.
 fn assert_reused(scene: &JobScene, whole: bool, title: &str) {
-    let old = Old::folder("reuse out/".into(), plain(scene));
+    let old = EarlierOutput::folder("reuse out/".into(), plain(scene));
     let texts: Vec<String> = (0..RECORDS)
         .map(|record| format!("text {record}"))
         .collect();

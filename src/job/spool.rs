@@ -16,6 +16,7 @@ use crate::output::fault::{io_cause, write_error};
 use crate::output::{Finish, SelfHashed, VectorWriter, proof};
 use crate::record::{Origin, RowRef, RowVectors, Rows};
 use crate::setting::RESUME;
+use crate::stage::Clock;
 use crate::storage::Readable;
 use crate::threads::caught;
 use arrow::array::{
@@ -44,20 +45,22 @@ pub struct Spool {
     /// No vectors, of the form of those that are written.
     form: RowVectors,
     writer: Option<FileWriter<SpoolSink>>,
+    clock: Arc<Clock>,
 }
 
 impl Spool {
     /// Ending of its files, and the name of the format.
     pub const ENDING: &'static str = "spool";
 
-    /// Begins a file at `path`, for vectors of `dimensions`.
+    /// Begins a file at `path`, for vectors of `dimensions`; `clock` counts the processor time of hashing.
     #[must_use]
-    pub fn new(path: &Path, dimensions: usize, form: RowVectors) -> Self {
+    pub fn new(path: &Path, dimensions: usize, form: RowVectors, clock: &Arc<Clock>) -> Self {
         Self {
             path: path.to_path_buf(),
             dimensions,
             form,
             writer: None,
+            clock: Arc::clone(clock),
         }
     }
 
@@ -72,7 +75,7 @@ impl Spool {
         if self.writer.is_none() {
             let file = File::create(&self.path).map_err(|error| write_error(&self.path, error))?;
             let schema = schema(columns, self.dimensions, &self.form)?;
-            let sink = BufWriter::new(SelfHashed::new(file, true));
+            let sink = BufWriter::new(SelfHashed::new(file, true, &self.clock));
             let writer = FileWriter::try_new(sink, &schema);
             self.writer = Some(writer.map_err(|error| self.failed(&error))?);
         }
@@ -305,7 +308,7 @@ impl VectorWriter for Spool {
         let Some(file) = file else {
             return Ok(());
         };
-        let hashed = file
+        let mut hashed = file
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)
             .map_err(failed)?;

@@ -86,7 +86,7 @@ impl State {
         if job.schema != SCHEMA {
             return Err(Error::input(
                 storage.place(names::JOB),
-                format!("has schema {}, and this version knows {SCHEMA}", job.schema),
+                format!("has schema {}, but this version knows {SCHEMA}", job.schema),
             )
             .with_remedy("use the version that wrote it, or write elsewhere"));
         }
@@ -352,7 +352,7 @@ impl State {
             end.filter(|end| (end.end.records, end.rows, end.rejected) != (at, rows, rejected))
         {
             faults.push(format!(
-                "shard {shard} had {} records ({} rows, {} rejected), and its parts hold {at} ({rows}, {rejected})",
+                "shard {shard} had {} records ({} rows, {} rejected), but its parts hold {at} ({rows}, {rejected})",
                 end.end.records, end.rows, end.rejected
             ));
         }

@@ -34,7 +34,7 @@ enum InTheWay {
         dead: bool,
     },
     /// They wait for the turn of that run.
-    Turns(Arc<Turns>, usize),
+    Turns(Arc<CallOrder>, usize),
 }
 
 impl TestStorage {
@@ -47,7 +47,7 @@ impl TestStorage {
     }
 
     /// The storage of that `run` of two.
-    pub fn in_turns(inner: Arc<dyn SharedFolder>, turns: &Arc<Turns>, run: usize) -> Self {
+    pub fn in_turns(inner: Arc<dyn SharedFolder>, turns: &Arc<CallOrder>, run: usize) -> Self {
         Self::with(inner, InTheWay::Turns(Arc::clone(turns), run))
     }
 
@@ -123,13 +123,13 @@ impl SharedFolder for TestStorage {
 /// Who calls the storage: the first run so many times, then the second so many times, then the first to its end, and
 /// then the second.
 #[derive(Debug)]
-pub struct Turns {
+pub struct CallOrder {
     calls: [usize; 2],
     pub state: Mutex<(usize, [usize; 2])>,
     changed: Condvar,
 }
 
-impl Turns {
+impl CallOrder {
     pub fn new(first: usize, second: usize) -> Arc<Self> {
         Arc::new(Self {
             calls: [first, second],

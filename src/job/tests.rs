@@ -175,7 +175,7 @@ fn a_list_of_rejects_that_is_cut_changed_or_gone_is_told_and_made_again_with_its
             }
             let error = scene.run(true, plain(), usize::MAX).unwrap_err();
             assert!(error.to_string().contains(list), "{error}");
-            let part = "out/part-00001-00000.jsonl and give";
+            let part = "out/part-00001-00000.jsonl and rerun";
             assert!(error.remedy().unwrap().contains(part), "{error}");
             plain().remove("part-00001-00000.jsonl").unwrap();
             assert!(scene.run(true, plain(), usize::MAX).unwrap());
@@ -258,7 +258,7 @@ fn rows_come_back_as_they_were() {
     let rows = done(window, &names, &mut Counts::default()).rows;
     let path = scene.folder.path().join("rows.spool");
     let mut writer: Box<dyn crate::output::VectorWriter> =
-        Box::new(Spool::new(&path, 2, RowVectors::dense(2)));
+        Box::new(Spool::new(&path, 2, RowVectors::dense(2), &Arc::default()));
     let copy = Rows {
         columns: rows.columns.clone(),
         origins: rows.origins.clone(),

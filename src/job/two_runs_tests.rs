@@ -8,7 +8,7 @@ use std::thread;
 
 use super::memory_tests::Memory;
 use super::scene_tests::{JSONL, JobScene, whole};
-use super::storage_tests::{TestStorage, Turns};
+use super::storage_tests::{CallOrder, TestStorage};
 use super::*;
 
 /// A storage without locks, that every run opens for itself.
@@ -29,7 +29,7 @@ impl Place {
 type Run<'a> = &'a (dyn Fn(Arc<dyn SharedFolder>) -> Result<bool> + Sync);
 
 /// Runs both; how many calls each made.
-fn both(place: &Place, turns: &Arc<Turns>, first: Run<'_>, second: Run<'_>) -> [usize; 2] {
+fn both(place: &Place, turns: &Arc<CallOrder>, first: Run<'_>, second: Run<'_>) -> [usize; 2] {
     thread::scope(|scope| {
         for (number, run) in [first, second].into_iter().enumerate() {
             let storage = Arc::new(TestStorage::in_turns(place.open(), turns, number));
@@ -97,7 +97,7 @@ fn two_runs_on_one_output_lose_nothing() {
                     let place = place();
                     scene.run(true, place.open(), part).unwrap();
                     let run = |storage| scene.run(true, storage, usize::MAX);
-                    let calls = both(&place, &Turns::new(first, second), &run, &run);
+                    let calls = both(&place, &CallOrder::new(first, second), &run, &run);
                     assert!(scene.run(true, place.open(), usize::MAX).unwrap());
                     let (rows, rejected) = checked(place.open().as_ref());
                     assert_eq!(rows.len(), expected.rows.len(), "{first} {second}");
@@ -130,7 +130,7 @@ fn a_run_beside_one_that_is_killed_loses_nothing() {
             let calls = usize::try_from(fails).unwrap();
             let mut made = [0; 2];
             for before in [0, 1, 2, 3] {
-                let turns = Turns::new(calls.saturating_sub(before), 8 + 4 * before);
+                let turns = CallOrder::new(calls.saturating_sub(before), 8 + 4 * before);
                 made = both(&place, &turns, &faulty, &run);
             }
             assert!(scene.run(true, place.open(), usize::MAX).unwrap());
@@ -159,7 +159,7 @@ fn a_part_that_was_removed_is_made_anew_by_one_of_two_runs() {
                     storage.remove("part-00001-00001.jsonl.json").unwrap();
                 }
                 let run = |storage| scene.run(true, storage, usize::MAX);
-                both(&place, &Turns::new(first, second), &run, &run);
+                both(&place, &CallOrder::new(first, second), &run, &run);
                 assert!(scene.run(true, place.open(), usize::MAX).unwrap());
                 let (rows, rejected) = checked(place.open().as_ref());
                 assert_eq!(rows.len(), expected.rows.len(), "{first} {second}");

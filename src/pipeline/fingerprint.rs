@@ -125,6 +125,7 @@ pub(super) fn fingerprint(
         beside: _,
         sparse_tokens,
         terms: _,
+        clock: _,
     } = &output;
     all.set("format", output.resolved_format()?.name());
     all.set("vector_type", format!("{vector_type:?}"));

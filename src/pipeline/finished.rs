@@ -119,9 +119,7 @@ fn prove(job: &Job, path: &Path, options: &EmbedOptions) -> Result<()> {
         Place::file(job.shown()),
         format!("is not what was written: `{name}` has another SHA-256 than its provenance says"),
     )
-    .with_remedy(format!(
-        "put it back as it was, or write it anew with {FORCE}"
-    )))
+    .with_remedy(format!("restore the file, or write it anew with {FORCE}")))
 }
 
 /// The facts that a complete output records about itself.
@@ -169,7 +167,7 @@ fn of_file(path: &Path, options: &EmbedOptions) -> Result<Option<CompletedOutput
     }
     let shown = path.display();
     Err(Error::usage(format!(
-        "{OUTPUT} {shown}: the file exists, and was not made with {RESUME}"
+        "{OUTPUT} {shown}: the file exists, but was not made with {RESUME}"
     ))
     .with_remedy(remedies::taken()))
 }

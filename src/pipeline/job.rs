@@ -2,6 +2,7 @@
 //! parts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
@@ -16,7 +17,7 @@ use crate::job::{
     SpoolReader, Stretch, clear_unbegun, point_inside, remove_parts,
 };
 use crate::model::{Model, OutputKind};
-use crate::output::{self, Destination, Finish, OutputOptions, VectorWriter};
+use crate::output::{self, BackgroundWriter, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
 use crate::record::{Mark, SourceNames, WindowStart};
@@ -243,7 +244,11 @@ impl JobSink {
     fn creates(&self, width: usize, schema: SchemaRef) -> Create {
         let Some(format) = self.job.format() else {
             let form = self.plan.options().output.no_rows(width);
-            return Box::new(move |path| Ok(Box::new(Spool::new(path, width, form.clone()))));
+            let clock = Arc::clone(&self.plan.options().output.clock);
+            return Box::new(move |path| {
+                let spool = Spool::new(path, width, form.clone(), &clock);
+                Ok(Box::new(BackgroundWriter::new(Box::new(spool), &clock)))
+            });
         };
         let options = self.plan.options();
         let (output, run) = (options.output.clone(), options.files.clone());
@@ -255,7 +260,8 @@ impl JobSink {
                 force: true,
                 ..output.clone()
             };
-            output::create(&output, &dimensions, names.clone(), &schema, &run)
+            let writer = output::create(&output, &dimensions, names.clone(), &schema, &run)?;
+            Ok(Box::new(BackgroundWriter::new(writer, &output.clock)))
         })
     }
 

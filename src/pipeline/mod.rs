@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  plan ──► source ──windows──► tokenizer ──in flight──────────► ledger ──► sink ──► report
-//!           (thread)  (1)       (thread)  (1: back-pressure)    in input order
+//!           (thread)  (1)       (thread)  (1: back-pressure)    in input order (writer: a thread)
 //!                                   └─────jobs─────► workers ──done──┘
 //! ```
 //!
@@ -11,8 +11,8 @@
 //!
 //! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for windows, and for
 //! the portions of a slow model's window (`portion.rs`), in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
-//! one element each: at most five windows exist at a time (one is being read, one tokenized, one written, and
-//! two wait), whatever the size of the input.
+//! one element each: at most five windows exist at a time (one is being read, one tokenized, one settled, and
+//! two wait), and the rows of one more that the writer of a file has, whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod assembly;

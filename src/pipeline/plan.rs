@@ -11,7 +11,7 @@ use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::Model;
-use crate::output::{self, Destination, VectorWriter};
+use crate::output::{self, BackgroundWriter, Destination, VectorWriter};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
@@ -73,25 +73,27 @@ impl RunPlan {
     pub(crate) fn of(&self, model: &Model) -> Result<Self> {
         if model.config.late && self.options.reuse.is_some() {
             return Err(Error::usage(format!(
-                "{REUSE}: texts are looked up in an earlier output, and with {LATE} the vector of a chunk depends on the \
+                "{REUSE}: texts are looked up in an earlier output, but with {LATE} the vector of a chunk depends on the \
                  text around it"
             ))
             .with_remedy("leave one of them out"));
         }
         if model.config.multi().is_none() && self.options.model.pool_factor.is_some() {
             return Err(Error::usage(format!(
-                "{POOL_FACTOR} is about models that give each token a vector, and this model gives one for a text"
+                "{POOL_FACTOR} is about models that give each token a vector, but this model gives one for a text"
             ))
             .with_remedy("leave it out"));
         }
         if model.config.sparse().is_none() && self.options.model.max_active_dims.is_some() {
             return Err(Error::usage(format!(
-                "{MAX_ACTIVE_DIMS} is about sparse vectors, and this model's are given in full"
+                "{MAX_ACTIVE_DIMS} is about sparse vectors, but this model's are given in full"
             ))
             .with_remedy("leave it out"));
         }
         let mut plan = self.clone();
         plan.options.output = self.options.output_of(model)?;
+        // A plan may be run again.
+        plan.options.output.clock = Arc::default();
         Ok(plan)
     }
 
@@ -155,7 +157,12 @@ impl RunPlan {
         columns: &Schema,
     ) -> Result<(Box<dyn VectorWriter>, Option<RejectsWriter>)> {
         let (output, files) = (&self.options.output, &self.options.files);
-        let writer = output::create(output, dimensions, names, columns, files)?;
+        // A stream's reader has rows as soon as they are written.
+        let is_stream = output.is_stream()?;
+        let mut writer = output::create(output, dimensions, names, columns, files)?;
+        if !is_stream {
+            writer = Box::new(BackgroundWriter::new(writer, &output.clock));
+        }
         let rejects = self.options.rejects.as_ref();
         let rejects = rejects.map(|path| RejectsWriter::create(path, output.force, files));
         Ok((writer, rejects.transpose()?))

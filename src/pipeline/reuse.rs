@@ -12,14 +12,14 @@ use crate::job::{is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
 use crate::output::{Destination, OutputOptions};
 use crate::record::Texts;
-use crate::reuse::{Found, Old, Reuse};
+use crate::reuse::{EarlierOutput, Found, Reuse};
 use crate::setting::{FORCE, REUSE};
 use crate::storage::Location;
 
 /// An earlier output that options name.
 #[derive(Debug, Clone)]
 pub(crate) struct Earlier {
-    old: Old,
+    old: EarlierOutput,
 }
 
 impl Earlier {
@@ -90,26 +90,26 @@ impl Earlier {
 }
 
 /// Opens the folder, the file or the object at `path`.
-fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<Old> {
+fn look(path: &Path, asked: String, options: &EmbedOptions) -> Result<EarlierOutput> {
     let location = Location::of(path)?;
     let (storage, is_folder) = match location {
         Location::Remote(_) => (Some(options.files.storage()?), is_folder(path)),
         Location::Local(_) => (None, path.is_dir()),
     };
     if is_folder {
-        return Old::folder(asked, location.folder(storage.as_ref())?);
+        return EarlierOutput::folder(asked, location.folder(storage.as_ref())?);
     }
     if storage.is_none() && !path.is_file() {
         return Err(Error::usage(format!("{asked}: there is no such output"))
             .with_remedy("leave the option out, if there is no earlier output yet"));
     }
     let file = location.read(storage.as_ref())?;
-    Old::file(asked, file, &options.output)
+    EarlierOutput::file(asked, file, &options.output)
 }
 
 /// An earlier output, whose texts are read when the first text is looked up.
 pub(crate) struct EarlierVectors {
-    old: Old,
+    old: EarlierOutput,
     /// The output that they are to be written to.
     output: OutputOptions,
     /// Widths of a row's vectors, of the first kind where there are several.

@@ -23,6 +23,7 @@ use super::{EmbedOptions, Opened, Summary};
 use crate::cancel::CancelToken;
 use crate::embedder::cosine_of_samples;
 use crate::engine::row_bounds::RowBounds;
+use crate::engine::work::Work;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
@@ -36,7 +37,6 @@ use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
 use crate::threads::{self, usable_cores};
 use crate::tokenize::{Chunked, TextTokenizer};
-use crate::work::Work;
 use arrow::datatypes::{Schema, SchemaRef};
 
 /// A run whose model, input and output are open, and whose engine is being opened.
@@ -132,7 +132,7 @@ impl Run {
         cancel: &CancelToken,
     ) -> Result<Summary> {
         // Reading and tokenizing start while the engine loads.
-        let clocks = Arc::new(Clocks::default());
+        let clocks = Arc::new(Clocks::with_write(&self.options.output.clock));
         let names = self.source.input().names();
         let input_size = InputSize {
             bytes: self.source.input().total_bytes(),
@@ -304,8 +304,7 @@ impl Run {
         notes.extend(tally.notes(&self.options.input));
         if without_tokens > 0 {
             notes.push(format!(
-                "{without_tokens} texts have no token under this model's tokenizer; their vectors are what pooling gives \
-                 for no token at all"
+                "{without_tokens} texts have no tokens; their vectors come from pooling an empty sequence"
             ));
         }
         Ok(Summary {

@@ -20,7 +20,8 @@ use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Part, State, text_hash};
 use crate::output::proof::Proof;
 use crate::output::{
-    self, Aside, ChosenVectors, Dtype, KindColumns, OutputFormat, OutputOptions, ROWS, RowTexts,
+    self, ChosenVectors, Dtype, KindColumns, OutputFormat, OutputOptions, ROWS, RowTexts,
+    TemporaryVectors,
 };
 use crate::pool::is_finite;
 use crate::record::{RowVector, RowVectors, TextHash};
@@ -35,10 +36,10 @@ const MAX_OPEN: usize = if cfg!(test) { 1 } else { 64 };
 
 /// An earlier output, opened.
 #[derive(Debug, Clone)]
-pub struct Old {
+pub struct EarlierOutput {
     /// The option that names it, and how, for messages.
     asked: String,
-    place: Holds,
+    place: OutputPlacement,
     format: OutputFormat,
     /// Provenance of a single file, with the hashes of its content; `None` for a folder, whose parts are checked.
     made: Value,
@@ -50,7 +51,7 @@ pub struct Old {
     text: Option<String>,
     /// How the vectors' columns were called, if otherwise than usual.
     embedding_field: Option<String>,
-    parts: Vec<OldPart>,
+    parts: Vec<EarlierPart>,
 }
 
 /// The remedy, or the advice to run without an earlier output.
@@ -60,7 +61,7 @@ fn or_without(first: &str) -> String {
 
 /// Its storage.
 #[derive(Debug, Clone)]
-enum Holds {
+enum OutputPlacement {
     Folder(Arc<dyn SharedFolder>, Arc<State>),
     /// A file of this machine, or an object.
     File(Readable),
@@ -68,7 +69,7 @@ enum Holds {
 
 /// A file of it.
 #[derive(Debug, Clone, Default)]
-struct OldPart {
+struct EarlierPart {
     /// Its name in the folder.
     file: String,
     /// Its record in the job, with the hashes of its rows' texts; `None` for a single file.
@@ -77,7 +78,7 @@ struct OldPart {
     rows: Option<u64>,
 }
 
-impl Old {
+impl EarlierOutput {
     /// Looks at the folder of parts in `storage`; `asked` says how it was asked for.
     ///
     /// # Errors
@@ -99,7 +100,7 @@ impl Old {
             (false, Some(_)) => None,
             (false, None) => field("text").map(str::to_owned),
         };
-        let parts = state.parts.values().map(|part| OldPart {
+        let parts = state.parts.values().map(|part| EarlierPart {
             file: part.file.clone(),
             rows: Some(part.info.rows),
             part: Some(part.clone()),
@@ -114,7 +115,7 @@ impl Old {
             text,
             embedding_field: field("embedding_field").map(str::to_owned),
             parts: parts.collect(),
-            place: Holds::Folder(storage, Arc::new(state)),
+            place: OutputPlacement::Folder(storage, Arc::new(state)),
         })
     }
 
@@ -142,8 +143,8 @@ impl Old {
         // Reading all of it waits until a vector may be wanted.
         let unproven = (!output::proof::has_vectors(format, &made)).then(|| {
             format!(
-                "{asked}: it holds no hash of its vectors, which are taken as they are: an older version wrote it, or one \
-                 that wrote it to a store"
+                "{asked}: its vectors have no hash (written by an older version, or directly to an object store). They \
+                 are reused unchecked"
             )
         });
         Ok(Self {
@@ -153,8 +154,8 @@ impl Old {
             made,
             text,
             embedding_field: output.embedding_field.clone(),
-            parts: vec![OldPart::default()],
-            place: Holds::File(file),
+            parts: vec![EarlierPart::default()],
+            place: OutputPlacement::File(file),
             asked,
         })
     }
@@ -177,7 +178,7 @@ impl Old {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{}: it was made with other settings, and one output holds vectors of one kind: {}",
+            "{}: it was made with other settings, but one output holds vectors of one kind: {}",
             self.asked,
             identity::listed(&differences)
         ))
@@ -212,7 +213,7 @@ impl Old {
             starts,
             open: HashMap::new(),
             near: BTreeSet::new(),
-            aside: Aside::default(),
+            temporary: TemporaryVectors::default(),
         })
     }
 
@@ -226,8 +227,8 @@ impl Old {
     /// their commits.
     fn prove(&self) -> Result<()> {
         let file = match &self.place {
-            Holds::Folder(storage, state) => return state.check_parts(storage.as_ref()),
-            Holds::File(file) => file,
+            OutputPlacement::Folder(storage, state) => return state.check_parts(storage.as_ref()),
+            OutputPlacement::File(file) => file,
         };
         match output::prove(file, self.format, &self.made)? {
             Proof::Whole | Proof::Older => Ok(()),
@@ -237,7 +238,7 @@ impl Old {
                     "is not what was written: `{name}` has another SHA-256 than its provenance says"
                 ),
             )
-            .with_remedy(or_without("put it back as it was"))),
+            .with_remedy(or_without("restore the file"))),
         }
     }
 
@@ -248,7 +249,7 @@ impl Old {
         take: &mut dyn FnMut(u64, TextHash) -> Result<()>,
     ) -> Result<u64> {
         let part = &self.parts[number];
-        if let (Holds::Folder(storage, _), Some(part)) = (&self.place, &part.part)
+        if let (OutputPlacement::Folder(storage, _), Some(part)) = (&self.place, &part.part)
             && let Some(bytes) = part.texts(storage.as_ref())?
         {
             let (hashes, _) = bytes.as_chunks();
@@ -259,7 +260,7 @@ impl Old {
         }
         let without = |error: Option<Error>| {
             let reason = format!(
-                "{}: neither the hashes of its texts are there nor the column that held them",
+                "{}: it has neither hashes of its texts nor a column of them, so texts cannot be matched",
                 self.asked
             );
             let refused = Error::usage(reason).with_remedy(format!(
@@ -301,17 +302,17 @@ impl Old {
     }
 
     /// A part's file; of a folder on an object store it is fetched.
-    fn open_part(&self, part: &OldPart) -> Result<Readable> {
+    fn open_part(&self, part: &EarlierPart) -> Result<Readable> {
         match &self.place {
-            Holds::Folder(storage, _) => Readable::file(&storage.file(&part.file)?),
-            Holds::File(file) => Ok(file.clone()),
+            OutputPlacement::Folder(storage, _) => Readable::file(&storage.file(&part.file)?),
+            OutputPlacement::File(file) => Ok(file.clone()),
         }
     }
 }
 
 /// Vectors of an earlier output, to be taken again.
 pub struct Reuse {
-    old: Old,
+    old: EarlierOutput,
     index: Index,
     /// The first row of each part.
     starts: Vec<u64>,
@@ -322,7 +323,7 @@ pub struct Reuse {
     /// The parts whose files may be open.
     near: BTreeSet<usize>,
     /// Where parts are laid out.
-    aside: Aside,
+    temporary: TemporaryVectors,
 }
 
 /// Vectors that were found for some texts.
@@ -374,7 +375,7 @@ impl Reuse {
             let vectors = match self.open.entry(part) {
                 std::collections::hash_map::Entry::Occupied(open) => open.into_mut(),
                 std::collections::hash_map::Entry::Vacant(place) => {
-                    place.insert(vectors(&self.old, part, &self.kinds, &mut self.aside)?)
+                    place.insert(vectors(&self.old, part, &self.kinds, &mut self.temporary)?)
                 }
             };
             vectors.read(&rows, &mut |index, vector| {
@@ -390,21 +391,21 @@ impl Reuse {
 
 /// Opens a part's vectors.
 fn vectors(
-    old: &Old,
+    old: &EarlierOutput,
     part: usize,
     kinds: &[KindColumns],
-    aside: &mut Aside,
+    temporary: &mut TemporaryVectors,
 ) -> Result<ChosenVectors> {
     let part = &old.parts[part];
     let file = old.open_part(part)?;
-    let vectors = ChosenVectors::open(&file, old.format, kinds, aside)?;
+    let vectors = ChosenVectors::open(&file, old.format, kinds, temporary)?;
     match part.rows {
         Some(rows) if rows != vectors.rows() => Err(Error::input(
             Place::file(file.name),
             format!("holds {} vectors for {rows} rows", vectors.rows()),
         )
         .with_remedy(or_without(&format!(
-            "rows without a vector ({ON_ERROR} null) are told apart in Parquet alone: reuse that"
+            "only Parquet marks rows without a vector ({ON_ERROR} null): reuse a Parquet output"
         )))),
         _ => Ok(vectors),
     }

@@ -64,7 +64,7 @@ fn output() -> OutputOptions {
 }
 
 fn find(storage: Arc<dyn SharedFolder>) -> Result<Vec<Option<Vec<f32>>>> {
-    let mut reuse = Old::folder("reuse old/".into(), storage)?.open(&output(), &[2])?;
+    let mut reuse = EarlierOutput::folder("reuse old/".into(), storage)?.open(&output(), &[2])?;
     let texts = ["d", "x", "b", "a", "c", ""];
     let found = reuse.find(texts.into_iter())?;
     // And again, from files that are open and those that are closed.
@@ -106,10 +106,7 @@ fn vectors_are_right_or_there_is_an_error() {
 fn what_was_lost_is_said() {
     for (lost, said) in [
         ("part-00001-00002.npy", "part-00001-00002"),
-        (
-            "_embedctl/texts/part-00001-00000.sha256",
-            "neither the hashes",
-        ),
+        ("_embedctl/texts/part-00001-00000.sha256", "neither hashes"),
         ("_embedctl/job.json", "holds no output in parts"),
     ] {
         let folder = folder();
@@ -124,7 +121,7 @@ fn what_was_lost_is_said() {
     // Vectors of another width.
     let folder = folder();
     let storage = Arc::new(LocalFolder::new(folder.path()));
-    let old = Old::folder("reuse old/".into(), storage).unwrap();
+    let old = EarlierOutput::folder("reuse old/".into(), storage).unwrap();
     let error = old
         .open(&output(), &[3])
         .unwrap()

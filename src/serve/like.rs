@@ -98,7 +98,7 @@ impl LikeFile {
         let dtype = identity.dtype();
         if ![Dtype::F32.name(), Dtype::F16.name()].contains(&dtype) {
             return Err(Error::usage(format!(
-                "{asked}: it holds {dtype} vectors, and a server answers with floats"
+                "{asked}: it holds {dtype} vectors, but a server answers with floats"
             ))
             .with_remedy("name the f32 output that they were made of, or name the model"));
         }
@@ -176,7 +176,7 @@ impl LikeFile {
         match asked {
             [kind] => Ok(Some(*kind)),
             _ => Err(Error::usage(format!(
-                "{}: its rows have vectors of several kinds ({}), and a server gives one",
+                "{}: its rows have vectors of several kinds ({}), but a server gives one",
                 self.asked,
                 own.join(", ")
             ))

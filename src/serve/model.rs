@@ -44,13 +44,13 @@ impl OpenedModel {
     ) -> Result<Self> {
         if !loaded.model.config.beside.is_empty() {
             return Err(Error::usage(format!(
-                "{VECTORS}: a server gives vectors of one kind, and several are asked for"
+                "{VECTORS}: a server gives vectors of one kind, but several are asked for"
             ))
             .with_remedy("start a server for each kind"));
         }
         if loaded.model.config.multi().is_some() {
             return Err(Error::usage(
-                "the model gives each token a vector, and the protocols of a server have one for a text",
+                "the model gives each token a vector, but the protocols of a server have one for a text",
             )
             .with_remedy("embed with it in a batch job"));
         }

@@ -295,6 +295,6 @@ fn a_folder_of_documents_says_how_they_are_embedded() {
     assert!(run.stderr.contains(found), "{run}");
     let run = sandbox.embed("notes -i file -o out.parquet");
     assert_eq!(run.code, Some(0), "{run}");
-    let note = "1 file was passed over in notes, whose ending names no format that is read: .html";
+    let note = "1 file in notes skipped: no input format has this ending: .html";
     assert!(run.stderr.contains(note), "{run}");
 }

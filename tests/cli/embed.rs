@@ -277,7 +277,7 @@ fn ranges_are_read_after_all_that_can_be_refused() {
     let sandbox = sandbox_with_texts();
     sandbox.write("out.npy", "precious");
     sandbox.write("ranges.json", "no JSON");
-    let of_no_use = "--calibration is for --dtype int8 and uint8, and this is f32";
+    let of_no_use = "--calibration is for --dtype int8 and uint8, but this is f32";
     for (line, said) in [
         ("-o new.npy", of_no_use),
         ("-o new/", of_no_use),

@@ -127,7 +127,7 @@ fn token_ids_beyond_the_table_name_the_record() {
             &run,
             &[
                 "texts.txt:1",
-                "the ids below",
+                "ids below",
                 "a tokenizer and weights that belong together",
             ],
         );

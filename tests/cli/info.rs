@@ -47,6 +47,39 @@ fn a_table_of_what_a_model_is() {
 }
 
 #[test]
+fn the_weights_that_a_provider_takes_and_the_rule() {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one text\n");
+    let model = sandbox.path("model");
+    copy_folder(&in_repository("fixtures/parity/family-qwen3/model"), &model);
+    let table = || {
+        let run = sandbox.run("info model");
+        assert_eq!(run.code, Some(0), "{run}");
+        let words: Vec<&str> = run.stdout.split_whitespace().collect();
+        words.join(" ")
+    };
+    let rule = "weights: those that --model-file or --weights names; else native takes safetensors, GPUs a graph built from them";
+    let (with, file) = (table(), "rten yes onnx/model.onnx");
+    assert!(with.contains(rule) && with.contains(file), "{with}");
+    fs::remove_dir_all(model.join("onnx")).unwrap();
+    let (without, built) = (table(), "rten yes model.safetensors (as a built graph)");
+    assert!(without.contains(built), "{without}");
+    assert_eq!(
+        json(&sandbox, "model")["providers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|fit| fit["provider"] == "rten" && fit["built"] == true)
+            .count(),
+        1
+    );
+
+    let run = sandbox.run("embed texts.txt -m model -o out.npy -p rten -v");
+    let told = "graph built from the checkpoint in fp32, with standard operators";
+    assert!(run.stderr.contains(told), "{run}");
+}
+
+#[test]
 fn the_json_of_a_transformer() {
     let info = json(&Sandbox::new(), &model(REAL_MODEL));
     for (name, expected) in [

@@ -238,7 +238,7 @@ fn more_fields_to_keep_than_there_is_memory_for() {
     );
     assert_eq!(run.code, Some(2), "{run}");
     assert!(
-        run.stderr.contains("names 20000 fields, and takes 1024"),
+        run.stderr.contains("names 20000 fields, but takes 1024"),
         "{run}"
     );
 }

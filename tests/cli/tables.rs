@@ -274,7 +274,7 @@ fn every_malformed_table_says_where_and_what_helps() {
         (
             "more.csv",
             [
-                "more.csv:3: the record has 3 fields, and the header has 2",
+                "more.csv:3: the record has 3 fields, but the header has 2",
                 "quote a field",
             ],
         ),

@@ -125,7 +125,7 @@ fn a_token_without_a_vector_rejects_its_record() {
                 &sandbox,
                 &format!("the token <{last}> <beyond> and more words behind it"),
             );
-            check(&sandbox, engine, &format!("whose id is {rows}, "));
+            check(&sandbox, engine, &format!("with id {rows}, "));
             records(&sandbox, "<beyond>");
             check(&sandbox, engine, "\"<beyond>\"");
             // The last row of the table is a row like any other.
@@ -146,7 +146,7 @@ fn a_token_without_a_vector_in_a_static_table_rejects_its_record() {
         add_tokens(tokenizer, rows);
     });
     records(&sandbox, "some <beyond> words");
-    check(&sandbox, "-p native", &format!("whose id is {rows}, "));
+    check(&sandbox, "-p native", &format!("with id {rows}, "));
 }
 
 /// Rows of the table in a static model's safetensors file.

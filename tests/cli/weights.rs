@@ -330,8 +330,8 @@ fn measured(command: &mut Command) -> (Option<i32>, String, u64) {
     (code, said.join().unwrap(), most * 1024)
 }
 
-/// The most that a run holds beside weights: the program, and where precision is measured one layer in fp32 and both states
-/// of the sample's two thousand tokens, seven widths each.
+/// The most that a run holds beside weights: the program, and where precision is measured the larger half of a layer in
+/// fp32, the sample's two thousand tokens between two halves, and two batches of 256 tokens, seven widths each.
 #[test]
 fn the_most_memory_is_little_more_than_the_weights_in_their_precision() {
     let sandbox = Sandbox::new();
@@ -351,19 +351,35 @@ fn the_most_memory_is_little_more_than_the_weights_in_their_precision() {
         most
     };
     let program = run("int8");
-    for (hidden, inner, layers) in [(768, 3072, 3), (1024, 4096, 2)] {
+    let all = &[("fp32", 4), ("int16", 2), ("int8", 1)][..];
+    for (hidden, inner, layers, precisions) in [
+        (768, 3072, 3, all),
+        (1024, 4096, 2, all),
+        // Both halves of the layer together would be too much.
+        (4096, 4096, 1, &[("int8", 1)]),
+    ] {
         let weights = wide(&sandbox, hidden, inner, layers, false);
-        let layer = 4 * weights / layers;
-        for (precision, bytes, measures) in [("fp32", 4, 0), ("int16", 2, 1), ("int8", 1, 1)] {
+        let half = 4 * (4 * hidden * hidden).max(2 * hidden * inner);
+        for &(precision, bytes) in precisions {
             let most = run(precision);
-            let measuring = layer + 2 * 2_000 * 7 * hidden * 4;
-            let allowed = program + weights * bytes * 12 / 10 + measures * measuring + (32 << 20);
-            assert!(
-                most <= allowed,
+            let measuring = match precision {
+                "fp32" => 0,
+                _ => half + (2_000 + 2 * 256 * 7) * hidden * 4,
+            };
+            // The system's allocator may keep freed blocks of up to 32 MiB, and returns larger ones.
+            let kept = if 4 * hidden * inner < 32 << 20 {
+                64
+            } else {
+                32
+            };
+            let allowed = program + weights * bytes * 12 / 10 + measuring + (kept << 20);
+            let found = format!(
                 "{hidden} x {inner}, {precision}: {} MB of {} MB",
                 most / 1_000_000,
                 allowed / 1_000_000
             );
+            println!("{found}");
+            assert!(most <= allowed, "{found}");
         }
     }
 }

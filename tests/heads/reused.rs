@@ -270,7 +270,7 @@ fn outputs_that_cannot_be_reused_are_refused_with_the_reason() {
         (
             &unequal,
             &["--vectors", "multi"],
-            "other vectors than the file of lengths beside it counts",
+            "the number of vectors differs from the sum in the `.lengths.npy` file beside it",
         ),
         (&named, &["--vectors", "sparse"], "with indices and values"),
         (

@@ -263,7 +263,7 @@ fn several_kinds_are_refused_where_they_cannot_be_had() {
         (
             "npy",
             &[][..],
-            "npy output holds one kind of vectors, and several are asked for",
+            "npy output holds one kind of vectors, but several are asked for",
         ),
         ("npz", &[], "choose -f parquet, -f arrow"),
         ("pgcopy", &[], "-f jsonl"),

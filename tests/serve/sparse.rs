@@ -146,7 +146,7 @@ fn a_server_like_an_output_of_several_kinds_gives_the_one_that_is_asked_for() {
     for (options, words) in [
         (
             "",
-            "several kinds (dense, sparse, multi), and a server gives one; choose the kind with --vectors",
+            "several kinds (dense, sparse, multi), but a server gives one; choose the kind with --vectors",
         ),
         ("--vectors dense,sparse", "choose the kind with --vectors"),
         ("--vectors multi", "the model gives each token a vector"),

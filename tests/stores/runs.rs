@@ -150,7 +150,7 @@ fn what_is_there_is_replaced_with_force_alone() {
     assert!(
         refused
             .stderr
-            .contains("out.jsonl.json is written with it, and exists")
+            .contains("out.jsonl.json is written with it, but already exists")
     );
     assert_eq!(
         store.contents("force"),
@@ -191,7 +191,7 @@ fn a_matrix_says_where_it_can_be_written() {
     assert_eq!(run.code, Some(2));
     assert!(
         run.stderr
-            .contains("its header is completed at the end, and s3://matrix/out.npy is not one"),
+            .contains("its header is completed at the end, but s3://matrix/out.npy is not one"),
         "{}",
         run.stderr
     );
@@ -345,7 +345,7 @@ fn vectors_of_parts_on_s3_are_taken_again() {
         assert!(run.stderr.contains(said), "{old}: {}", run.stderr);
     }
     for (old, code, said) in [
-        ("one.pgcopy", 2, "neither the hashes of its texts"),
+        ("one.pgcopy", 2, "neither hashes of its texts"),
         (
             "none.parquet",
             2,

@@ -13,7 +13,7 @@ use crate::servers;
 
 /// How a store misbehaves.
 #[derive(Debug, Clone, Copy, Default)]
-struct Manners {
+struct StoreFaults {
     /// Whether it writes over an object that must not be there.
     ignores_conditions: bool,
     /// So many first writes are cut before the answer.
@@ -29,7 +29,7 @@ struct Small {
 }
 
 impl Small {
-    fn start(mut manners: Manners) -> Self {
+    fn start(mut faults: StoreFaults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let objects: Arc<Mutex<HashMap<String, Vec<u8>>>> = Arc::default();
@@ -37,7 +37,7 @@ impl Small {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // One request a connection.
-                let _ = answer(stream, &kept, &mut manners);
+                let _ = answer(stream, &kept, &mut faults);
             }
         });
         Self { port, objects }
@@ -59,7 +59,7 @@ impl Small {
 fn answer(
     stream: TcpStream,
     objects: &Mutex<HashMap<String, Vec<u8>>>,
-    manners: &mut Manners,
+    faults: &mut StoreFaults,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
@@ -81,14 +81,14 @@ fn answer(
     let mut objects = objects.lock().unwrap();
     let (status, content) = match method {
         "put" => {
-            if manners.cuts > 0 {
-                manners.cuts -= 1;
-                if manners.carries_out {
+            if faults.cuts > 0 {
+                faults.cuts -= 1;
+                if faults.carries_out {
                     objects.insert(path.to_owned(), body);
                 }
                 return Ok(());
             }
-            let is_new = header("if-none-match:").is_some() && !manners.ignores_conditions;
+            let is_new = header("if-none-match:").is_some() && !faults.ignores_conditions;
             if is_new && objects.contains_key(path) {
                 ("412 Precondition Failed", Vec::new())
             } else {
@@ -138,9 +138,9 @@ fn address(text: &str) -> Address {
 fn a_store_that_writes_a_name_twice_is_found_out() {
     let at = address("s3://bucket/_out.embedctl/job.json");
     for ignores_conditions in [false, true] {
-        let store = Small::start(Manners {
+        let store = Small::start(StoreFaults {
             ignores_conditions,
-            ..Manners::default()
+            ..StoreFaults::default()
         });
         let storage = store.storage();
         assert!(storage.put_new(&at, b"job".to_vec()).unwrap().is_some());
@@ -158,10 +158,10 @@ fn a_store_that_writes_a_name_twice_is_found_out() {
 fn a_cut_write_is_repeated_and_its_object_is_known_again() {
     let at = address("s3://bucket/out/part");
     for (cuts, carries_out) in [(0, false), (1, true), (1, false), (3, false), (4, false)] {
-        let store = Small::start(Manners {
+        let store = Small::start(StoreFaults {
             cuts,
             carries_out,
-            ..Manners::default()
+            ..StoreFaults::default()
         });
         let storage = store.storage();
         let written = storage.put_new(&at, b"content".to_vec());
@@ -174,9 +174,9 @@ fn a_cut_write_is_repeated_and_its_object_is_known_again() {
         assert!(storage.put_new(&at, b"content".to_vec()).unwrap().is_none());
     }
     // Another run's object is not taken for one's own.
-    let store = Small::start(Manners {
+    let store = Small::start(StoreFaults {
         cuts: 1,
-        ..Manners::default()
+        ..StoreFaults::default()
     });
     let path = "/bucket/out/part".to_owned();
     store

@@ -178,6 +178,24 @@ pub fn node_packages(test: &str) -> Option<PathBuf> {
     found.or_else(|| skip(test, "pgvector", missing))
 }
 
+/// The folder whose `node_modules` holds ONNX Runtime for the web (`tests/web/package.json`), for the test named `test`;
+/// `None` where the test is to be skipped.
+///
+/// `EMBEDCTL_TEST_WEB` names it.
+///
+/// # Panics
+/// If there is none, or no node, and `EMBEDCTL_TEST_REQUIRE` contains `web`.
+pub fn web_runtime(test: &str) -> Option<PathBuf> {
+    let folder = variable("EMBEDCTL_TEST_WEB").map(PathBuf::from);
+    let found = folder.filter(|folder| {
+        let version = Command::new("node").arg("--version").output();
+        let package = folder.join("node_modules/onnxruntime-web");
+        version.is_ok_and(|output| output.status.success()) && package.is_dir()
+    });
+    let missing = "node with the packages of tests/web/package.json";
+    found.or_else(|| skip(test, "web", missing))
+}
+
 /// A variable that is set to something.
 fn variable(name: impl AsRef<std::ffi::OsStr>) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

@@ -207,14 +207,23 @@ pub struct Clocks {
     pub infer: Clock,
     /// Pooling and the modules after it.
     pub pool: Clock,
-    /// Writing rows.
-    pub write: Clock,
+    /// Writing rows; threads that write beside the caller's have it, too.
+    pub write: Arc<Clock>,
     real_tokens: AtomicU64,
     padded_tokens: AtomicU64,
     duplicates: AtomicU64,
 }
 
 impl Clocks {
+    /// New clocks; that of writing rows is known before.
+    #[must_use]
+    pub fn with_write(write: &Arc<Clock>) -> Self {
+        Self {
+            write: Arc::clone(write),
+            ..Self::default()
+        }
+    }
+
     /// Counts a window's batches.
     pub fn planned(&self, real_tokens: u64, padded_tokens: u64, duplicates: u64) {
         self.real_tokens.fetch_add(real_tokens, Ordering::Relaxed);

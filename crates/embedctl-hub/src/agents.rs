@@ -9,7 +9,7 @@ use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Proxy};
 
 use super::origin::{default_port, follow, host};
-use super::reach::{Reach, ReachResolver, Reached};
+use super::reach::{Reach, ReachResolver, ResolvedReaches};
 use super::settings::HubSettings;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
@@ -26,7 +26,7 @@ pub struct Agents {
     cancel: CancelToken,
     // One for each proxy in use and each limit; connections are kept for further requests.
     agents: Mutex<Vec<(AgentKey, Agent)>>,
-    reached: Reached,
+    reached: ResolvedReaches,
 }
 
 /// The variable of an agent's proxy, and its limit.
@@ -45,7 +45,7 @@ impl Agents {
             settings,
             cancel,
             agents: Mutex::default(),
-            reached: Reached::default(),
+            reached: ResolvedReaches::default(),
         }
     }
 
@@ -309,7 +309,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("no redirect is followed to there"),
+                .contains("redirects to it are not followed"),
             "{error}"
         );
     }

@@ -77,7 +77,7 @@ impl ModelFolder {
         for locked in before.iter().chain(&plan) {
             if locked.model != model.repository {
                 return refuse(
-                    format!("it holds {}, and a folder holds one model", locked.model),
+                    format!("it holds {}, but a folder holds one model", locked.model),
                     "name another folder, or remove this one",
                 );
             }
@@ -296,7 +296,7 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<Option<LockedModel>> {
     }
     let mut models = Lock::read(&path)?.models;
     if models.len() > 1 {
-        let reason = "names several models, and a folder holds one";
+        let reason = "names several models, but a folder holds one";
         return Err(Error::model(path.display(), reason));
     }
     Ok(models.pop())

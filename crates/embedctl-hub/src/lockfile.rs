@@ -90,7 +90,7 @@ impl Lock {
             serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
         if lock.schema != SCHEMA {
             return Err(refuse(format!(
-                "its schema is {}, and this version knows {SCHEMA}",
+                "its schema is {}, but this version knows {SCHEMA}",
                 lock.schema
             )));
         }

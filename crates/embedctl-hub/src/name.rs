@@ -100,10 +100,10 @@ fn something_else(given: &str) -> Option<Cause> {
     .display();
     Some(if is_onnx {
         Cause::of(
-            "is an ONNX file, and a model is a folder that has config.json and tokenizer.json too",
+            "is an ONNX file, but a model is a folder that has config.json and tokenizer.json too",
         )
         .with(format!("name both: {MODEL} {folder} {MODEL_FILE} {file}"))
     } else {
-        Cause::of("is a file, and a model is a folder").with(format!("name that: {MODEL} {folder}"))
+        Cause::of("is a file, but a model is a folder").with(format!("name that: {MODEL} {folder}"))
     })
 }

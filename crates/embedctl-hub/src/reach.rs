@@ -120,9 +120,9 @@ fn numbers(host: &str) -> Option<Ipv4Addr> {
 
 /// The hosts that were resolved, with the farthest reach of their addresses.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reached(Arc<Mutex<Vec<(String, Reach)>>>);
+pub(super) struct ResolvedReaches(Arc<Mutex<Vec<(String, Reach)>>>);
 
-impl Reached {
+impl ResolvedReaches {
     /// The reach of a host: as it is written, as it was resolved, or else public, as if behind a proxy.
     pub(super) fn of(&self, host: &str) -> Reach {
         let known = || {
@@ -148,7 +148,7 @@ impl Reached {
 /// Resolves names as the system does, to addresses that a redirect may lead to.
 #[derive(Debug)]
 pub(super) struct ReachResolver {
-    pub(super) reached: Reached,
+    pub(super) reached: ResolvedReaches,
     /// The reach of the farthest server that has redirected; `None` before any redirect.
     pub(super) from: Option<Reach>,
     /// The proxy, which the user names.
@@ -192,7 +192,7 @@ impl fmt::Display for TooNear {
         let (address, reach) = (self.0, Reach::of(self.0));
         write!(
             f,
-            "its address {address} is {reach}, and no redirect is followed to there"
+            "its address {address} is {reach}; redirects to it are not followed"
         )
     }
 }
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_host_is_as_far_as_its_farthest_address() {
-        let reached = Reached::default();
+        let reached = ResolvedReaches::default();
         let address = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 80);
         assert_eq!(reached.of("name"), Reach::Public);
         reached.add("name", &[address("127.0.0.1"), address("::1")]);

@@ -36,7 +36,7 @@ pub(crate) fn open(
     let settings = AdapterSettings::read(transformer.join(SETTINGS))?;
     let weights = transformer.join(WEIGHTS);
     if !weights.is_file() {
-        let error = Error::model(weights.display(), "is missing, and an adapter needs it");
+        let error = Error::model(weights.display(), "is missing, but an adapter needs it");
         return Err(if transformer.join(PICKLED).is_file() {
             error.with_remedy(format!(
                 "{PICKLED} is not read, because reading it would execute code: load the adapter with peft and save it \
@@ -58,7 +58,7 @@ pub(crate) fn open(
     let base = settings.base.clone().ok_or_else(|| {
         Error::model(
             settings.file.display(),
-            "names no base model (base_model_name_or_path), and an adapter alone is not a network",
+            "names no base model (base_model_name_or_path), but an adapter alone is not a network",
         )
         .with_remedy("add the base model's name or folder")
     })?;

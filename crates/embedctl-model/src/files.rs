@@ -136,7 +136,7 @@ impl Model {
                 .is_some_and(|it| it.layout == MultiLayout::Head);
         let onnx = match onnx {
             Ok(onnx) if has_head && !resolve::gives_states(&onnx.graph) => Err(Cause::of(
-                "gives finished vectors, and this model's layers work on states of tokens",
+                "gives finished vectors, but this model's layers work on states of tokens",
             )
             .with(format!("name {PROVIDER} native, or another file"))),
             _ if multi.is_some() && !has_head => Err(Cause::of(

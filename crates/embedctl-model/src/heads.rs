@@ -64,7 +64,7 @@ pub(crate) fn layer(file: &Path, activation: DenseActivation) -> Result<Dense> {
     }
     if let Some(name) = tensors.keys().next() {
         return Err(refuse(format!(
-            "has a tensor '{name}', and a linear layer has none of that name"
+            "has a tensor '{name}', but a linear layer has none of that name"
         )));
     }
     Ok(Dense {
@@ -87,7 +87,7 @@ pub(crate) fn weights(file: &Path) -> Result<Dense> {
         1 => Ok(layer),
         output => Err(Error::model(
             file.display(),
-            format!("gives a token {output} weights, and one is expected"),
+            format!("gives a token {output} weights, but one is expected"),
         )),
     }
 }

@@ -23,13 +23,14 @@ impl ModelConfig {
             OutputKind::Multi(_) => Some("a vector for each token"),
         };
         if let Some(rows) = rows {
-            let reason =
-                format!("the model gives {rows}, and chunks are pooled to one dense vector each");
+            let reason = format!(
+                "the model gives {rows}, but late chunking pools each chunk to one dense vector"
+            );
             return Err(usage(reason).with_remedy("leave it out"));
         }
         if let OutputChoice::Sentence(_) = self.output {
             return Err(usage(
-                "the model gives finished vectors, and no states of tokens that could be pooled by chunk".to_owned(),
+                "the model gives finished vectors, but no states of tokens that could be pooled by chunk".to_owned(),
             )
             .with_remedy("leave it out"));
         }
@@ -41,11 +42,11 @@ impl ModelConfig {
         };
         match self.pooling.iter().find(|mode| !is_of_chunk(mode)) {
             Some(mode) => Err(usage(format!(
-                "the model's pooling is {}, and the tokens of a chunk can be pooled by mean, mean_sqrt_len_tokens and max",
+                "the model's pooling is {}, but the tokens of a chunk can be pooled only by mean, mean_sqrt_len_tokens or max",
                 mode.name()
             ))
             .with_remedy(format!(
-                "{POOLING} mean, if the model's vectors are good with it; otherwise leave it out"
+                "use {POOLING} mean if the model works with mean pooling; otherwise omit {LATE}"
             ))),
             None => Ok(()),
         }

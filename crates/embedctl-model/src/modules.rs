@@ -209,7 +209,7 @@ pub(super) fn read(
             // Pools the tokens again, without regard to the modules before it.
             Some(FollowingModule::Pooling(_)) if multi.is_some() => {
                 return Err(refuse(
-                    "has a Pooling module, and is of a model that gives each token a vector".into(),
+                    "has a Pooling module, but is of a model that gives each token a vector".into(),
                 ));
             }
             Some(FollowingModule::Multi(MultiModule::Mask(mask))) => modules.mask = Some(mask),

@@ -173,7 +173,7 @@ impl ModelOptions {
 pub(crate) fn refuse_given(options: &[(Setting, bool)], about: &str, instead: &str) -> Result<()> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(
-            Error::usage(format!("{option} is about {about}, and {instead}"))
+            Error::usage(format!("{option} is about {about}, but {instead}"))
                 .with_remedy("leave it out"),
         ),
         None => Ok(()),

@@ -40,7 +40,7 @@ impl Model {
     pub(crate) fn joined(models: Vec<Self>, options: &ModelOptions) -> Result<Self> {
         let mut models = models.into_iter();
         let first = models.next();
-        let mut first = first.ok_or_else(|| Error::internal("several kinds, and none"))?;
+        let mut first = first.ok_or_else(|| Error::internal("several kinds, but none"))?;
         first.config.check_shares_states(&first, options)?;
         for other in models {
             other.config.check_shares_states(&first, options)?;
@@ -84,9 +84,9 @@ impl ModelConfig {
         let makes_logits =
             (self.kind.sparse()).is_some_and(|kind| kind.terms.is_some() || kind.by_token);
         let why = if makes_logits {
-            "its sparse vectors are made of logits, and not of states of tokens"
+            "its sparse vectors are made of logits, not of states of tokens"
         } else if !matches!(self.output, OutputChoice::Tokens(_)) || self.output != shared.output {
-            "its network gives finished vectors, and no states of tokens that each kind is made of"
+            "its network gives finished vectors, but no states of tokens that each kind is made of"
         } else if self.max_length != shared.max_length
             || self.prompt != shared.prompt
             || self.frame != shared.frame

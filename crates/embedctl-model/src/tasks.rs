@@ -87,7 +87,7 @@ pub(crate) fn refuses_onnx() -> Cause {
 /// The refusal of a task where another adapter is applied to the same network.
 pub(crate) fn refuses_adapter(task: &str) -> Error {
     Error::usage(format!(
-        "{TASK} {task}: the model is an adapter over a network with adapters for tasks, and one of them alone is applied"
+        "{TASK} {task}: the model is an adapter over a network with adapters for tasks, but only one of them can be applied"
     ))
     .with_remedy("leave it out")
 }

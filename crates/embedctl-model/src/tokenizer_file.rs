@@ -46,7 +46,7 @@ impl TokenizerScan {
                 start(deep)
             ),
             (None, Some((piece, bytes))) => format!(
-                "has a piece of {bytes} bytes in its vocabulary, and {LONGEST_PIECE} are the limit: {piece}…"
+                "has a piece of {bytes} bytes in its vocabulary, but the limit is {LONGEST_PIECE}: {piece}…"
             ),
             (None, None) => return Ok(()),
         };

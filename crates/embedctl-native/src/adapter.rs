@@ -14,7 +14,7 @@ use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
 
 /// peft's prefix of the network's module names.
-const WRAPPED: &str = "base_model.model.";
+pub(crate) const WRAPPED: &str = "base_model.model.";
 
 /// Heads and poolers: they do not change hidden states, and the reference ignores weights for them.
 const HEADS: &[&str] = &[
@@ -187,40 +187,15 @@ impl CheckedAdapter {
             tensor.read(0, bias)?;
         }
         let low_rank = self.low_rank.get(module);
-        let low_rank = low_rank.map(|name| self.low_rank(module, name, [rows, inputs]));
+        let low_rank = low_rank.map(|name| {
+            let shape = [rows, inputs];
+            self::low_rank(&self.settings, &self.checkpoint, module, name, shape)
+        });
         Ok(WeightChange {
             rows,
             inputs,
             replaced,
             low_rank: low_rank.transpose()?,
-        })
-    }
-
-    /// The low-rank weights of a module, which the file calls `name`.
-    fn low_rank(&self, module: &str, name: &str, [rows, inputs]: [usize; 2]) -> Result<LowRank> {
-        let [down, up] = [0, 1].map(|part| {
-            let name = format!("{name}{}", module_ending(part));
-            self.checkpoint.get(&name).expect("seen when it was opened")
-        });
-        let (stated, scale) = self.settings.rank_and_scale(module);
-        let rank = down.shape().first().copied().unwrap_or_default();
-        #[allow(clippy::cast_precision_loss)]
-        if rank as f64 != stated {
-            return Err(down.wrong(format!(
-                "has the shape {:?} where {} asks for the rank {stated}",
-                down.shape(),
-                self.settings.file.display()
-            )));
-        }
-        down.expect_shape(&[rank, inputs])?;
-        up.expect_shape(&[rows, rank])?;
-        #[allow(clippy::cast_possible_truncation)]
-        let scale = scale as f32;
-        Ok(LowRank {
-            rank,
-            scale,
-            down: down.floats()?,
-            up: up.floats()?,
         })
     }
 
@@ -270,7 +245,41 @@ impl WeightChange<'_> {
     }
 }
 
-fn module_ending(part: usize) -> &'static str {
+/// The low-rank weights of a module, which the file calls `name`, for a weight of `[rows, inputs]`.
+pub(crate) fn low_rank(
+    settings: &AdapterSettings,
+    checkpoint: &Checkpoint,
+    module: &str,
+    name: &str,
+    [rows, inputs]: [usize; 2],
+) -> Result<LowRank> {
+    let [down, up] = [0, 1].map(|part| {
+        let name = format!("{name}{}", module_ending(part));
+        checkpoint.get(&name).expect("seen when it was opened")
+    });
+    let (stated, scale) = settings.rank_and_scale(module);
+    let rank = down.shape().first().copied().unwrap_or_default();
+    #[allow(clippy::cast_precision_loss)]
+    if rank as f64 != stated {
+        return Err(down.wrong(format!(
+            "has the shape {:?} where {} asks for the rank {stated}",
+            down.shape(),
+            settings.file.display()
+        )));
+    }
+    down.expect_shape(&[rank, inputs])?;
+    up.expect_shape(&[rows, rank])?;
+    #[allow(clippy::cast_possible_truncation)]
+    let scale = scale as f32;
+    Ok(LowRank {
+        rank,
+        scale,
+        down: down.floats()?,
+        up: up.floats()?,
+    })
+}
+
+pub(crate) fn module_ending(part: usize) -> &'static str {
     [".lora_A.weight", ".lora_B.weight"][part]
 }
 

@@ -13,7 +13,7 @@ use embedctl_common::setting::MAX_LENGTH;
 /// The error for a token's id beyond the table of `rows` rows.
 pub(crate) fn unknown_id(id: u32, rows: usize) -> Error {
     of_another_model(format!(
-        "makes the id {id}, and the model's table has {rows} rows"
+        "makes the id {id}, but the model's table has {rows} rows"
     ))
 }
 
@@ -60,7 +60,7 @@ impl Executor<'_> {
                 && span.len() > most
             {
                 return Err(Error::usage(format!(
-                    "{MAX_LENGTH}: a text has {} tokens, and the model is computed exactly for {most} at most",
+                    "{MAX_LENGTH}: a text has {} tokens, but the model is computed exactly for {most} at most",
                     span.len()
                 ))
                 .with_remedy(format!("give a smaller {MAX_LENGTH}")));
@@ -83,7 +83,7 @@ impl Executor<'_> {
                     let kind = rows.types.get(token).map_or(0, |&kind| kind as usize);
                     if kind >= embeddings.types {
                         let reason = format!(
-                            "makes the token type {kind}, and the model has {}",
+                            "makes the token type {kind}, but the model has {}",
                             embeddings.types
                         );
                         return Err(of_another_model(reason));
@@ -101,7 +101,7 @@ impl Executor<'_> {
                     };
                     if position >= table.rows() {
                         return Err(Error::usage(format!(
-                            "{MAX_LENGTH}: a text of {} tokens needs position {position}, and the model has {} \
+                            "{MAX_LENGTH}: a text of {} tokens needs position {position}, but the model has {} \
                              positions",
                             span.len(),
                             table.rows()

@@ -118,7 +118,7 @@ impl Encoder {
                 ErrorKind::OutOfMemory,
                 NAME,
                 format!(
-                    "the masked-LM head needs about {} of memory, and {} {}",
+                    "the masked-LM head needs about {} of memory, but {} {}",
                     size::words(bytes),
                     room.bound.words(),
                     size::words(room.bytes)
@@ -127,8 +127,12 @@ impl Encoder {
             .with_remedy(remedies::more_memory()));
         }
         let head = network.masked_head(&config_file, &self.weights, self.arithmetic)?;
+        let mut network = self.network;
+        // A network that others run already keeps its table.
+        let freed = Arc::get_mut(&mut network).map_or(0, |network| network.share_tokens(&head));
         Ok(Self {
-            need: self.need + head.bytes() as u64,
+            need: (self.need + head.bytes() as u64).saturating_sub(freed as u64),
+            network,
             terms: Some(Arc::new(TermHead {
                 head,
                 pooling,
@@ -271,7 +275,7 @@ impl Encoder {
     }
 
     /// For each of `rows`, the value that `compare` makes of its token states `[tokens, width]` here and of those
-    /// in single precision. A layer's exact weights are read again, one layer at a time.
+    /// in single precision. Exact weights are read again, half a layer at a time.
     ///
     /// # Errors
     /// If the checkpoint cannot be read, or a row cannot be run.

@@ -39,6 +39,7 @@ mod embedding;
 mod encoder;
 mod executor;
 mod experts;
+mod head_adapter;
 pub mod kernels;
 mod latent;
 mod loader;
@@ -72,9 +73,16 @@ mod prepared_tests;
 #[cfg(test)]
 mod tasks_tests;
 #[cfg(test)]
+mod terms_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
+
+/// README.md's example works.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(test)]
 #[global_allocator]
@@ -83,6 +91,7 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 pub use self::adapter_settings::{Adapter, AdapterSettings, LowRankAdapter};
 pub use self::convolution::ConvolutionWeights;
 pub use self::encoder::{Encoder, EncoderWorker};
+pub use self::head_adapter::HeadAdapter;
 pub use self::latent::LatentMatrices;
 pub use self::packed::{BesideProducts, Norms, Product};
 pub use self::plain::{

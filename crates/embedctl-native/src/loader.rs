@@ -17,7 +17,10 @@ use super::kernels::{self, Isa, Matrix, PackedLayout, ProductPrecision};
 use super::low_rank::LowRank;
 use super::names::{self, Alternatives, NormNames, TASK_TYPE};
 use super::network_weights::NetworkWeights;
-use super::packed::{BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights};
+use super::packed::{
+    BesideProducts, InputRanges, LayerWeights, Norms, OuterWeights, Product, SmallWeights,
+    TokenTable,
+};
 use super::prefix::{self, Prefix};
 use super::rotary::{Rotary, RotaryTable};
 use super::tasks::{ChangedModule, TaskWeights};
@@ -92,7 +95,7 @@ impl<'a> Loader<'a> {
         let word = ElementTable::open(word_source, &word, embeddings.vocabulary, Some(width))?;
         Ok(OuterWeights {
             word_change: self.word_change(word.rows())?,
-            word,
+            word: TokenTable::Stored(word),
             positions: positions.transpose()?,
             types: self.types()?,
             angles: self.angles()?,
@@ -226,7 +229,8 @@ impl<'a> Loader<'a> {
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
     ) -> Result<LayerWeights> {
-        self.layer_around(set, self.products(set, arithmetic, ranges)?)
+        let products = self.products(set, &Product::ALL, arithmetic, ranges)?;
+        self.layer_around(set, products)
     }
 
     /// A set of weights whose products are there.
@@ -234,14 +238,22 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// As [`Loader::outer_weights`].
     pub(crate) fn layer_around(&self, set: usize, products: Vec<Matrix>) -> Result<LayerWeights> {
+        let small = self.small_weights(set)?;
+        Ok(LayerWeights { products, small })
+    }
+
+    /// A set's weights but its products.
+    ///
+    /// # Errors
+    /// As [`Loader::outer_weights`].
+    pub(crate) fn small_weights(&self, set: usize) -> Result<SmallWeights> {
         let names_of_layer = self.layer_names(set)?;
         let layer = [names_of_layer[0].as_str(), names_of_layer[1].as_str()];
         let experts = self.experts_of(set);
         let experts = experts
             .map(|experts| self.expert_weights(layer[0], &experts))
             .transpose()?;
-        Ok(LayerWeights {
-            products,
+        Ok(SmallWeights {
             experts,
             relative_positions: self.relative_positions(layer)?,
             beside: self.beside_products(set)?,

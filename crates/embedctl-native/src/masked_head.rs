@@ -2,6 +2,7 @@
 //! pooled while it is computed. So no more logits are held at a time than a tile's.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -11,9 +12,10 @@ use super::kernels::{
     ProductPrecision, TermPooling, linear, linear_part,
 };
 use super::loader::Loader;
+use super::packed::TokenTable;
 use super::rows::StoredRows;
 use super::scratch::Rows;
-use crate::safetensors::{Checkpoint, ElementTable, Tensor, missing};
+use crate::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::vectors::SparseRows;
@@ -69,7 +71,8 @@ pub(crate) struct StoredTransform<'a> {
 pub struct MaskedHead {
     isa: Isa,
     transform: Option<(Matrix, Activation, Norm)>,
-    decoder: Matrix,
+    decoder: Arc<Matrix>,
+    is_tied: bool,
 }
 
 /// One thread's memory beside a head.
@@ -311,7 +314,7 @@ impl MaskedHead {
     pub(crate) fn pack(
         stored: StoredHead<'_>,
         loader: &Loader<'_>,
-        word: &ElementTable,
+        word: &TokenTable,
         arithmetic: ProductPrecision,
     ) -> Result<Self> {
         let StoredHead {
@@ -342,6 +345,7 @@ impl MaskedHead {
             Ok((dense, one.activation, one.norm))
         };
         let transform = transform.map(pack_transform).transpose()?;
+        let is_tied = decoder.is_none();
         let decoder = match decoder {
             Some(own) => stored_rows(own, terms, width, bias, arithmetic)?,
             None => {
@@ -354,8 +358,15 @@ impl MaskedHead {
         Ok(Self {
             isa: loader.isa,
             transform,
-            decoder,
+            decoder: Arc::new(decoder),
+            is_tied,
         })
+    }
+
+    /// The vocabulary's product where it holds the rows of the table of tokens as they are.
+    pub(crate) fn token_rows(&self) -> Option<&Arc<Matrix>> {
+        let is_exact = self.decoder.arithmetic() == ProductPrecision::F32;
+        (self.is_tied && is_exact).then_some(&self.decoder)
     }
 
     /// Terms of the vocabulary.

@@ -295,3 +295,28 @@ pub(crate) static GEMMA3: TensorNames = TensorNames {
     ),
     ..LLAMA_BASE
 };
+
+/// T5 and mT5, whose layers share the first one's table of relative positions.
+pub(crate) static T5: TensorNames = T5_BASE;
+
+/// Its names, of which UMT5's differ in some.
+pub(crate) const T5_BASE: TensorNames = TensorNames {
+    word: &["shared", "encoder.embed_tokens"],
+    layer: &["encoder.block.{}."],
+    query_key_value: &[&[
+        "layer.0.SelfAttention.q",
+        "layer.0.SelfAttention.k",
+        "layer.0.SelfAttention.v",
+    ]],
+    attention_output: &[&["layer.0.SelfAttention.o"]],
+    attention_norms: NormNames::before(&["layer.0.layer_norm"]),
+    up: &[
+        &["layer.1.DenseReluDense.wi"],
+        &["layer.1.DenseReluDense.wi_0", "layer.1.DenseReluDense.wi_1"],
+    ],
+    down: &[&["layer.1.DenseReluDense.wo"]],
+    feed_forward_norms: NormNames::before(&["layer.1.layer_norm"]),
+    final_norm: &["encoder.final_layer_norm"],
+    relative_bias: "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+    ..BASE
+};

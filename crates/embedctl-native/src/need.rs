@@ -4,6 +4,7 @@
 use super::BATCH_TOKENS;
 use super::architecture::Architecture;
 use super::kernels::ProductPrecision;
+use super::packed::Product;
 use super::scratch::Scratch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::machine;
@@ -21,7 +22,7 @@ pub(super) struct Need {
     tables: usize,
     /// Packed weights.
     weights: usize,
-    /// Temporary memory beside them: a layer in single precision for the comparison, or the workers' buffers; the
+    /// Temporary memory beside them: half a layer in single precision for the comparison, or the workers' buffers; the
     /// low-rank weights that change products while they are packed.
     beside: usize,
 }
@@ -40,14 +41,16 @@ impl Need {
             let column = inputs.div_ceil(arithmetic.per_lane()).saturating_add(3);
             outputs.saturating_mul(column).saturating_mul(4)
         };
-        let layer = |arithmetic: ProductPrecision| {
-            let products = products(architecture).into_iter();
+        let all = products(architecture);
+        let together = |arithmetic: ProductPrecision, products: &[(usize, usize)]| {
+            let products = products.iter();
             products
-                .map(|(outputs, inputs)| packed(arithmetic, outputs, inputs))
+                .map(|&(outputs, inputs)| packed(arithmetic, outputs, inputs))
                 .fold(0, usize::saturating_add)
         };
-        // Weights of all experts. The layers that have them are counted with a feed-forward of their own, too.
-        let experts = |arithmetic: ProductPrecision| {
+        let layer = |arithmetic| together(arithmetic, &all);
+        // Weights of all experts of a layer. The layers that have them are counted with a feed-forward of their own, too.
+        let layer_experts = |arithmetic: ProductPrecision| {
             let Some(experts) = architecture.feed_forward.experts else {
                 return 0;
             };
@@ -57,9 +60,23 @@ impl Need {
                 architecture.hidden,
                 experts.width,
             ));
-            let layers = architecture.layers.iter().filter(|layer| layer.experts);
             one.saturating_mul(experts.count)
-                .saturating_mul(layers.count())
+        };
+        let experts = |arithmetic: ProductPrecision| {
+            let layers = architecture.layers.iter().filter(|layer| layer.experts);
+            layer_experts(arithmetic).saturating_mul(layers.count())
+        };
+        // Weights that are loaded at a time where exact results are wanted once.
+        let exact = || {
+            let (mixing, inner) = all.split_at(Product::ATTENTION.len());
+            let single = ProductPrecision::F32;
+            let inner = together(single, inner).max(layer_experts(single));
+            let mixing = together(single, mixing);
+            let mut sets = 0..architecture.weight_sets.len();
+            match sets.all(|set| architecture.runs_in_halves(set)) {
+                true => mixing.max(inner),
+                false => mixing.saturating_add(inner),
+            }
         };
         let latent = architecture.latent;
         let latent = latent.map_or(0, |latent| latent.bytes(architecture.hidden));
@@ -67,12 +84,15 @@ impl Need {
         let workers = workers.saturating_mul(threads);
         let beside = match arithmetic {
             ProductPrecision::F32 => workers,
-            // Both states of each row are there at a time.
+            // A batch is closed with the row that fills it; the states of all rows wait between two halves.
             ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => {
-                let share = MEASURED.div_ceil(threads.max(1));
-                let own = Scratch::bytes(architecture, share, share.min(512));
-                let measuring = own.saturating_mul(2 * threads);
-                workers.max(layer(ProductPrecision::F32).saturating_add(measuring))
+                let batch = 2 * BATCH_TOKENS;
+                let batches = Scratch::bytes(architecture, batch, batch).saturating_mul(threads);
+                let states = architecture
+                    .hidden
+                    .saturating_mul(MEASURED * size_of::<f32>());
+                let measuring = batches.saturating_add(states);
+                workers.max(exact().saturating_add(measuring))
             }
         };
         Self {
@@ -138,7 +158,7 @@ fn refusal(
         return None;
     }
     let reason = format!(
-        "the model needs about {} of memory (weights {}, tables {}, work {}), and {} {}",
+        "the model needs about {} of memory (weights {}, tables {}, work {}), but {} {}",
         size::words(needs.bytes()),
         size::words(needs.weights as u64),
         size::words(needs.tables as u64),

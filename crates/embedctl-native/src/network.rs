@@ -12,7 +12,7 @@ use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
 use super::loader::Loader;
 use super::masked_head::{MaskedHead, StoredHead};
 use super::network_weights::NetworkWeights;
-use super::packed::{InputRanges, LayerWeights, OuterWeights};
+use super::packed::{InputRanges, LayerWeights, OuterWeights, Product};
 use super::scratch::{Rows, Scratch};
 use embedctl_common::error::{Error, Result};
 
@@ -43,6 +43,12 @@ impl Network {
         let head = MaskedHead::pack(stored, &loader, word, arithmetic)?;
         weights.check_unchanged()?;
         Ok(head)
+    }
+
+    /// Takes the table of tokens from `head`, where it holds the same numbers. Gives the bytes that are freed.
+    pub(super) fn share_tokens(&mut self, head: &MaskedHead) -> usize {
+        let rows = head.token_rows();
+        rows.map_or(0, |rows| self.outer.word.share(rows))
     }
 
     /// Rows of the table of tokens.
@@ -135,16 +141,17 @@ impl Network {
             let weights = &self.sets[layer.weights];
             let of = |matrix: &Matrix| matrix.inputs() * matrix.rows();
             // A token takes some of the experts.
-            let feed_forwards = match (architecture_experts, &weights.experts) {
+            let feed_forwards = match (architecture_experts, &weights.small.experts) {
                 (Some(experts), Some(_)) => 2 * experts.chosen,
                 _ => 2,
             };
-            let taken = weights.products.iter().take(2 + feed_forwards);
+            let count = Product::ATTENTION.len() + feed_forwards;
+            let taken = weights.products.iter().take(count);
             let products: usize = taken.map(of).sum();
             let seen = layer
                 .reach
                 .map_or(tokens, |reach| tokens.min(2 * reach + 1));
-            let pairs = match &weights.beside.convolution {
+            let pairs = match &weights.small.beside.convolution {
                 Some(convolution) => convolution.operations(),
                 None => 2 * seen * attention.heads * attention.head_size,
             };
@@ -223,8 +230,9 @@ impl TextRows {
     }
 }
 
-/// Runs rows in single precision, a layer's weights at a time: so a model's exact vectors can be had where only its
-/// reduced weights fit into memory. `after` gets each layer before the next one is loaded.
+/// Runs rows in single precision, half a layer's weights at a time (see [`Architecture::runs_in_halves`]): so a model's
+/// exact vectors can be had where only its reduced weights fit into memory. `after` gets each layer before the next one
+/// is loaded.
 fn run_exactly(
     loader: &Loader<'_>,
     outer: &OuterWeights,
@@ -245,27 +253,51 @@ fn run_exactly(
             Ok::<_, Error>(())
         })
     })?;
+    let precision = ProductPrecision::F32;
     let mut held: Option<(usize, LayerWeights)> = None;
     for layer in &loader.architecture.layers {
+        let set = layer.weights;
         // Freed before the next one is loaded: memory may not hold two.
-        held = held.filter(|(set, _)| *set == layer.weights);
-        let (set, weights) = match held.take() {
-            Some(held) => held,
-            None => (
-                layer.weights,
-                loader.layer(layer.weights, ProductPrecision::F32, None)?,
-            ),
-        };
-        shares.par_iter_mut().try_for_each(|share| {
-            share.each(&executor, outer, |rows, scratch, ranges| {
+        held = held.filter(|(held, _)| *held == set);
+        if loader.architecture.runs_in_halves(set) {
+            let small = loader.small_weights(set)?;
+            let mixing = loader.products(set, &Product::ATTENTION, precision, None)?;
+            run_all(&executor, outer, shares, |rows, scratch, ranges| {
+                executor.attention(layer, &mixing, &small, rows, scratch, Some(ranges));
+            })?;
+            drop(mixing);
+            let inner = loader.products(set, &Product::FEED_FORWARD, precision, None)?;
+            run_all(&executor, outer, shares, |rows, scratch, ranges| {
+                executor.feed_forward(&inner, &small, rows.ids.len(), scratch, Some(ranges));
+            })?;
+        } else {
+            let weights = match held.take() {
+                Some((_, weights)) => weights,
+                None => loader.layer(set, precision, None)?,
+            };
+            run_all(&executor, outer, shares, |rows, scratch, ranges| {
                 executor.layer(layer, &weights, rows, scratch, Some(ranges));
-                Ok(())
-            })
-        })?;
+            })?;
+            held = Some((set, weights));
+        }
         after(set, shares);
-        held = Some((set, weights));
     }
     Ok(())
+}
+
+/// Runs `work` on each batch of all shares, in parallel.
+fn run_all(
+    executor: &Executor<'_>,
+    outer: &OuterWeights,
+    shares: &mut [LayerwiseRows],
+    work: impl Fn(Rows<'_>, &mut Scratch, &mut InputRanges) + Sync,
+) -> Result<()> {
+    shares.par_iter_mut().try_for_each(|share| {
+        share.each(executor, outer, |rows, scratch, ranges| {
+            work(rows, scratch, ranges);
+            Ok(())
+        })
+    })
 }
 
 /// Spreads rows over as many shares as there are threads.

@@ -1,5 +1,7 @@
 //! A model's weights, packed for the kernels and shared by all workers.
 
+use std::sync::Arc;
+
 use super::convolution::ConvolutionWeights;
 use super::disentangled::RelativePositions;
 use super::experts::ExpertWeights;
@@ -39,9 +41,15 @@ impl Product {
     /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Up, Self::Down];
 
-    /// Where the products of expert `expert` lie among a layer's.
+    /// Those of a layer's first half.
+    pub(crate) const ATTENTION: [Self; 2] = [Self::Input, Self::Output];
+
+    /// Those of its second half.
+    pub(crate) const FEED_FORWARD: [Self; 2] = [Self::Up, Self::Down];
+
+    /// Where the products of expert `expert` lie among those of a layer's second half.
     pub(crate) fn of_expert(expert: usize) -> [usize; 2] {
-        [Self::Up, Self::Down].map(|product| product as usize + 2 * expert)
+        [2 * expert, 2 * expert + 1]
     }
 }
 
@@ -53,6 +61,13 @@ pub(crate) type InputRanges = [Vec<f32>; 4];
 pub(crate) struct LayerWeights {
     /// The products, indexed by [`Product`]; behind an expert's two those of the next.
     pub products: Vec<Matrix>,
+    /// All others.
+    pub small: SmallWeights,
+}
+
+/// A layer's weights but its products, which are far larger.
+#[derive(Debug)]
+pub(crate) struct SmallWeights {
     /// The experts' weights beside their products.
     pub experts: Option<ExpertWeights>,
     /// Keys and queries of relative positions.
@@ -76,11 +91,54 @@ pub struct BesideProducts {
     pub convolution: Option<ConvolutionWeights>,
 }
 
+/// The table of tokens.
+#[derive(Debug)]
+pub(crate) enum TokenTable {
+    /// As it is stored.
+    Stored(ElementTable),
+    /// The rows of the vocabulary's product in single precision, which are the same numbers: one of them is enough.
+    Shared(Arc<Matrix>),
+}
+
+impl TokenTable {
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Stored(table) => table.rows(),
+            Self::Shared(matrix) => matrix.outputs(),
+        }
+    }
+
+    /// Elements in a row.
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            Self::Stored(table) => table.width(),
+            Self::Shared(matrix) => matrix.inputs(),
+        }
+    }
+
+    /// Writes row `row` to `out`, which has [`TokenTable::width`] elements.
+    pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
+        match self {
+            Self::Stored(table) => table.row(row, out),
+            Self::Shared(matrix) => matrix.row(row, out),
+        }
+    }
+
+    /// Takes the rows from `matrix`, which was packed from them in single precision. Gives the bytes that are freed.
+    pub(crate) fn share(&mut self, matrix: &Arc<Matrix>) -> usize {
+        match std::mem::replace(self, Self::Shared(Arc::clone(matrix))) {
+            Self::Stored(table) => table.bytes(),
+            Self::Shared(_) => 0,
+        }
+    }
+}
+
 /// The weights before, after and beside the layers.
 #[derive(Debug)]
 pub(crate) struct OuterWeights {
     /// Token embeddings.
-    pub word: ElementTable,
+    pub word: TokenTable,
     /// The chosen task's change to them.
     pub word_change: Option<LowRank>,
     /// Learned positions.

@@ -2,7 +2,9 @@
 //! adapter's changes, in the order of rows that this crate computes in.
 
 mod head;
+mod narrow;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use self::head::PlainHead;
@@ -307,20 +309,22 @@ impl PlainNetwork {
         Ok(stored.bias)
     }
 
-    /// Calls `take` with the number and the values of each of a product's rows, one for each output, in order.
+    /// Calls `take` with the values of some of a product's rows, one for each output, in order. They are numbered from 0.
     ///
     /// # Errors
     /// As [`PlainNetwork::table`].
-    pub fn rows(&self, product: PlainProduct, mut take: impl FnMut(usize, &[f32])) -> Result<()> {
+    pub fn rows(
+        &self,
+        product: PlainProduct,
+        outputs: Range<usize>,
+        mut take: impl FnMut(usize, &[f32]),
+    ) -> Result<()> {
         let loader = self.loader()?;
-        let mut each = |mut rows: StoredRows<'_>,
-                        count: usize,
-                        inputs: usize,
-                        order: &dyn Fn(usize) -> usize| {
+        let mut each = |mut rows: StoredRows<'_>, inputs: usize, order: &dyn Fn(usize) -> usize| {
             let mut values = vec![0.0; inputs];
-            for row in 0..count {
+            for (number, row) in outputs.clone().enumerate() {
                 rows.row(order(row), &mut values);
-                take(row, &values);
+                take(number, &values);
             }
             rows.check()
         };
@@ -333,13 +337,12 @@ impl PlainNetwork {
         match product {
             PlainProduct::Projection => {
                 let StoredProduct { layout, rows, .. } = loader.projection()?;
-                each(rows, layout.outputs, layout.inputs, &same)
+                each(rows, layout.inputs, &same)
             }
             PlainProduct::Layer(set, which) => {
                 let StoredProduct { layout, rows, .. } = loader.product(set, which)?;
-                let halves = if layout.gated { 2 } else { 1 };
                 let order = |row| loader.row_order(which, row);
-                each(rows, halves * layout.outputs, layout.inputs, &order)
+                each(rows, layout.inputs, &order)
             }
             PlainProduct::Latent(which) => {
                 let LatentMatrices {
@@ -361,32 +364,27 @@ impl PlainNetwork {
                         (down, inputs)
                     }
                 };
-                let rows = weight.chunks_exact(inputs).enumerate();
-                rows.for_each(|(row, values)| take(row, values));
+                let rows =
+                    weight[outputs.start * inputs..outputs.end * inputs].chunks_exact(inputs);
+                (rows.enumerate()).for_each(|(row, values)| take(row, values));
                 Ok(())
             }
             PlainProduct::TermTransform | PlainProduct::Terms { .. } => {
-                self.head_rows(product, take)
+                self.head_rows(product, outputs, take)
             }
             PlainProduct::Router(set) => {
                 let [stored, _] = loader.layer_names(set)?;
                 let described = described(set)?;
-                each(
-                    loader.router_rows(&stored, &described)?,
-                    described.count,
-                    hidden,
-                    &same,
-                )
+                each(loader.router_rows(&stored, &described)?, hidden, &same)
             }
             PlainProduct::ExpertUp(set, expert) | PlainProduct::ExpertDown(set, expert) => {
                 let [stored, _] = loader.layer_names(set)?;
                 let described = described(set)?;
                 let [up, down] = loader.expert_rows(&stored, &described, expert)?;
                 if matches!(product, PlainProduct::ExpertUp(..)) {
-                    let halves = if described.gated { 2 } else { 1 };
-                    each(up, halves * described.width, hidden, &same)
+                    each(up, hidden, &same)
                 } else {
-                    each(down, hidden, described.width, &same)
+                    each(down, described.width, &same)
                 }
             }
         }

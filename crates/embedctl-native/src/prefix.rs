@@ -51,7 +51,7 @@ pub(crate) fn find<'a>(
     let several = |prefixes: &[&str]| {
         let shown: Vec<String> = prefixes.iter().map(|prefix| shown(prefix)).collect();
         let reason = format!(
-            "holds several networks of this kind ({}), and no name decides which one is meant",
+            "holds several networks of this kind ({}), but no name decides which one is meant",
             shown.join(", ")
         );
         let base = architecture.base_names.first().copied().unwrap_or_default();

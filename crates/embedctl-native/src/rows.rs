@@ -2,7 +2,7 @@
 //! has half a gigabyte, and each thread packs one. An adapter's changes are applied as rows are read.
 
 use super::adapter::WeightChange;
-use crate::safetensors::Tensor;
+use crate::safetensors::{Element, Tensor};
 use embedctl_common::error::{Error, Result};
 
 /// Floats that are read at a time.
@@ -85,6 +85,16 @@ impl<'a> StoredRows<'a> {
     /// Multiplies all values by `scale`.
     pub(super) fn scale(&mut self, scale: f32) {
         self.scale = scale;
+    }
+
+    /// The type of all elements, where it is narrower than single precision and they are read as they are stored.
+    pub(super) fn narrow_element(&self) -> Option<Element> {
+        let first = self.parts.first()?.tensor.element()?;
+        let is_narrow = matches!(first, Element::F16 | Element::Bf16);
+        let mut parts = self.parts.iter();
+        let is_one = parts.all(|part| part.tensor.element() == Some(first));
+        let is_changed = !self.changes.is_empty() || self.scale.to_bits() != 1.0_f32.to_bits();
+        (is_narrow && is_one && !is_changed).then_some(first)
     }
 
     /// Writes row `row` to `out`; zeros where it cannot be read, which [`StoredRows::check`] tells.

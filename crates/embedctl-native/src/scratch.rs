@@ -128,7 +128,7 @@ impl Scratch {
             *self = Self::default();
             if let Some(room) = machine::room().filter(|room| room.bytes < needed as u64) {
                 return Err(refused(format!(
-                    "{tokens} tokens at a time need {} of memory, and {} {}",
+                    "{tokens} tokens at a time need {} of memory, but {} {}",
                     size::words(needed as u64),
                     room.bound.words(),
                     size::words(room.bytes)

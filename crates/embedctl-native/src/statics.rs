@@ -146,7 +146,7 @@ fn room_for(bytes: usize) -> Result<()> {
         None => Ok(()),
         Some(room) => {
             let reason = format!(
-                "the table of token vectors needs {} of memory, and {} {}",
+                "the table of token vectors needs {} of memory, but {} {}",
                 size::words(bytes as u64),
                 room.bound.words(),
                 size::words(room.bytes)

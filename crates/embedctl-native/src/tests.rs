@@ -223,6 +223,36 @@ fn reduced_precision_stays_near_the_exact_states() {
     }
 }
 
+/// Exact states for the comparison come from half a layer's weights at a time.
+#[test]
+fn exact_states_by_halves_of_layers_are_the_bits_of_the_whole_network() {
+    let mut ways = [0; 2];
+    for case in cases() {
+        let architecture = Architecture::read(&case.folder).unwrap();
+        let weights = NetworkWeights::open(&case.folder, None, &architecture);
+        let weights = weights.unwrap().unwrap();
+        let set = architecture.layers.first().map_or(0, |layer| layer.weights);
+        ways[usize::from(architecture.runs_in_halves(set))] += 1;
+        for isa in Isa::all() {
+            let architecture = architecture.clone();
+            let network = Network::open(architecture, &weights, isa, ProductPrecision::F32);
+            let rows = case.rows.iter().map(|(ids, _)| ids.as_slice());
+            let same = network
+                .unwrap()
+                .compare_with_exact(&weights, rows, |ours, exact| {
+                    let bits = |states: &[f32]| -> Vec<u32> {
+                        states.iter().map(|state| state.to_bits()).collect()
+                    };
+                    !ours.is_empty() && bits(ours) == bits(exact)
+                });
+            let same = same.unwrap();
+            assert_eq!(same.len(), case.rows.len());
+            assert!(same.iter().all(|same| *same), "{}, {isa}", case.name);
+        }
+    }
+    assert!(ways[0] >= 5 && ways[1] >= 50, "{ways:?}");
+}
+
 #[test]
 fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
     let case = case(&Path::new(CASES).join("bert"));

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{MIN_COSINE, PRECISION};
+use embedctl_model::Precision;
 
 named! {
     /// The numbers that a graph computes in: IEEE single precision, IEEE half precision, or the upper half of single
@@ -14,6 +15,19 @@ named! {
         F32 = "fp32",
         F16 = "fp16",
         Bf16 = "bf16",
+    }
+}
+
+impl FloatType {
+    /// The numbers of a graph that is built for this precision; `None`: no graph is built for it.
+    #[must_use]
+    pub fn built(precision: Option<Precision>) -> Option<Self> {
+        match precision {
+            None | Some(Precision::Fp32) => Some(Self::F32),
+            Some(Precision::Fp16) => Some(Self::F16),
+            Some(Precision::Bf16) => Some(Self::Bf16),
+            Some(_) => None,
+        }
     }
 }
 

@@ -88,6 +88,10 @@ pub struct EngineInfo {
     /// that of an ONNX file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built_graph: Option<&'static str>,
+    /// The numbers in which the built graph's products stay ([`FloatType::name`]), where each batch widens them; `None`:
+    /// they are widened once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub narrow_weights: Option<&'static str>,
     /// ONNX Runtime's own operators in the built graph.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_operators: Vec<String>,
@@ -135,6 +139,7 @@ impl EngineInfo {
             placement: Vec::new(),
             cosine_to_cpu: None,
             built_graph: None,
+            narrow_weights: None,
             own_operators: Vec::new(),
             precision: None,
             arithmetic: None,

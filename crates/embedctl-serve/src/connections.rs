@@ -101,7 +101,7 @@ pub(crate) async fn accept(
         };
         let open = OpenConnection::new(&app);
         if app.connections.load(Ordering::Relaxed) > most {
-            let reason = format!("{most} connections are open, and more are not accepted");
+            let reason = format!("{most} connections are open, so no more are accepted");
             app.refused("connection", &reason);
             tokio::spawn(refuse(stream, open));
             continue;
@@ -146,7 +146,7 @@ async fn connection(
 ) {
     let app = Arc::clone(&open.0);
     let limit = app.options.client_timeout;
-    let stream = Impatient {
+    let stream = WriteTimeoutStream {
         stream,
         limit,
         stalled: None,
@@ -171,13 +171,13 @@ async fn connection(
 }
 
 /// A stream that fails if nothing of an answer can be written for some time.
-struct Impatient {
+struct WriteTimeoutStream {
     stream: Box<dyn Stream>,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Impatient {
+impl WriteTimeoutStream {
     fn patience<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -196,7 +196,7 @@ impl Impatient {
     }
 }
 
-impl AsyncRead for Impatient {
+impl AsyncRead for WriteTimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -206,7 +206,7 @@ impl AsyncRead for Impatient {
     }
 }
 
-impl AsyncWrite for Impatient {
+impl AsyncWrite for WriteTimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,11 +1,11 @@
 //! The server's numbers, in Prometheus' text format.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use embedctl_common::prometheus::MetricsPage;
 use embedctl_common::threads::locked;
 
 /// Upper bounds of the durations' buckets, in seconds.
@@ -132,14 +132,14 @@ impl Metrics {
 
     /// All numbers as text; `model` labels the first metric.
     pub fn text(&self, model: &str, version: &str, gauges: &Gauges) -> String {
-        let mut page = Page::default();
-        let labels = format!("model=\"{}\",version=\"{version}\"", escaped(model));
+        let mut page = MetricsPage::new("embedctl_serve_", &[]);
         page.family("info", "gauge", "The server and its model.");
-        page.sample("info", &labels, 1.0);
+        page.sample("info", &[("model", model), ("version", version)], 1.0);
         let counts = locked(&self.requests).clone();
         page.family("requests_total", "counter", "Answered requests.");
         for ((route, status), count) in counts {
-            let labels = format!("route=\"{route}\",status=\"{status}\"");
+            let status = status.to_string();
+            let labels = [("route", route), ("status", &*status)];
             page.sample("requests_total", &labels, count as f64);
         }
         let name = "request_duration_seconds";
@@ -149,7 +149,7 @@ impl Metrics {
             "Time from a request's head to its answer.",
         );
         for (route, histogram) in locked(&self.durations).iter() {
-            page.histogram(name, &format!("route=\"{route}\""), histogram);
+            add_histogram(&mut page, name, &[("route", *route)], histogram);
         }
         let refused = locked(&self.refused).clone();
         page.family(
@@ -158,11 +158,7 @@ impl Metrics {
             "Refused requests and connections.",
         );
         for (reason, count) in refused {
-            page.sample(
-                "refused_total",
-                &format!("reason=\"{reason}\""),
-                count as f64,
-            );
+            page.sample("refused_total", &[("reason", reason)], count as f64);
         }
         let name = "queue_duration_seconds";
         page.family(
@@ -170,7 +166,7 @@ impl Metrics {
             "histogram",
             "Time that a request waited for a worker.",
         );
-        page.histogram(name, "", &locked(&self.waits));
+        add_histogram(&mut page, name, &[], &locked(&self.waits));
         let batches = locked(&self.batches);
         for ((name, help), histogram) in [
             ("batch_inputs", "Inputs of a batch."),
@@ -181,7 +177,7 @@ impl Metrics {
         .zip(batches.iter())
         {
             page.family(name, "histogram", help);
-            page.histogram(name, "", histogram);
+            add_histogram(&mut page, name, &[], histogram);
         }
         drop(batches);
         for (name, help, counter) in [
@@ -203,7 +199,7 @@ impl Metrics {
             ),
         ] {
             page.family(name, "counter", help);
-            page.sample(name, "", counter.get() as f64);
+            page.sample(name, &[], counter.get() as f64);
         }
         let Gauges {
             connections,
@@ -242,50 +238,29 @@ impl Metrics {
             ),
         ] {
             page.family(name, "gauge", help);
-            page.sample(name, "", value as f64);
+            page.sample(name, &[], value as f64);
         }
-        page.0
+        page.into_text()
     }
 }
 
-#[derive(Default)]
-struct Page(String);
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // A string takes everything.
-        let _ = writeln!(
-            self.0,
-            "# HELP embedctl_serve_{name} {help}\n# TYPE embedctl_serve_{name} {kind}"
-        );
-    }
-
-    fn sample(&mut self, name: &str, labels: &str, value: f64) {
-        let _ = match labels {
-            "" => writeln!(self.0, "embedctl_serve_{name} {value}"),
-            _ => writeln!(self.0, "embedctl_serve_{name}{{{labels}}} {value}"),
+/// Adds a histogram's samples.
+fn add_histogram(
+    page: &mut MetricsPage,
+    name: &str,
+    labels: &[(&str, &str)],
+    histogram: &Histogram,
+) {
+    let mut sum = 0;
+    for (index, count) in histogram.counts.iter().enumerate() {
+        sum += count;
+        let bound = match histogram.bounds.get(index) {
+            Some(bound) => bound.to_string(),
+            None => "+Inf".to_owned(),
         };
+        let labels = [labels, &[("le", &*bound)]].concat();
+        page.sample(&format!("{name}_bucket"), &labels, sum as f64);
     }
-
-    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram) {
-        let comma = if labels.is_empty() { "" } else { "," };
-        let mut sum = 0;
-        for (index, count) in histogram.counts.iter().enumerate() {
-            sum += count;
-            let bound = match histogram.bounds.get(index) {
-                Some(bound) => bound.to_string(),
-                None => "+Inf".to_owned(),
-            };
-            let labels = format!("{labels}{comma}le=\"{bound}\"");
-            self.sample(&format!("{name}_bucket"), &labels, sum as f64);
-        }
-        self.sample(&format!("{name}_sum"), labels, histogram.sum);
-        self.sample(&format!("{name}_count"), labels, sum as f64);
-    }
-}
-
-/// A label's value as the format wants it.
-fn escaped(value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-    value.replace('\n', "\\n")
+    page.sample(&format!("{name}_sum"), labels, histogram.sum);
+    page.sample(&format!("{name}_count"), labels, sum as f64);
 }

@@ -205,7 +205,7 @@ pub(crate) fn check_count(app: &App, inputs: usize, param: &'static str) -> Resu
         return Err(ApiError::invalid(reason).of(param));
     }
     if inputs > most {
-        let reason = format!("{inputs} inputs, and a request may have {most}; send them in parts");
+        let reason = format!("{inputs} inputs, but a request may have {most}; send them in parts");
         return Err(ApiError::new(ApiRefusal::TooLarge, reason).of(param));
     }
     Ok(())

@@ -148,7 +148,7 @@ impl Address {
         let name = scheme.name();
         let shown = shown_address(text);
         Err(
-            Error::usage(format!("'{shown}' holds {what}, and {name}:// takes none"))
+            Error::usage(format!("'{shown}' holds {what}, but {name}:// takes none"))
                 .with_remedy(remedy),
         )
     }

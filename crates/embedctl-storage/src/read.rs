@@ -74,7 +74,7 @@ impl Object {
     /// If it is longer than `limit` bytes, has changed or gone, or the store refuses.
     pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
         if self.size() > limit {
-            let reason = format!("it is {} bytes long, and the limit is {limit}", self.size());
+            let reason = format!("it is {} bytes long, but the limit is {limit}", self.size());
             return Err(Error::new(ErrorKind::Storage, self.address(), reason));
         }
         let mut bytes = Vec::new();
@@ -218,12 +218,12 @@ struct Streamed {
     /// Hash of all bytes so far, if nothing else identifies the version.
     read: Option<Sha256>,
     /// The part already read of a body that has begun anew.
-    again: Option<Again>,
+    again: Option<RereadCheck>,
 }
 
 /// The part of a second answer that was read from the first.
 #[derive(Debug)]
-struct Again {
+struct RereadCheck {
     left: u64,
     hash: Sha256,
 }
@@ -275,7 +275,7 @@ impl Streamed {
             self.object
                 .again(broken, &mut self.failures)
                 .map_err(io::Error::other)?;
-            self.again = self.read.is_some().then(|| Again {
+            self.again = self.read.is_some().then(|| RereadCheck {
                 left: self.offset,
                 hash: Sha256::new(),
             });

@@ -249,7 +249,7 @@ fn of_error(address: &Address, error: &object_store::Error, answered: bool) -> W
             (reason, Some(credentials(address.scheme()).to_owned()))
         }
         NotSupported { .. } => (
-            "the server sends files from their beginning only, and this needs parts of one"
+            "the server sends files from their beginning only, but this needs parts of one"
                 .to_owned(),
             Some("fetch it first, and name the file".to_owned()),
         ),

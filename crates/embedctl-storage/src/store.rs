@@ -24,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 use super::address::{Address, Scheme};
 use super::failure::{Failure, watched};
 use super::refusal::{self, Doing};
-use super::transport::{Connector, Manners, Wires};
+use super::transport::{Connector, ServiceKind, StoreConnections};
 use super::{RETRIES, StorageOption};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
@@ -50,7 +50,7 @@ struct Inner {
     /// Ends the watch when dropped.
     _watched: Sender<()>,
     cancelled: watch::Receiver<bool>,
-    wires: Arc<Wires>,
+    connections: Arc<StoreConnections>,
     settings: HubSettings,
     secrets: Secrets,
     options: Vec<StorageOption>,
@@ -105,10 +105,10 @@ impl Storage {
             runtime.shutdown_background();
         };
         spawn("object stores", drive)?;
-        let wires = Arc::new(Wires::new(settings.clone(), cancel.clone()));
+        let connections = Arc::new(StoreConnections::new(settings.clone(), cancel.clone()));
         let (told, cancelled) = watch::channel(false);
         let (watched, finished) = bounded::<()>(0);
-        let (stop, stopped) = (Arc::clone(&wires), cancel.clone());
+        let (stop, stopped) = (Arc::clone(&connections), cancel.clone());
         let watch = move || {
             select! {
                 recv(finished) -> _ => {}
@@ -124,7 +124,7 @@ impl Storage {
             _end: end,
             _watched: watched,
             cancelled,
-            wires,
+            connections,
             settings,
             secrets,
             options,
@@ -267,10 +267,10 @@ impl Storage {
         Ok(bucket)
     }
 
-    fn connector(&self, manners: Manners) -> Connector {
+    fn connector(&self, kind: ServiceKind) -> Connector {
         Connector {
-            wires: Arc::clone(&self.0.wires),
-            manners,
+            connections: Arc::clone(&self.0.connections),
+            kind,
         }
     }
 
@@ -287,14 +287,14 @@ impl Storage {
     }
 
     fn web(&self, address: &Address, url: &str) -> Result<Arc<dyn ObjectStore>> {
-        let manners = match address.scheme() {
-            Scheme::Hub => Manners::Hub,
-            _ => Manners::Web,
+        let kind = match address.scheme() {
+            Scheme::Hub => ServiceKind::Hub,
+            _ => ServiceKind::Web,
         };
         let built = HttpBuilder::new()
             .with_url(url)
             .with_retry(self.retry())
-            .with_http_connector(self.connector(manners))
+            .with_http_connector(self.connector(kind))
             .build();
         match built {
             Ok(store) => Ok(Arc::new(store)),
@@ -314,7 +314,7 @@ impl Storage {
                 let built = $own(builder)?
                     .$name(address.bucket())
                     .with_retry(self.retry())
-                    .with_http_connector(self.connector(Manners::Store))
+                    .with_http_connector(self.connector(ServiceKind::Store))
                     .build();
                 let failed = |error| {
                     let failure = Failure {
@@ -414,7 +414,7 @@ fn refuse_profile(address: &Address, builder: AmazonS3Builder) -> Result<AmazonS
     Err(Error::new(
         ErrorKind::Storage,
         address,
-        format!("AWS_PROFILE names the profile {profile}, and named profiles are not read"),
+        format!("AWS_PROFILE names the profile {profile}, but named profiles are not read"),
     )
     .with_remedy(format!(
         "export its keys first: eval \"$(aws configure export-credentials --profile {profile} --format env)\""

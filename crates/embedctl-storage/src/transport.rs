@@ -59,7 +59,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections of a run.
 #[derive(Debug)]
-pub(super) struct Wires {
+pub(super) struct StoreConnections {
     agents: Agents,
     /// For cleanup after the run was cancelled.
     last: Agents,
@@ -69,7 +69,7 @@ pub(super) struct Wires {
     no_metadata: bool,
 }
 
-impl Wires {
+impl StoreConnections {
     pub(super) fn new(mut settings: HubSettings, cancel: CancelToken) -> Self {
         let direct = METADATA.iter().map(|&host| host.to_owned());
         settings.proxies.add_direct(direct);
@@ -96,7 +96,7 @@ impl Wires {
 
 /// The rules for redirects and tokens of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manners {
+pub(super) enum ServiceKind {
     /// A store's: every request is signed for one address, so redirects are answers.
     Store,
     /// A web server's: redirects are followed.
@@ -108,8 +108,8 @@ pub(super) enum Manners {
 /// Makes services for `object_store`.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
-    pub wires: Arc<Wires>,
-    pub manners: Manners,
+    pub connections: Arc<StoreConnections>,
+    pub kind: ServiceKind,
 }
 
 impl HttpConnector for Connector {
@@ -135,7 +135,7 @@ impl HttpService for Service {
         Box::pin(async move {
             let (head, answer) = oneshot::channel();
             let sent: Arc<Mutex<SentRequests>> = Arc::default();
-            let is_part = is_in_parts() && service.0.manners != Manners::Store;
+            let is_part = is_in_parts() && service.0.kind != ServiceKind::Store;
             let (asker, log) = (service.clone(), Arc::clone(&sent));
             let work = move || asker.exchange(request, is_part, head, &log);
             if let Err(error) = spawn("storage request", work) {
@@ -158,7 +158,7 @@ impl HttpService for Service {
             match answer {
                 Ok(mut response) if is_fine(response.status()) => {
                     note_answer();
-                    if service.0.manners == Manners::Web {
+                    if service.0.kind == ServiceKind::Web {
                         let mut extensions = std::mem::take(response.extensions_mut());
                         keep_besides(response.headers_mut(), &mut extensions);
                         *response.extensions_mut() = extensions;
@@ -229,7 +229,7 @@ impl Service {
     ) {
         let is_head = request.method() == Method::HEAD;
         let most = most_bytes(&request);
-        let is_web = self.0.manners == Manners::Web;
+        let is_web = self.0.kind == ServiceKind::Web;
         let is_whole = is_web && !is_head && !request.headers().contains_key(RANGE);
         let (response, skip) = match self.request(request, is_part, sent) {
             Ok(answer) => answer,
@@ -310,7 +310,7 @@ impl Service {
     }
 
     fn limits(&self) -> &ResponseLimits {
-        &self.0.wires.settings.limits
+        &self.0.connections.settings.limits
     }
 
     /// Sends a body on, without its first `skip` bytes, and `most` bytes at most.
@@ -344,8 +344,7 @@ impl Service {
             left = left.map(|left| left.saturating_sub(chunk.len() as u64));
             sent += chunk.len() as u64;
             if let Some(most) = most.filter(|most| sent > *most) {
-                let reason =
-                    format!("its answer is longer than {most} bytes, and has no end perhaps");
+                let reason = format!("its answer is longer than {most} bytes, and may have no end");
                 let _ = chunks.blocking_send(Err(fatal(reason)));
                 return;
             }
@@ -370,7 +369,7 @@ impl Service {
 
     /// An error that may pass, unless the run was cancelled.
     fn broken(&self, reason: &str) -> HttpError {
-        if self.0.wires.cancel.is_cancelled() {
+        if self.0.connections.cancel.is_cancelled() {
             return HttpError::new(HttpErrorKind::Unknown, Error::interrupted());
         }
         HttpError::new(
@@ -390,8 +389,8 @@ impl Service {
     ) -> Result<(http::Response<ureq::Body>, u64), HttpError> {
         let (mut parts, body) = request.into_parts();
         let body = collected(body)?;
-        let manners = self.0.manners;
-        if manners == Manners::Hub {
+        let kind = self.0.kind;
+        if kind == ServiceKind::Hub {
             // The commit says which content is meant; its storage has etags of its own.
             parts.headers.remove(IF_MATCH);
             parts.headers.remove(IF_UNMODIFIED_SINCE);
@@ -416,8 +415,15 @@ impl Service {
             let mut request = Request::builder().method(&parts.method).uri(&uri);
             if let Some(headers) = request.headers_mut() {
                 headers.clone_from(&parts.headers);
-                let to_hub = manners == Manners::Hub && UrlOrigin::of(&uri) == self.0.wires.hub;
-                let token = self.0.wires.settings.token.as_ref().filter(|_| to_hub);
+                let to_hub =
+                    kind == ServiceKind::Hub && UrlOrigin::of(&uri) == self.0.connections.hub;
+                let token = self
+                    .0
+                    .connections
+                    .settings
+                    .token
+                    .as_ref()
+                    .filter(|_| to_hub);
                 if let Some(token) = token.map(Token::authorization)
                     && let Ok(mut token) = HeaderValue::from_str(&token)
                 {
@@ -431,7 +437,7 @@ impl Service {
             let (response, agents) = self.run(request, limit)?;
             let status = response.status();
             let moved = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
-            if manners != Manners::Store && moved {
+            if kind != ServiceKind::Store && moved {
                 (uri, limit) =
                     (agents.redirected(&uri, response.headers(), limit)).map_err(fatal)?;
                 continue;
@@ -454,14 +460,18 @@ impl Service {
         request: Request<Bytes>,
         limit: RedirectLimit,
     ) -> Result<(http::Response<ureq::Body>, &Agents), HttpError> {
-        let wires = &self.0.wires;
+        let connections = &self.0.connections;
         let uri = request.uri().clone();
         let metadata = is_metadata(&uri);
-        if metadata && wires.no_metadata && uri.path().starts_with("/latest/") {
+        if metadata && connections.no_metadata && uri.path().starts_with("/latest/") {
             return Err(fatal("AWS_EC2_METADATA_DISABLED forbids to ask for them"));
         }
-        let ends = wires.cancel.is_cancelled() && request.method() == Method::DELETE;
-        let agents = if ends { &wires.last } else { &wires.agents };
+        let ends = connections.cancel.is_cancelled() && request.method() == Method::DELETE;
+        let agents = if ends {
+            &connections.last
+        } else {
+            &connections.agents
+        };
         let (agent, proxy) = agents
             .of(&uri, limit)
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
@@ -473,7 +483,7 @@ impl Service {
             false => ask(&agent, Request::from_parts(parts, &body[..]), metadata),
         };
         let answer = answer.map_err(|error| {
-            if wires.cancel.is_cancelled() && !ends {
+            if connections.cancel.is_cancelled() && !ends {
                 return HttpError::new(HttpErrorKind::Unknown, Error::interrupted());
             }
             if metadata {
@@ -484,7 +494,14 @@ impl Service {
                 true => HttpErrorKind::Connect,
                 false => HttpErrorKind::Unknown,
             };
-            match unreachable("", &uri, proxy, &wires.settings, "the address", &error) {
+            match unreachable(
+                "",
+                &uri,
+                proxy,
+                &connections.settings,
+                "the address",
+                &error,
+            ) {
                 RequestFault::Transient { reason, .. } => self.broken(&reason),
                 RequestFault::Final(error) => HttpError::new(
                     kind,

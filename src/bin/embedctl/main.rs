@@ -83,7 +83,7 @@ fn parse(typed: Vec<OsString>, secrets: &mut Secrets) -> Result<(Args, Config), 
     secrets::add_files(secrets, &config);
     let completed = config.complete(typed)?;
     let taken = &completed.taken;
-    let mut args = args::parse(&completed).map_err(|error| config::located(error, taken))?;
+    let mut args = args::parse(&completed.line).map_err(|error| config::located(error, taken))?;
     args.files = taken.iter().map(|entry| entry.place.file.clone()).collect();
     args.files.dedup();
     Ok((args, config))

@@ -104,7 +104,7 @@ pub fn open(
                 return Err(Error::model(
                     model.network().display(),
                     format!(
-                        "config.json names {stated} terms (vocab_size), and the checkpoint's masked-LM head has {}",
+                        "config.json names {stated} terms (vocab_size), but the checkpoint's masked-LM head has {}",
                         found.unwrap_or(0)
                     ),
                 )

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::reader::Reader;
 use crate::reading::options::InputOptions;
-use crate::reading::source::{From, Planned};
+use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::Filling;
 use embedctl_common::error::Result;
 
@@ -19,7 +19,7 @@ pub(crate) trait InputSpec: Sync {
         &self,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Option<Box<dyn Reader>>>;
 

@@ -1,12 +1,13 @@
 //! The interface of an output format: its writer, and the way it is read back.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::json_columns::check_json_type;
 use crate::record::SourceNames;
-use crate::vectors::{ChosenRows, Said, TakeBatch, TakeVector, in_order};
+use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::kinds::KindColumns;
 use crate::writing::made;
@@ -14,6 +15,7 @@ use crate::writing::target::Target;
 use crate::writing::writer::VectorWriter;
 use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
+use embedctl_common::stage::Clock;
 use embedctl_storage::Readable;
 
 /// The parts of a new writer.
@@ -24,6 +26,8 @@ pub(crate) struct Beginning {
     pub names: SourceNames,
     /// Whether the caller begins and ends stream after stream.
     pub streams: bool,
+    /// Counts the processor time of threads beside the writer's own.
+    pub clock: Arc<Clock>,
 }
 
 /// How an output format is written, and how it is read back.
@@ -55,7 +59,12 @@ pub(crate) trait OutputSpec: Sync {
     ///
     /// # Errors
     /// If the file cannot be read, is of another format, or `take` says so.
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()>;
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        recorded: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()>;
 
     /// Opens a file to read vectors of these kinds by the numbers of their rows. `None` where the format is read in order
     /// alone.

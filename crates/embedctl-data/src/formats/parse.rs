@@ -11,7 +11,7 @@ use crate::reading::format::InputFormat;
 use crate::reading::lines::Line;
 use crate::reading::options::InputOptions;
 use crate::reading::source::Planned;
-use crate::reading::window::{Known, Record};
+use crate::reading::window::{Record, RejectedFields};
 use crate::record::RecordFields;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{INPUT_FORMAT, TEXT_FIELD};
@@ -97,11 +97,11 @@ impl Parser {
         source: &Planned,
         line: &Line<'a>,
         columns: &InputColumns,
-    ) -> Known<'a> {
-        let nothing = Known::nothing(columns.kept());
+    ) -> RejectedFields<'a> {
+        let nothing = RejectedFields::nothing(columns.kept());
         let text = str::from_utf8(line.bytes);
         match (source.format, text) {
-            (InputFormat::Text | InputFormat::File, _) => Known {
+            (InputFormat::Text | InputFormat::File, _) => RejectedFields {
                 id: text::id(source, line.number, columns),
                 ..nothing
             },

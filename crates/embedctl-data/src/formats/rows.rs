@@ -10,7 +10,7 @@ use crate::position::Seek;
 use crate::reading::format::{self, InputFormat};
 use crate::reading::options::{InputOptions, Part};
 use crate::reading::pace::Pace;
-use crate::reading::source::{From, OpenSource, Planned};
+use crate::reading::source::{OpenSource, Planned, SourceOpener};
 use crate::reading::window::Filling;
 use crate::record::Origin;
 use embedctl_common::error::Result;
@@ -24,10 +24,10 @@ impl InputSpec for LineInput {
         &self,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Option<Box<dyn Reader>>> {
-        let reader = RowReader::open(source, options, from, filling)?;
+        let reader = RowReader::open(source, options, opener, filling)?;
         Ok(Some(Box::new(reader)))
     }
 }
@@ -45,7 +45,7 @@ impl RowReader {
     fn open(
         source: &Arc<Planned>,
         options: &InputOptions,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
@@ -56,7 +56,7 @@ impl RowReader {
                 .expand(text, warnings)
                 .map_err(|cause| source.usage(cause))?;
         }
-        let opened = source.open(from, options.max_record_bytes)?;
+        let opened = source.open(opener, options.max_record_bytes)?;
         if source.guessed
             && let Some(format) = format::recognised(opened.lines.ahead())
         {

@@ -246,12 +246,12 @@ impl PassedOverFiles {
             true => format!("; `{INPUT_FORMAT} {}` embeds documents", InputFormat::File),
         };
         let (files, endings) = match count {
-            1 => ("file was", "ending names"),
-            _ => ("files were", "endings name"),
+            1 => ("file", "this ending"),
+            _ => ("files", "these endings"),
         };
         (count > 0).then(|| {
             format!(
-                "{count} {files} passed over in {}, whose {endings} no format that is read: {}{documents}",
+                "{count} {files} in {} skipped: no input format has {endings}: {}{documents}",
                 folder.display(),
                 self.listed()
             )
@@ -379,7 +379,7 @@ mod tests {
         );
         let mut notes = Vec::new();
         expand(&[root.to_owned()], None, &mut notes).unwrap();
-        let note = "2 files were passed over in ";
+        let note = "2 files in ";
         assert!(notes[0].starts_with(note), "{notes:?}");
         assert!(
             notes[0].ends_with(": .md, without an ending; `input_format file` embeds documents"),

@@ -41,7 +41,7 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
     if options.keep.len() > MOST_KEPT {
         let kept = options.keep.len();
         return usage(
-            Cause::of(format!("`{KEEP}` names {kept} fields, and takes {MOST_KEPT}")).with(format!(
+            Cause::of(format!("`{KEEP}` names {kept} fields, but takes {MOST_KEPT}")).with(format!(
                 "carry the object that holds them through as one field instead (`{KEEP} NAME:json`), or leave \
                  some out"
             )),
@@ -75,7 +75,7 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
         if name.matches('.').count() > MOST_DOTS {
             let name: String = name.chars().take(20).collect();
             let reason = format!(
-                "a field is named with more than {MOST_DOTS} dots, and JSON is not read as deeply as that: \
+                "a field is named with more than {MOST_DOTS} dots, but JSON is not read as deeply as that: \
                  `{name}…`"
             );
             return usage(Cause::of(reason).with("bring the field further up in the input"));
@@ -147,7 +147,7 @@ fn check_fields(sources: &[Planned], options: &InputOptions) -> Result<()> {
     {
         return Err(text
             .usage(format!(
-                "`{} {template}` needs fields, and text has none",
+                "`{} {template}` needs fields, but text has none",
                 options.texts().0
             ))
             .with_remedy(format!(
@@ -197,7 +197,7 @@ fn check_csv(sources: &[Planned], options: &InputOptions) -> Result<()> {
         && !sources.iter().any(|one| separator(one).is_some())
     {
         return Err(Error::usage(format!(
-            "`{option}` is about CSV, and no input is read as that"
+            "`{option}` is about CSV, but no input is read as that"
         ))
         .with_remedy(format!("leave it out, or say `{INPUT_FORMAT} csv`")));
     }

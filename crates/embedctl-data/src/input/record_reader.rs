@@ -14,7 +14,7 @@ use crate::reading::columns::InputColumns;
 use crate::reading::options::{InputOptions, MOST_BYTES};
 use crate::reading::pace::{Pace, Settled};
 use crate::reading::places::{Partitions, PlaceColumns};
-use crate::reading::source::{From, Planned, Source, Stdin};
+use crate::reading::source::{Planned, Source, SourceOpener, Stdin};
 use crate::reading::window::Filling;
 use crate::record::{SourceNames, Window};
 use embedctl_common::error::{Error, Result};
@@ -295,12 +295,12 @@ impl RecordReader {
         self.columnar = columnar;
         self.begun += 1;
         let filling = &mut self.filling;
-        let mut from = From {
+        let mut opener = SourceOpener {
             stdin: &mut self.stdin,
             pace: &mut self.pace,
         };
         let format = source.format.spec();
-        self.opened = format.open(source, &self.options, &mut from, filling)?;
+        self.opened = format.open(source, &self.options, &mut opener, filling)?;
         if let Source::Object(object) = &source.source
             && let Some(reason) = object.bytes.copied()
         {

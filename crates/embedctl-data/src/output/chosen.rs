@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::formats::matrix::MatrixRows;
 use crate::vectors::kinds::places;
 use crate::vectors::{
-    ChosenRows, Said, SaidColumn, TakeRow, VectorForm, no_such_vectors, unreadable,
+    ChosenRows, RecordedColumn, RecordedColumns, TakeRow, VectorForm, no_such_vectors, unreadable,
 };
 use crate::writing::format::OutputFormat;
 use crate::writing::kinds::KindColumns;
@@ -34,7 +34,7 @@ pub struct ChosenVectors {
 /// Where other than matrices and Parquet are laid out: dense vectors in one temporary file, however many files they come
 /// from, and others as a table for each.
 #[derive(Default)]
-pub struct Aside {
+pub struct TemporaryVectors {
     matrix: Option<Arc<File>>,
     tables: Option<TempDir>,
     /// How many tables there are.
@@ -50,14 +50,14 @@ impl ChosenVectors {
         named: &Readable,
         format: OutputFormat,
         kinds: &[KindColumns],
-        aside: &mut Aside,
+        temporary: &mut TemporaryVectors,
     ) -> Result<Self> {
         let rows = match (format.spec().choose_rows(named, kinds)?, kinds) {
             (Some(rows), _) => rows,
             (None, [KindColumns::Dense(columns)]) => {
-                Box::new(laid_out(named, format, columns, aside)?)
+                Box::new(laid_out(named, format, columns, temporary)?)
             }
-            (None, _) => as_table(named, format, kinds, aside)?,
+            (None, _) => as_table(named, format, kinds, temporary)?,
         };
         Ok(Self {
             file: named.clone(),
@@ -106,15 +106,17 @@ fn as_table(
     source: &Readable,
     format: OutputFormat,
     kinds: &[KindColumns],
-    aside: &mut Aside,
+    temporary: &mut TemporaryVectors,
 ) -> Result<Box<dyn ChosenRows>> {
     let failed = |error: io::Error| Error::io("write a temporary file for", source.path(), error);
-    let folder = match &aside.tables {
+    let folder = match &temporary.tables {
         Some(folder) => folder,
-        None => aside.tables.insert(tempfile::tempdir().map_err(failed)?),
+        None => temporary
+            .tables
+            .insert(tempfile::tempdir().map_err(failed)?),
     };
-    let path = folder.path().join(format!("{}.parquet", aside.count));
-    aside.count += 1;
+    let path = folder.path().join(format!("{}.parquet", temporary.count));
+    temporary.count += 1;
     let mut table: Option<ArrowWriter<File>> = None;
     let is_read = format.spec().read_columns(source, kinds, &mut |batch| {
         let places = places(kinds, batch.schema_ref());
@@ -169,14 +171,14 @@ fn laid_out(
     source: &Readable,
     format: OutputFormat,
     columns: &[(String, usize)],
-    aside: &mut Aside,
+    temporary: &mut TemporaryVectors,
 ) -> Result<MatrixRows> {
     let failed = |error| Error::io("write a temporary file for", source.path(), error);
-    let file = match &aside.matrix {
+    let file = match &temporary.matrix {
         Some(file) => Arc::clone(file),
         None => Arc::new(tempfile::tempfile().map_err(failed)?),
     };
-    aside.matrix = Some(Arc::clone(&file));
+    temporary.matrix = Some(Arc::clone(&file));
     let start = (&*file).seek(SeekFrom::End(0)).map_err(failed)?;
     let mut writer = BufWriter::new(&*file);
     let mut rows = 0;
@@ -188,37 +190,39 @@ fn laid_out(
             .sum()
     ];
     let mut filled = 0;
-    let said = columns.iter().map(|(name, _)| SaidColumn {
+    let recorded = columns.iter().map(|(name, _)| RecordedColumn {
         name: name.clone(),
         dtype: None,
         form: VectorForm::List,
     });
-    let said = Said {
-        columns: said.collect(),
+    let recorded = RecordedColumns {
+        columns: recorded.collect(),
     };
-    format.spec().read_vectors(source, &said, &mut |vector| {
-        let has_names = format.facts().names_vectors;
-        let is = |name: &str| !has_names || name == vector.column;
-        let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
-            return Ok(());
-        };
-        if vector.values.len() != columns[column].1 {
-            let wanted = [KindColumns::Dense(columns.to_vec())];
-            return Err(no_such_vectors(source.path(), &wanted));
-        }
-        let before: usize = columns[..column].iter().map(|(_, width)| width).sum();
-        let place = row[before * size_of::<f32>()..].chunks_exact_mut(size_of::<f32>());
-        for (value, place) in vector.values.iter().zip(place) {
-            place.copy_from_slice(&value.to_le_bytes());
-        }
-        filled += 1;
-        if filled == columns.len() {
-            filled = 0;
-            rows += 1;
-            writer.write_all(&row).map_err(failed)?;
-        }
-        Ok(())
-    })?;
+    format
+        .spec()
+        .read_vectors(source, &recorded, &mut |vector| {
+            let has_names = format.facts().names_vectors;
+            let is = |name: &str| !has_names || name == vector.column;
+            let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
+                return Ok(());
+            };
+            if vector.values.len() != columns[column].1 {
+                let wanted = [KindColumns::Dense(columns.to_vec())];
+                return Err(no_such_vectors(source.path(), &wanted));
+            }
+            let before: usize = columns[..column].iter().map(|(_, width)| width).sum();
+            let place = row[before * size_of::<f32>()..].chunks_exact_mut(size_of::<f32>());
+            for (value, place) in vector.values.iter().zip(place) {
+                place.copy_from_slice(&value.to_le_bytes());
+            }
+            filled += 1;
+            if filled == columns.len() {
+                filled = 0;
+                rows += 1;
+                writer.write_all(&row).map_err(failed)?;
+            }
+            Ok(())
+        })?;
     writer.flush().map_err(failed)?;
     drop(writer);
     source.bytes.close();

@@ -13,6 +13,7 @@ pub mod proof;
 pub(crate) mod tests;
 
 pub use crate::vectors::{StoredVector, TakeVector};
+pub use crate::writing::background::BackgroundWriter;
 pub use crate::writing::calibration::Calibration;
 pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
@@ -28,14 +29,16 @@ pub use crate::writing::run_files::RunFiles;
 pub use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
-pub use chosen::{Aside, ChosenVectors};
+pub use chosen::{ChosenVectors, TemporaryVectors};
 pub use proof::prove;
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::formats::output::Beginning;
 use crate::record::SourceNames;
-use crate::vectors::{Said, SaidColumn, VectorForm, unreadable};
+use crate::vectors::{RecordedColumn, RecordedColumns, VectorForm, unreadable};
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::format::endings;
 use crate::writing::place::OutputPlace;
@@ -82,6 +85,7 @@ pub fn create(
         encoding,
         names,
         streams: options.streams,
+        clock: Arc::clone(&options.clock),
     })
 }
 
@@ -118,7 +122,7 @@ fn plan(
     check_names(options, dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
-            "{format} needs a regular file, since its header is completed at the end, and {} is not one",
+            "{format} needs a regular file, since its header is completed at the end, but {} is not one",
             place.shown().display()
         ))
         .with_remedy(format!("name a file with {OUTPUT}, or choose {OUTPUT_FORMAT} jsonl or {OUTPUT_FORMAT} parquet")));
@@ -216,7 +220,7 @@ pub fn provenance(file: &Readable, format: OutputFormat) -> Result<Option<Value>
 /// are more, and maps of tokens are not read. `None` where the provenance names no column.
 #[must_use]
 pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
-    let columns = Said::of(made).columns;
+    let columns = RecordedColumns::of(made).columns;
     let is_one = |form| matches!(form, VectorForm::List | VectorForm::Sparse(_));
     let is_named = !columns.is_empty();
     let own = columns.into_iter().filter(|column| is_one(column.form));
@@ -228,13 +232,16 @@ pub fn one_per_row(made: &Value) -> Option<Vec<String>> {
 /// without a name.
 #[must_use]
 pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, KindColumns)> {
-    let kind = |said: Vec<SaidColumn>| {
+    let kind = |recorded: Vec<RecordedColumn>| {
         let of = |column: &str| columns.iter().find(|(name, _)| [column, ""].contains(name));
-        let (name, width) = match &said[..] {
+        let (name, width) = match &recorded[..] {
             [] => columns.first(),
-            said => said.iter().find_map(|column| of(&column.name)),
+            recorded => recorded.iter().find_map(|column| of(&column.name)),
         }?;
-        let form = said.first().map(|column| column.form).unwrap_or_default();
+        let form = recorded
+            .first()
+            .map(|column| column.form)
+            .unwrap_or_default();
         match form {
             VectorForm::List => Some(KindColumns::Dense(vec![((*name).to_owned(), *width)])),
             VectorForm::Sparse(_) => Some(KindColumns::Sparse((*name).to_owned(), *width)),
@@ -242,7 +249,7 @@ pub fn kinds_of(made: &Value, columns: &[(&str, usize)]) -> Vec<(usize, KindColu
             VectorForm::Map => None,
         }
     };
-    let kinds = Said::kinds(made).map(kind).enumerate();
+    let kinds = RecordedColumns::kinds(made).map(kind).enumerate();
     let read = |(number, kind): (usize, Option<KindColumns>)| Some((number, kind?));
     kinds.filter_map(read).collect()
 }
@@ -256,12 +263,13 @@ pub fn named_in(
     made: Option<&Value>,
     wanted: Vec<KindColumns>,
 ) -> std::result::Result<Vec<KindColumns>, KindColumns> {
-    let said: Vec<Vec<SaidColumn>> = made.map_or_else(Vec::new, |made| Said::kinds(made).collect());
+    let said: Vec<Vec<RecordedColumn>> =
+        made.map_or_else(Vec::new, |made| RecordedColumns::kinds(made).collect());
     if said.iter().all(Vec::is_empty) {
         return Ok(wanted);
     }
     let found = |kind: KindColumns| {
-        let is_this = |column: &SaidColumn| {
+        let is_this = |column: &RecordedColumn| {
             matches!(
                 (&kind, column.form),
                 (KindColumns::Dense(_), VectorForm::List)
@@ -310,6 +318,8 @@ pub fn read_vectors(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
         true => provenance(file, format)?,
         false => None,
     };
-    let said = made.as_ref().map_or_else(Said::default, Said::of);
-    format.spec().read_vectors(file, &said, take)
+    let recorded = made
+        .as_ref()
+        .map_or_else(RecordedColumns::default, RecordedColumns::of);
+    format.spec().read_vectors(file, &recorded, take)
 }

@@ -174,9 +174,11 @@ fn mismatch(name: &str, kind: KeepType, basis: Basis, raw: &str) -> Cause {
         _ => KeepType::String,
     };
     let but = match basis {
-        Basis::Declared => format!("`{KEEP} {name}:{kind}` does not take it"),
-        Basis::Values => format!("the first records made its column {kind}"),
-        Basis::Nulls => format!("no first record had a value, which made its column {kind}"),
+        Basis::Declared => format!("`{KEEP} {name}:{kind}` does not accept it"),
+        Basis::Values => format!("the first records made it a column of type {kind}"),
+        Basis::Nulls => {
+            format!("the first records had no value in this column, so its type became {kind}")
+        }
     };
     let excerpt = json::excerpt(raw);
     Cause::of(format!(

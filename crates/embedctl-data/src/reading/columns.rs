@@ -162,7 +162,7 @@ impl InputColumns {
             }
             if name == "embedding" || self.places.has(name) {
                 return Err(Cause::of(format!(
-                    "`{KEEP} '*'` finds a field `{name}`, and the output has a column of its own by that name"
+                    "`{KEEP} '*'` finds a field `{name}`, but the output has a column of its own by that name"
                 ))
                 .with("rename the field, or name the fields to be kept one by one"));
             }

@@ -93,7 +93,7 @@ impl<R: Read> Read for ElementLines<R> {
         }
         match self.state {
             ElementState::Trailing => Err(self.refused(
-                "the JSON array ends, and more follows",
+                "the JSON array ends, but more follows",
                 "write one array, or one object on each line",
             )),
             ElementState::Array { .. } | ElementState::Quoted { .. }

@@ -45,7 +45,7 @@ impl Source {
     }
 }
 
-impl std::convert::From<PathBuf> for Source {
+impl From<PathBuf> for Source {
     /// As on the command line: `-` is standard input.
     fn from(path: PathBuf) -> Self {
         if path == Path::new("-") {
@@ -143,7 +143,7 @@ impl Stdin {
 }
 
 /// The means to open a source: standard input, and the pauses of the source that is read.
-pub(crate) struct From<'r> {
+pub(crate) struct SourceOpener<'r> {
     pub stdin: &'r mut Option<Stdin>,
     pub pace: &'r mut Pace,
 }
@@ -229,7 +229,7 @@ impl Planned {
         if self.format.is_table() && self.encoding.is_some() {
             return Err(self
                 .usage(format!(
-                    "it is compressed as a whole, and {} is read in parts",
+                    "it is compressed as a whole, but {} is read in parts",
                     self.format
                 ))
                 .with_remedy("decompress it first, it compresses its columns itself"));
@@ -247,9 +247,9 @@ impl Planned {
     }
 
     /// Its bytes in order, from the beginning; those of a source that may pause are read ahead.
-    pub(crate) fn stream(&self, from: &mut From<'_>) -> Result<Box<dyn Read + Send>> {
+    pub(crate) fn stream(&self, opener: &mut SourceOpener<'_>) -> Result<Box<dyn Read + Send>> {
         let reader: Box<dyn Read + Send> = match &self.source {
-            Source::Stdin => match from.stdin.take() {
+            Source::Stdin => match opener.stdin.take() {
                 Some(stdin) => stdin.reader,
                 None => return Err(Error::internal("standard input read twice")),
             },
@@ -260,12 +260,12 @@ impl Planned {
             Source::Object(object) => (object.bytes.reader_from(0))
                 .map_err(|error| Error::io("read", &object.name, error))?,
         };
-        from.pace.source = None;
+        opener.pace.source = None;
         if !self.may_pause() {
             return Ok(reader);
         }
         let ahead = Ahead::of(reader)?;
-        from.pace.source = Some(ahead.clone());
+        opener.pace.source = Some(ahead.clone());
         Ok(Box::new(ahead))
     }
 
@@ -333,7 +333,7 @@ impl Planned {
     }
 
     /// Opens the source and reads its first bytes.
-    pub fn open(&self, from: &mut From<'_>, limit: usize) -> Result<OpenSource> {
+    pub fn open(&self, opener: &mut SourceOpener<'_>, limit: usize) -> Result<OpenSource> {
         if let Some((lines, Seek::Byte { byte })) = self.start
             && let Some(bytes) = self.bytes()
         {
@@ -341,7 +341,7 @@ impl Planned {
             let reader = bytes.reader_from(byte).map_err(failed)?;
             let rest = self.bytes.map(|bytes| bytes.saturating_sub(byte));
             let counted = Counted::new(reader, rest);
-            from.pace.source = None;
+            opener.pace.source = None;
             return Ok(OpenSource {
                 compressed: counted.count(),
                 lines: self.lines(LineReader::behind(Box::new(counted), limit, lines, byte)),
@@ -349,7 +349,7 @@ impl Planned {
                 is_rewritten: false,
             });
         }
-        let reader = self.stream(from)?;
+        let reader = self.stream(opener)?;
         let decoded = compression::decode(reader, self.encoding, self.bytes).map_err(|error| {
             let named = self.encoding.unwrap_or(SourceCompression::Plain);
             let reason = compression::explain_start(named, &error);

@@ -25,12 +25,12 @@ pub(crate) struct Record<'a> {
 
 /// The known fields of a record that cannot be embedded.
 #[derive(Debug)]
-pub(crate) struct Known<'a> {
+pub(crate) struct RejectedFields<'a> {
     pub id: Cell<'a>,
     pub kept: Vec<Cell<'a>>,
 }
 
-impl Known<'_> {
+impl RejectedFields<'_> {
     /// Nothing, in so many columns.
     pub(crate) fn nothing(kept: usize) -> Self {
         Self {
@@ -71,7 +71,7 @@ pub(crate) struct Filling {
     origins: Vec<Origin>,
     rejects: Vec<Reject>,
     /// The records themselves, while the types of columns are undecided: any may be rejected yet.
-    held: Vec<Held>,
+    held: Vec<HeldRecord>,
     bytes: usize,
     /// Records of this window at most, and of any.
     rows: usize,
@@ -80,7 +80,7 @@ pub(crate) struct Filling {
 }
 
 /// What is listed of a record if it is rejected: the start of the raw record, and its fields.
-struct Held {
+struct HeldRecord {
     raw: Box<[u8]>,
     fields: RecordFields,
 }
@@ -209,7 +209,7 @@ impl Filling {
         if self.columns.undecided() {
             let fields = fields(&self.columns);
             self.bytes += fields.members().len();
-            self.held.push(Held {
+            self.held.push(HeldRecord {
                 raw: raw_start(raw).into(),
                 fields,
             });
@@ -233,7 +233,7 @@ impl Filling {
         origin: Origin,
         cause: Cause,
         raw: &[u8],
-        known: impl FnOnce(&InputColumns) -> Known<'r>,
+        known: impl FnOnce(&InputColumns) -> RejectedFields<'r>,
         fields: impl FnOnce(&InputColumns) -> RecordFields,
     ) {
         if self.keeps_rejected {
@@ -320,7 +320,11 @@ fn raw_start(raw: &[u8]) -> &[u8] {
 }
 
 /// Makes rejects of some of a window's texts.
-fn without(mut window: Window, rejected: BTreeMap<usize, Cause>, mut held: Vec<Held>) -> Window {
+fn without(
+    mut window: Window,
+    rejected: BTreeMap<usize, Cause>,
+    mut held: Vec<HeldRecord>,
+) -> Window {
     if rejected.is_empty() {
         return window;
     }

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::{Said, StoredVector, TakeVector, VectorForm, in_full};
+use super::{RecordedColumns, StoredVector, TakeVector, VectorForm, in_full};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::PARTS;
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
@@ -12,24 +12,24 @@ use arrow::datatypes::{
 use embedctl_common::error::{Error, Place, Result};
 
 /// The columns of vectors.
-pub(crate) fn vectors_in(schema: &Schema, said: &Said) -> Vec<usize> {
+pub(crate) fn vectors_in(schema: &Schema, recorded: &RecordedColumns) -> Vec<usize> {
     // A number is one where its column is named as that of numbers.
     let lists = || {
         (schema.fields().iter().enumerate()).filter(|(_, it)| {
             let kind = it.data_type();
-            match said.form(it.name()) {
+            match recorded.form(it.name()) {
                 VectorForm::Sparse(width) => width.is_some() && is_sparse(kind),
                 VectorForm::OfTokens => of_tokens(kind).is_some(),
                 VectorForm::Map => false,
                 VectorForm::List => {
-                    let is_named = || said.column(it.name()).is_some();
+                    let is_named = || recorded.column(it.name()).is_some();
                     element(kind).is_some() && (is_list(kind) || is_named())
                 }
             }
         })
     };
     let names = || lists().map(|(_, field)| field.name().as_str());
-    let vectors = lists().filter(|(_, field)| said.takes(field.name(), names()));
+    let vectors = lists().filter(|(_, field)| recorded.takes(field.name(), names()));
     vectors.map(|(index, _)| index).collect()
 }
 
@@ -99,10 +99,14 @@ pub(crate) fn element(kind: &DataType) -> Option<Dtype> {
 }
 
 /// Hands the vectors of a batch to `take`.
-pub(crate) fn of_batch(batch: &RecordBatch, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    for index in vectors_in(batch.schema_ref(), said) {
+pub(crate) fn of_batch(
+    batch: &RecordBatch,
+    recorded: &RecordedColumns,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
+    for index in vectors_in(batch.schema_ref(), recorded) {
         let (field, column) = (batch.schema_ref().field(index), batch.column(index));
-        if let VectorForm::Sparse(Some(width)) = said.form(field.name()) {
+        if let VectorForm::Sparse(Some(width)) = recorded.form(field.name()) {
             for row in 0..column.len() {
                 if let Some(values) = sparse_in_full(column, width, row) {
                     take(StoredVector {

@@ -57,7 +57,7 @@ pub(crate) enum VectorForm {
 
 /// A column of vectors as a provenance describes it.
 #[derive(Debug, Clone)]
-pub(crate) struct SaidColumn {
+pub(crate) struct RecordedColumn {
     /// Its name.
     pub name: String,
     /// The type of its elements, for a format that does not say so itself.
@@ -68,11 +68,11 @@ pub(crate) struct SaidColumn {
 
 /// The columns of vectors as a provenance describes them, of each kind.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Said {
-    pub columns: Vec<SaidColumn>,
+pub(crate) struct RecordedColumns {
+    pub columns: Vec<RecordedColumn>,
 }
 
-impl Said {
+impl RecordedColumns {
     /// Reads it.
     pub fn of(made: &Value) -> Self {
         Self {
@@ -81,14 +81,14 @@ impl Said {
     }
 
     /// The columns of each kind.
-    pub fn kinds(made: &Value) -> impl Iterator<Item = Vec<SaidColumn>> {
+    pub fn kinds(made: &Value) -> impl Iterator<Item = Vec<RecordedColumn>> {
         let beside = made[BESIDE].as_array().into_iter().flatten();
         let kinds = std::iter::once(made).chain(beside);
-        kinds.map(|kind| SaidColumn::of_kind(kind).collect())
+        kinds.map(|kind| RecordedColumn::of_kind(kind).collect())
     }
 
     /// The column of that name, if the provenance has it.
-    pub fn column(&self, name: &str) -> Option<&SaidColumn> {
+    pub fn column(&self, name: &str) -> Option<&RecordedColumn> {
         self.columns.iter().find(|column| column.name == name)
     }
 
@@ -106,7 +106,7 @@ impl Said {
     }
 }
 
-impl SaidColumn {
+impl RecordedColumn {
     /// The columns of one kind of vectors.
     fn of_kind(made: &Value) -> impl Iterator<Item = Self> {
         let dtype = made["dtype"].as_str().and_then(|it| it.parse().ok());

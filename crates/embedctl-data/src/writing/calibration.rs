@@ -49,7 +49,7 @@ impl Calibration {
         if dtype.needs_ranges() {
             return Ok(());
         }
-        let reason = format!("{CALIBRATION} is for {DTYPE} int8 and uint8, and this is {dtype}");
+        let reason = format!("{CALIBRATION} is for {DTYPE} int8 and uint8, but this is {dtype}");
         Err(Error::usage(reason).with_remedy("leave it out, or choose one of these"))
     }
 

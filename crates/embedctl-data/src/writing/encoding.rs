@@ -342,7 +342,7 @@ fn beyond_f16(rows: &Rows, row: usize, value: f32) -> Error {
     let most = f16::MAX.to_f32();
     Error::input(
         Place::file(format!("record {record}")),
-        format!("its vector holds {value}, and f16 ends at {most}"),
+        format!("its vector holds {value}, but f16 ends at {most}"),
     )
     .with_remedy(format!("choose {DTYPE} f32, or {NORMALIZE} true"))
 }

@@ -1,6 +1,7 @@
 //! What writers of all formats work with: options, vectors in their types, columns of tables, hashes, and files that
 //! get their names together.
 
+pub mod background;
 pub(crate) mod calibration;
 pub(crate) mod encoding;
 pub mod fault;

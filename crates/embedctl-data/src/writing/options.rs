@@ -15,6 +15,7 @@ use embedctl_common::named::named;
 use embedctl_common::setting::{
     CALIBRATION, DTYPE, OUTPUT, OUTPUT_FORMAT, SPARSE_TOKENS, VECTOR_TYPE, VECTORS,
 };
+use embedctl_common::stage::Clock;
 
 /// Name of the vectors' column, where none is given.
 pub const EMBEDDING: &str = "embedding";
@@ -71,6 +72,8 @@ pub struct OutputOptions {
     pub nullable: bool,
     /// Whether the output is Arrow stream after stream, each begun and ended by the caller.
     pub streams: bool,
+    /// Counts the processor time of threads that write beside the caller's.
+    pub clock: Arc<Clock>,
 }
 
 impl OutputOptions {
@@ -211,7 +214,7 @@ impl OutputOptions {
             let others = OutputFormat::all().filter(|it| it.holds_several_kinds());
             let names: Vec<String> = others.map(|it| format!("{OUTPUT_FORMAT} {it}")).collect();
             return Err(Error::usage(format!(
-                "{VECTORS}: {format} output holds one kind of vectors, and several are asked for"
+                "{VECTORS}: {format} output holds one kind of vectors, but several are asked for"
             ))
             .with_remedy(format!("choose {}, or one kind", names.join(", "))));
         }
@@ -231,20 +234,20 @@ impl OutputOptions {
         if self.numbers != RowNumbers::Sparse {
             if facts.sparse == SparseForm::Alone {
                 return Err(Error::usage(format!(
-                    "{format} output holds sparse vectors, and this model's are given in full"
+                    "{format} output holds sparse vectors, but this model's are given in full"
                 ))
                 .with_remedy(format!("choose {OUTPUT_FORMAT} npy or another format")));
             }
             if self.sparse_tokens {
                 return Err(Error::usage(format!(
-                    "{SPARSE_TOKENS} is about sparse vectors, and this model's are given in full"
+                    "{SPARSE_TOKENS} is about sparse vectors, but this model's are given in full"
                 ))
                 .with_remedy("leave it out"));
             }
             if self.numbers == RowNumbers::Multi {
                 if facts.multi == TokenForm::None {
                     return Err(Error::usage(format!(
-                        "{format} output holds one vector for a row, and this model gives one for each token"
+                        "{format} output holds one vector for a row, but this model gives one for each token"
                     ))
                     .with_remedy(holding(&|it| it.facts().multi != TokenForm::None)));
                 }
@@ -259,13 +262,13 @@ impl OutputOptions {
         }
         if facts.sparse == SparseForm::None {
             return Err(Error::usage(format!(
-                "{format} output holds vectors in full, and this model's are sparse"
+                "{format} output holds vectors in full, but this model's are sparse"
             ))
             .with_remedy(holding(&|it| it.facts().sparse != SparseForm::None)));
         }
         if self.sparse_tokens && facts.sparse != SparseForm::Structs {
             return Err(Error::usage(format!(
-                "{SPARSE_TOKENS}: {format} output holds indices, and no terms"
+                "{SPARSE_TOKENS}: {format} output holds indices, not terms"
             ))
             .with_remedy(holding(&|it| it.facts().sparse == SparseForm::Structs)));
         }
@@ -276,7 +279,7 @@ impl OutputOptions {
         ];
         match dense.into_iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Error::usage(format!(
-                "{option} is about vectors in full, and this model's are sparse: their values are float32"
+                "{option} is about vectors in full, but this model's are sparse: their values are float32"
             ))
             .with_remedy("leave it out")),
             None => Ok(()),
@@ -303,8 +306,8 @@ impl OutputOptions {
         }
         if dtype.needs_ranges() && self.calibration.is_none() {
             return Err(Error::usage(format!(
-                "{DTYPE} {dtype} needs {CALIBRATION} FILE: which range of each component is divided into 256 steps \
-                 must not depend on the records at hand"
+                "{DTYPE} {dtype} needs {CALIBRATION} FILE. The ranges must not come from this run's records, or one \
+                 text gets different vectors in two runs"
             ))
             .with_remedy(format!(
                 "embed some thousand records with {DTYPE} f32 {OUTPUT} calibration.npy first, and give that file"

@@ -15,11 +15,14 @@
 //! its own digits.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::{self, Hash};
+use embedctl_common::hash_beside::HashBeside;
+use embedctl_common::stage::Clock;
 
 /// Names of hashes that stand in the bytes that they are over.
 pub const FILE: &str = "file";
@@ -38,18 +41,19 @@ pub(crate) const MOST_FOOTER: u64 = 64 << 20;
 /// begun.
 pub struct SelfHashed<W> {
     inner: W,
-    hash: Option<Hash>,
+    hash: Option<HashBeside>,
     written: u64,
     /// Where the footer begins, and what was written of it.
     footer: Option<(u64, Vec<u8>)>,
 }
 
 impl<W> SelfHashed<W> {
-    /// Writes to `inner`; `proves` says whether it can be rewritten, so that a hash gets into it.
-    pub fn new(inner: W, proves: bool) -> Self {
+    /// Writes to `inner`; `proves` says whether it can be rewritten, so that a hash gets into it. `clock` counts the
+    /// processor time of hashing.
+    pub fn new(inner: W, proves: bool, clock: &Arc<Clock>) -> Self {
         Self {
             inner,
-            hash: proves.then(Hash::default),
+            hash: proves.then(|| HashBeside::new(clock)),
             written: 0,
             footer: None,
         }
@@ -61,8 +65,8 @@ impl<W> SelfHashed<W> {
     }
 
     /// The hash of what has passed, where it is taken.
-    pub fn hash(&self) -> Option<&Hash> {
-        self.hash.as_ref()
+    pub fn hash(&mut self) -> Option<&Hash> {
+        self.hash.as_mut().map(HashBeside::hash)
     }
 
     /// The bytes written from now on are the footer. All earlier bytes must have left their buffers.
@@ -84,13 +88,13 @@ impl<W> SelfHashed<W> {
     ///
     /// # Errors
     /// If the footer has no place for them.
-    pub fn digits(&self) -> Result<Option<(u64, String)>> {
-        let (Some(hash), Some((start, footer))) = (&self.hash, &self.footer) else {
+    pub fn digits(&mut self) -> Result<Option<(u64, String)>> {
+        let (Some(hash), Some((start, footer))) = (&mut self.hash, &self.footer) else {
             return Ok(None);
         };
         let at = place_of(footer, FILE, BLANK)
             .ok_or_else(|| Error::internal("a footer without a place for its hash"))?;
-        Ok(Some((start + at as u64, hash.hex())))
+        Ok(Some((start + at as u64, hash.hash().hex())))
     }
 }
 

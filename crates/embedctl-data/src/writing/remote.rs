@@ -37,7 +37,7 @@ impl Remote {
             let sidecar = address.with_ending(ending);
             if storage.exists(&sidecar)? {
                 return Err(Error::usage(format!(
-                    "{address}: {sidecar} is written with it, and exists"
+                    "{address}: {sidecar} is written with it, but already exists"
                 ))
                 .with_remedy(remedies::taken()));
             }
@@ -83,7 +83,7 @@ impl Remote {
             }
             if self.storage.put_new(&address, bytes)?.is_none() {
                 return Err(Error::usage(format!(
-                    "{}: {address} is written with it, and has appeared meanwhile",
+                    "{}: {address} is written with it, but has appeared meanwhile",
                     self.address
                 ))
                 .with_remedy(remedies::taken()));

@@ -307,14 +307,14 @@ fn check_free(path: &Path, sidecars: &[&str], force: bool, place: &OutputPlace) 
         match fs::symlink_metadata(&sidecar) {
             Ok(metadata) if metadata.is_dir() => {
                 return Err(Error::usage(format!(
-                    "{option} {shown}: {} is written with it, and there is a folder of that name",
+                    "{option} {shown}: {} is written with it, but there is a folder of that name",
                     sidecar.display()
                 ))
                 .with_remedy("write elsewhere"));
             }
             Ok(_) if !force => {
                 return Err(Error::usage(format!(
-                    "{option} {shown}: {} is written with it, and exists",
+                    "{option} {shown}: {} is written with it, but already exists",
                     sidecar.display()
                 ))
                 .with_remedy(remedies::taken()));

@@ -224,7 +224,7 @@ impl Download<'_> {
         if let Some(by) = self.client.settings().offline {
             return Err(Error::model(
                 &self.name,
-                format!("{path} is damaged ({wrong}), and {by} forbids the network"),
+                format!("{path} is damaged ({wrong}), but {by} forbids the network"),
             )
             .with_remedy(format!(
                 "run `embedctl download {}` with a network to fetch it again",

@@ -153,7 +153,7 @@ pub(super) fn check_widths(
         return Err(Error::model(
             root.display(),
             format!(
-                "the ONNX file declares an output of {hidden} components, and the limit is {}",
+                "the ONNX file declares an output of {hidden} components, but the limit is {}",
                 metadata::MOST_WIDTH
             ),
         )

@@ -251,7 +251,7 @@ fn source(folder: &Path) -> Result<(PathBuf, String)> {
         Some(text) => Ok((file, text)),
         None => Err(Error::model(
             file.display(),
-            "has several chat templates, and none is called 'default'",
+            "has several chat templates, but none is called 'default'",
         )),
     }
 }

@@ -39,8 +39,12 @@ use embedctl_common::pair::TextPair;
 use embedctl_common::stage::Clock;
 use embedctl_common::threads::{exhausted, foreign, within};
 
-/// Rows a thread takes at a time.
+/// Rows a thread takes at a time, at most and at least.
 const CHUNK: usize = 256;
+const LEAST_CHUNK: usize = 16;
+
+/// Chunks for each thread at least, where there are rows enough: rows differ in length.
+const CHUNKS_PER_THREAD: usize = 4;
 
 /// Bytes of texts for which the way to another thread takes longer than their tokens.
 const FEW_BYTES: usize = 16 << 10;
@@ -236,12 +240,13 @@ impl TextTokenizer {
         clock: &Clock,
         push: impl Fn(usize, &mut BertScratch, &mut TokenRows) -> Result<(), Cause> + Sync,
     ) -> TokenRows {
+        let rows = rows_per_chunk(count, self.pool.current_num_threads());
         let chunk = |chunk: usize| {
-            let indices = chunk * CHUNK..((chunk + 1) * CHUNK).min(count);
+            let indices = chunk * rows..((chunk + 1) * rows).min(count);
             rows_of(indices, &push)
         };
         let parts: Vec<TokenRows> = self.pool.install(|| {
-            (0..count.div_ceil(CHUNK))
+            (0..count.div_ceil(rows))
                 .into_par_iter()
                 .map(|index| clock.time_part(|| chunk(index)))
                 .collect()
@@ -311,6 +316,13 @@ impl TextTokenizer {
     }
 }
 
+/// How many of `count` rows a thread takes at a time, of so many threads: few where threads are many, so that a window
+/// of some thousand rows has work for all of them.
+fn rows_per_chunk(count: usize, threads: usize) -> usize {
+    let chunks = threads.saturating_mul(CHUNKS_PER_THREAD).max(1);
+    count.div_ceil(chunks).clamp(LEAST_CHUNK, CHUNK)
+}
+
 /// The rows that `push` makes of texts, by their index.
 fn rows_of(
     indices: std::ops::Range<usize>,
@@ -349,11 +361,15 @@ mod tests {
     use crate::ModelOptions;
 
     fn prepared(case: &str) -> TextTokenizer {
+        prepared_for(case, 1)
+    }
+
+    fn prepared_for(case: &str, threads: usize) -> TextTokenizer {
         let options = ModelOptions {
             model: format!("../../fixtures/parity/{case}/model"),
             ..ModelOptions::default()
         };
-        TextTokenizer::new(&Model::open(&options).unwrap(), 1).unwrap()
+        TextTokenizer::new(&Model::open(&options).unwrap(), threads).unwrap()
     }
 
     /// Long texts of every awkward kind: with and without spaces, one huge word, many scripts.
@@ -455,14 +471,32 @@ mod tests {
 
     #[test]
     fn tokenizing_keeps_order_across_chunks() {
-        let tokenizer = prepared("bert-cls");
-        let texts: Texts = (0..2 * CHUNK + 3)
-            .map(|index| "a ".repeat(index % 50))
-            .collect();
-        let rows = tokenizer.tokenize(&texts);
-        assert_eq!(rows.len(), texts.len());
-        for index in 0..rows.len() {
-            assert_eq!(rows.get(index).len(), 2 + index % 50);
+        for threads in [1, 3, 64] {
+            let tokenizer = prepared_for("bert-cls", threads);
+            // One row more than whole chunks of the largest and of the smallest size.
+            for count in [2 * CHUNK + 1, 64 * CHUNKS_PER_THREAD * LEAST_CHUNK + 1] {
+                let texts: Texts = (0..count).map(|index| "a ".repeat(index % 50)).collect();
+                let rows = tokenizer.tokenize(&texts);
+                assert_eq!(rows.len(), texts.len());
+                for index in 0..rows.len() {
+                    assert_eq!(rows.get(index).len(), 2 + index % 50, "{threads} threads");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_window_has_work_for_every_thread() {
+        const WINDOW: usize = 8192;
+        for threads in [1, 2, 8, 32, 64, 128, 192] {
+            let rows = rows_per_chunk(WINDOW, threads);
+            let chunks = WINDOW.div_ceil(rows);
+            let wanted = (CHUNKS_PER_THREAD * threads).min(WINDOW / LEAST_CHUNK);
+            assert!(chunks >= wanted, "{threads} threads: {chunks} chunks");
+            assert!((LEAST_CHUNK..=CHUNK).contains(&rows), "{rows} rows");
+        }
+        // Threads that all are busy take as many rows as before.
+        assert_eq!(rows_per_chunk(WINDOW, 2), CHUNK);
+        assert_eq!(rows_per_chunk(0, 64), LEAST_CHUNK);
     }
 }

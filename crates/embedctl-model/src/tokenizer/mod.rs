@@ -21,7 +21,7 @@ use tokenizers::utils::truncation::TruncationDirection;
 use tokenizers::{Encoding, PostProcessor, Token, Tokenizer, TruncationParams};
 
 use self::arguments::{Arguments, OfFile};
-use self::registry::{ChosenClass, Says, TokenizerClass};
+use self::registry::{ChosenClass, TokenizerClass, TokenizerClassHints};
 use super::frame::{Frame, PairFrame, Side};
 use super::metadata::{self, TransformerConfig};
 use embedctl_common::error::{Cause, Error, Result};
@@ -75,7 +75,7 @@ pub(super) fn read(
     if !file.exists() {
         return Err(Error::model(
             file.display(),
-            "is missing, and embedctl reads no other kind of tokenizer",
+            "is missing; embedctl reads no other kind of tokenizer",
         )
         .with_remedy(
             "make it once with Python: \
@@ -192,7 +192,7 @@ fn choose(
         Some(Value::Object(map)) => map.get("AutoTokenizer").is_some_and(|one| !one.is_null()),
         Some(_) => true,
     };
-    let says = Says {
+    let hints = TokenizerClassHints {
         tokenizer_config: named,
         config: transformer.tokenizer_class.as_deref(),
         model_type: transformer.model_type.as_deref(),
@@ -212,7 +212,7 @@ fn choose(
         )
         .with_remedy("keep one as tokenizer.json and remove the list"));
     }
-    registry::choose(&says).map_err(|cause| Error::model(file.display(), cause))
+    registry::choose(&hints).map_err(|cause| Error::model(file.display(), cause))
 }
 
 /// Whether the class hands token types to the model, which otherwise takes them as 0.

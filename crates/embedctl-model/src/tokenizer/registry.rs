@@ -288,7 +288,7 @@ fn registered(model_type: &str) -> Option<&'static str> {
 
 /// A repository's statements about its tokenizer's class.
 #[derive(Debug, Default)]
-pub(super) struct Says<'a> {
+pub(super) struct TokenizerClassHints<'a> {
     /// `tokenizer_class` of `tokenizer_config.json`.
     pub tokenizer_config: Option<&'a str>,
     /// `tokenizer_class` of `config.json`.
@@ -303,16 +303,16 @@ pub(super) struct Says<'a> {
 }
 
 /// The class that reads the repository, or why none here does.
-pub(super) fn choose(says: &Says<'_>) -> Result<ChosenClass, Cause> {
+pub(super) fn choose(hints: &TokenizerClassHints<'_>) -> Result<ChosenClass, Cause> {
     let without_fast = |name: &str| name.strip_suffix("Fast").unwrap_or(name).to_string();
-    let named = match (says.tokenizer_config, says.config) {
+    let named = match (hints.tokenizer_config, hints.config) {
         (Some(name), _) => Some((name, Reason::TokenizerConfig)),
         (None, Some(name)) => Some((name, Reason::Config)),
         (None, None) => None,
     };
-    let model_type = says.model_type.filter(|kind| !kind.is_empty());
+    let model_type = hints.model_type.filter(|kind| !kind.is_empty());
     let own = model_type.and_then(registered);
-    let misnamed = [model_type, says.model_name]
+    let misnamed = [model_type, hints.model_name]
         .into_iter()
         .flatten()
         .any(|kind| lists(MISNAMED, kind));
@@ -321,8 +321,8 @@ pub(super) fn choose(says: &Says<'_>) -> Result<ChosenClass, Cause> {
         name: name.to_string(),
         because,
     };
-    if let (false, Some((name, because))) = (says.own_code, named) {
-        if without_fast(name) == "LlamaTokenizer" && !misnamed && says.byte_level {
+    if let (false, Some((name, because))) = (hints.own_code, named) {
+        if without_fast(name) == "LlamaTokenizer" && !misnamed && hints.byte_level {
             return Ok(backend(name, because));
         }
         if let Some(own) = own.filter(|own| *own != without_fast(name)) {
@@ -337,13 +337,13 @@ pub(super) fn choose(says: &Says<'_>) -> Result<ChosenClass, Cause> {
             return resolve(name, because, true);
         }
     }
-    if says.own_code && own.is_none() && !says.tokenizer_config.is_some_and(exists) {
+    if hints.own_code && own.is_none() && !hints.tokenizer_config.is_some_and(exists) {
         return Err(Cause::of(
             "names a tokenizer of the repository's own code (auto_map), which embedctl does not run",
         )
         .with("write the tokenizer's own class into tokenizer_class"));
     }
-    match (says.tokenizer_config, says.config, own) {
+    match (hints.tokenizer_config, hints.config, own) {
         (Some(name), ..) => resolve(&without_fast(name), Reason::TokenizerConfig, true),
         (None, Some(name), _) if name.contains("PreTrainedTokenizerFast") => {
             Ok(backend(name, Reason::Config))
@@ -381,17 +381,17 @@ fn resolve(name: &str, because: Reason, falls_back: bool) -> Result<ChosenClass,
 mod tests {
     use super::*;
 
-    fn class(says: &Says<'_>) -> TokenizerClass {
-        choose(says).unwrap().class
+    fn class(hints: &TokenizerClassHints<'_>) -> TokenizerClass {
+        choose(hints).unwrap().class
     }
 
     #[test]
     fn architectures_decide_where_nothing_else_does_and_where_repositories_are_known_to_be_wrong() {
         let of = |model_type, tokenizer_config| {
-            class(&Says {
+            class(&TokenizerClassHints {
                 model_type: Some(model_type),
                 tokenizer_config,
-                ..Says::default()
+                ..TokenizerClassHints::default()
             })
         };
         assert_eq!(of("bert", None), TokenizerClass::Bert);
@@ -437,36 +437,36 @@ mod tests {
 
     #[test]
     fn a_llama_that_is_byte_level_keeps_its_file() {
-        let says = |model_type, byte_level| Says {
+        let hints = |model_type, byte_level| TokenizerClassHints {
             tokenizer_config: Some("LlamaTokenizer"),
             model_type: Some(model_type),
             byte_level,
-            ..Says::default()
+            ..TokenizerClassHints::default()
         };
-        assert_eq!(class(&says("llama", true)), TokenizerClass::Backend);
-        assert_eq!(class(&says("llama", false)), TokenizerClass::Llama);
+        assert_eq!(class(&hints("llama", true)), TokenizerClass::Backend);
+        assert_eq!(class(&hints("llama", false)), TokenizerClass::Llama);
     }
 
     #[test]
     fn classes_that_are_python_are_refused_with_the_file_that_named_them() {
-        for (says, parts) in [
+        for (hints, parts) in [
             (
-                Says {
+                TokenizerClassHints {
                     tokenizer_config: Some("BertJapaneseTokenizer"),
                     model_type: Some("bert"),
-                    ..Says::default()
+                    ..TokenizerClassHints::default()
                 },
                 ["BertJapaneseTokenizer", "tokenizer_config.json"],
             ),
             (
-                Says {
+                TokenizerClassHints {
                     model_type: Some("roformer"),
-                    ..Says::default()
+                    ..TokenizerClassHints::default()
                 },
                 ["RoFormerTokenizer", "model_type"],
             ),
         ] {
-            let reason = choose(&says).unwrap_err().reason;
+            let reason = choose(&hints).unwrap_err().reason;
             assert!(parts.iter().all(|part| reason.contains(part)), "{reason}");
         }
     }

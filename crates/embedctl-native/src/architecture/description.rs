@@ -299,6 +299,14 @@ impl Architecture {
             .filter(|_| own.any(|layer| layer.convolves))
     }
 
+    /// Whether the layer of a set of weights can be run in two halves, attention and feed-forward, of which the second needs
+    /// no weights of the first and nothing but its result: not with parallel branches. Of a set that several layers take
+    /// in turn, each half would be loaded for each of them.
+    pub(crate) fn runs_in_halves(&self, set: usize) -> bool {
+        let own = self.layers.iter().filter(|layer| layer.weights == set);
+        !self.parallel && own.count() <= 1
+    }
+
     /// The widths of queries, keys and values together, and of attention's output, where a convolution's inputs and output
     /// have room, too.
     pub(crate) fn mixing_widths(&self) -> [usize; 2] {

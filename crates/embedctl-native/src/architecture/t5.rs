@@ -5,7 +5,7 @@ use serde_json::json;
 use super::common::{activation_named, base, epsilon};
 use super::{Architecture, KnownType, NormDescription, NormKind, PositionBias};
 use crate::kernels::Activation;
-use crate::names::{BASE, NormNames, TensorNames};
+use crate::names::{T5, T5_BASE, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
 
 /// Encoders alone keep their names; a checkpoint of both halves has them too.
@@ -25,29 +25,6 @@ pub(super) const TYPES: &[KnownType] = &[
     })
     .encoder_of_pair(),
 ];
-
-static T5: TensorNames = T5_BASE;
-
-const T5_BASE: TensorNames = TensorNames {
-    word: &["shared", "encoder.embed_tokens"],
-    layer: &["encoder.block.{}."],
-    query_key_value: &[&[
-        "layer.0.SelfAttention.q",
-        "layer.0.SelfAttention.k",
-        "layer.0.SelfAttention.v",
-    ]],
-    attention_output: &[&["layer.0.SelfAttention.o"]],
-    attention_norms: NormNames::before(&["layer.0.layer_norm"]),
-    up: &[
-        &["layer.1.DenseReluDense.wi"],
-        &["layer.1.DenseReluDense.wi_0", "layer.1.DenseReluDense.wi_1"],
-    ],
-    down: &[&["layer.1.DenseReluDense.wo"]],
-    feed_forward_norms: NormNames::before(&["layer.1.layer_norm"]),
-    final_norm: &["encoder.final_layer_norm"],
-    relative_bias: "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
-    ..BASE
-};
 
 static UMT5: TensorNames = TensorNames {
     relative_bias: "layer.0.SelfAttention.relative_attention_bias",

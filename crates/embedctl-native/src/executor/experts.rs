@@ -1,19 +1,19 @@
 //! Runs experts.
 
 use super::Executor;
-use crate::experts::ExpertScratch;
-use crate::kernels::{CacheLines, Operand, ProductFinish, linear};
-use crate::packed::LayerWeights;
+use crate::experts::{ExpertScratch, ExpertWeights};
+use crate::kernels::{CacheLines, Matrix, Operand, ProductFinish, linear};
 use crate::packed::Product;
 use crate::room::{block, room};
 
 impl Executor<'_> {
-    /// Writes the experts' sum for `input`, `[tokens, hidden]`, to `scratch.sum`. `note` sees the inputs of each second
-    /// product.
+    /// Writes the sum of the experts with the products `products` for `input`, `[tokens, hidden]`, to `scratch.sum`.
+    /// `note` sees the inputs of each second product.
     #[expect(clippy::too_many_arguments, reason = "buffers that a layer shares")]
     pub(crate) fn experts(
         &self,
-        weights: &LayerWeights,
+        products: &[Matrix],
+        own: &ExpertWeights,
         input: &[f32],
         tokens: usize,
         scratch: &mut ExpertScratch,
@@ -23,9 +23,7 @@ impl Executor<'_> {
         mut note: impl FnMut(&[f32]),
     ) {
         let hidden = self.architecture.hidden;
-        let (Some(described), Some(own)) =
-            (self.architecture.feed_forward.experts, &weights.experts)
-        else {
+        let Some(described) = self.architecture.feed_forward.experts else {
             return;
         };
         let shares = room(&mut scratch.shares, tokens * described.count);
@@ -54,8 +52,7 @@ impl Executor<'_> {
             ProductFinish::Activate(described.activation)
         };
         for routes in routes.chunk_by(|one, next| one.expert == next.expert) {
-            let [up, down] =
-                Product::of_expert(routes[0].expert).map(|product| &weights.products[product]);
+            let [up, down] = Product::of_expert(routes[0].expert).map(|product| &products[product]);
             let gathered = room(gathered, routes.len() * hidden);
             for (row, route) in gathered.chunks_exact_mut(hidden).zip(routes) {
                 row.copy_from_slice(&input[route.token * hidden..][..hidden]);

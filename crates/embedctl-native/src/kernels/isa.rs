@@ -19,6 +19,8 @@ pub(super) enum InstructionLevel {
     Neon,
     #[cfg(target_arch = "aarch64")]
     NeonDot,
+    #[cfg(target_arch = "aarch64")]
+    NeonI8mm,
 }
 
 /// The number format in which products are computed.
@@ -72,7 +74,9 @@ impl Isa {
         {
             use std::arch::is_aarch64_feature_detected as has;
             levels.extend(has!("neon").then_some(InstructionLevel::Neon));
-            levels.extend((has!("neon") && has!("dotprod")).then_some(InstructionLevel::NeonDot));
+            let dot = has!("neon") && has!("dotprod");
+            levels.extend(dot.then_some(InstructionLevel::NeonDot));
+            levels.extend((dot && has!("i8mm")).then_some(InstructionLevel::NeonI8mm));
         }
         levels.reverse();
         levels.into_iter().map(Self).collect()
@@ -94,7 +98,7 @@ impl Isa {
         })
     }
 
-    /// `portable`, `avx2`, `avx2-vnni`, `avx512` (always with VNNI), `neon` or `neon-dot`.
+    /// `portable`, `avx2`, `avx2-vnni`, `avx512` (always with VNNI), `neon`, `neon-dot` or `neon-i8mm`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -109,6 +113,8 @@ impl Isa {
             InstructionLevel::Neon => "neon",
             #[cfg(target_arch = "aarch64")]
             InstructionLevel::NeonDot => "neon-dot",
+            #[cfg(target_arch = "aarch64")]
+            InstructionLevel::NeonI8mm => "neon-i8mm",
         }
     }
 
@@ -136,7 +142,7 @@ impl Isa {
             _ => true,
             #[cfg(target_arch = "aarch64")]
             (level, arithmetic) => {
-                level == InstructionLevel::NeonDot && arithmetic == ProductPrecision::I8
+                level >= InstructionLevel::NeonDot && arithmetic == ProductPrecision::I8
             }
             #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             _ => false,
@@ -197,13 +203,19 @@ macro_rules! with {
             #[cfg(target_arch = "aarch64")]
             InstructionLevel::Neon => {
                 // SAFETY: an `Isa` of this level is made only where the processor has NEON.
-                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false>::new() };
+                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false, false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "aarch64")]
             InstructionLevel::NeonDot => {
                 // SAFETY: an `Isa` of this level is made only where it has the dot product too.
-                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true>::new() };
+                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true, false>::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "aarch64")]
+            InstructionLevel::NeonI8mm => {
+                // SAFETY: an `Isa` of this level is made only where it has the product of blocks too.
+                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true, true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
         }

@@ -251,6 +251,29 @@ impl Matrix {
             .map(|part| bytes(part.dwords()))
     }
 
+    /// Writes row `row` to `out` as it was packed.
+    ///
+    /// # Panics
+    /// If the matrix is not one of single precision, or gated, has no such row, or `out` has another length.
+    pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
+        let (arithmetic, inputs) = (self.form.arithmetic, self.form.inputs);
+        assert!(
+            arithmetic == ProductPrecision::F32 && !self.gated,
+            "rows that are packed as they were"
+        );
+        assert!(
+            row < self.outputs && out.len() == inputs,
+            "row {row} of {}",
+            self.outputs
+        );
+        let width = self.panel_outputs();
+        let panel = &self.data.floats()[row / width * width * inputs..];
+        let column = panel[row % width..].iter().step_by(width);
+        out.iter_mut()
+            .zip(column)
+            .for_each(|(to, value)| *to = *value);
+    }
+
     /// Values of a result row.
     #[must_use]
     pub fn outputs(&self) -> usize {

@@ -26,6 +26,8 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tile_pairs;
+mod tile_parts;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use isa::{Isa, ProductPrecision};

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use super::isa::{Isa, ProductPrecision, with};
 use super::simd::Simd;
-use super::tile::{Dot, Floats, Halves, Pairs, Quads, WidenedHalves};
+use super::tile::{Dot, Floats, Halves, Pairs, Quads, WidenedHalves, multiplies_blocks};
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
 const CHAINS: usize = 12;
@@ -40,7 +40,10 @@ fn run<S: Simd, D: Dot>(s: S, _: D, turns: usize) -> usize {
         // Another value every turn, so that no product can be computed ahead of the loop.
         let left = s.splat_i(one ^ (turn as i32 & 2));
         for sum in &mut sums {
-            *sum = D::dot(s, *sum, left, right);
+            *sum = match multiplies_blocks::<S, D>() {
+                true => s.dot_blocks(*sum, left, right),
+                false => D::dot(s, *sum, left, right),
+            };
         }
     }
     let mut all = [0; super::simd::MOST_LANES];
@@ -48,5 +51,7 @@ fn run<S: Simd, D: Dot>(s: S, _: D, turns: usize) -> usize {
         s.store_i(&mut all, sum);
         black_box(&all);
     }
-    2 * turns * CHAINS * S::LANES * D::ARITHMETIC.per_lane()
+    // A lane of a product of blocks takes two quads.
+    let dwords = 1 + usize::from(multiplies_blocks::<S, D>());
+    2 * turns * CHAINS * S::LANES * dwords * D::ARITHMETIC.per_lane()
 }

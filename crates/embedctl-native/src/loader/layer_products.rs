@@ -29,7 +29,7 @@ impl<'a> Loader<'a> {
 
     /// The layouts of a set's products, in the order of [`LayerWeights::products`](crate::packed::LayerWeights).
     pub(crate) fn layouts(&self, set: usize) -> Vec<PackedLayout> {
-        let own = self.own_products(set);
+        let own = self.own_products(set, &Product::ALL);
         let mut layouts: Vec<PackedLayout> = own.iter().map(|one| one.layout).collect();
         if let Some(experts) = self.experts_of(set) {
             let both = experts.layouts(self.architecture.hidden);
@@ -38,13 +38,15 @@ impl<'a> Loader<'a> {
         layouts
     }
 
-    /// A set's products in `arithmetic`; `ranges` as in [`Loader::layer`].
+    /// The products `which` of a set in `arithmetic`, with those of all experts in the place of a feed-forward's; `ranges`
+    /// as in [`Loader::layer`].
     ///
     /// # Errors
     /// If a tensor is missing or has a wrong shape, type or content.
     pub(crate) fn products(
         &self,
         set: usize,
+        which: &[Product],
         arithmetic: ProductPrecision,
         ranges: Option<&InputRanges>,
     ) -> Result<Vec<Matrix>> {
@@ -57,26 +59,23 @@ impl<'a> Loader<'a> {
             self.pack_by(arithmetic, layout, (rows, bias), ranges, order)
         };
         // In parallel: packing takes most of the time of an exact result of a few rows.
-        let own = self.own_products(set);
+        let own = self.own_products(set, which);
         let packed: Vec<_> = own.par_iter().map(pack).collect();
         // The first error in their order, the same each time.
         let mut products = packed.into_iter().collect::<Result<Vec<_>>>()?;
-        if let Some(experts) = self.experts_of(set) {
+        let experts = self.experts_of(set);
+        if let Some(experts) = experts.filter(|_| which.contains(&Product::Up)) {
             self.expert_products(layer[0], &experts, arithmetic, ranges, &mut products)?;
         }
         Ok(products)
     }
 
-    /// The products of a set that are not experts'.
-    fn own_products(&self, set: usize) -> Vec<LayerProduct> {
-        let taken = match self.experts_of(set) {
-            Some(_) => &Product::ALL[..2],
-            None => &Product::ALL[..],
-        };
-        taken
-            .iter()
-            .map(|&which| self.described(set, which))
-            .collect()
+    /// The products of a set, of those in `which`, that are not experts'.
+    fn own_products(&self, set: usize, which: &[Product]) -> Vec<LayerProduct> {
+        let has_experts = self.experts_of(set).is_some();
+        let is_experts = |which: &Product| has_experts && Product::FEED_FORWARD.contains(which);
+        let own = which.iter().filter(|which| !is_experts(which));
+        own.map(|&which| self.described(set, which)).collect()
     }
 
     /// A product of a set's layers, which have no experts.

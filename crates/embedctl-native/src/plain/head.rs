@@ -1,9 +1,12 @@
 //! The masked-LM head as plain matrices.
 
+use std::ops::Range;
+
 use super::{PlainNetwork, PlainProduct, PlainTable};
 use crate::kernels::{Activation, Norm};
 use crate::masked_head::StoredHead;
 use crate::rows::StoredRows;
+use crate::safetensors::Element;
 use embedctl_common::error::Result;
 
 /// A masked-LM head without its products ([`PlainProduct::TermTransform`], [`PlainProduct::Terms`]).
@@ -54,10 +57,50 @@ impl PlainNetwork {
     pub(super) fn head_rows(
         &self,
         product: PlainProduct,
+        outputs: Range<usize>,
         mut take: impl FnMut(usize, &[f32]),
     ) -> Result<()> {
         let head = self.stored_head()?;
-        let is_table = head.decoder.is_none() && matches!(product, PlainProduct::Terms { .. });
+        let terms = head.terms;
+        let Some((mut rows, inputs, first)) = self.head_product(head, product)? else {
+            return Ok(());
+        };
+        let change = match self.is_table(product)? {
+            true => self.loader()?.word_change(terms)?,
+            false => None,
+        };
+        let mut values = vec![0.0; inputs];
+        for (number, row) in outputs.enumerate() {
+            rows.row(row, &mut values);
+            if let Some(change) = &change {
+                change.apply(first + row, inputs, &mut values);
+            }
+            take(number, &values);
+        }
+        rows.check()
+    }
+
+    /// The type in which one of its products is stored, as [`PlainNetwork::narrow_element`] has it.
+    pub(super) fn narrow_head_element(&self, product: PlainProduct) -> Result<Option<Element>> {
+        let head = self.stored_head()?;
+        let is_changed = self.weights.task.is_some() && self.is_table(product)?;
+        let rows = self.head_product(head, product)?;
+        let rows = rows.filter(|_| !is_changed);
+        Ok(rows.and_then(|(rows, ..)| rows.narrow_element()))
+    }
+
+    /// Whether a product is a part of the table of tokens.
+    fn is_table(&self, product: PlainProduct) -> Result<bool> {
+        let is_terms = matches!(product, PlainProduct::Terms { .. });
+        Ok(is_terms && self.stored_head()?.decoder.is_none())
+    }
+
+    /// The rows of one of its products, their inputs, and the number of the first in its tensor.
+    fn head_product<'a>(
+        &'a self,
+        head: StoredHead<'a>,
+        product: PlainProduct,
+    ) -> Result<Option<(StoredRows<'a>, usize, usize)>> {
         let (tensor, inputs, first, count) = match (product, head.transform) {
             (PlainProduct::Terms { first, count }, _) => {
                 let own = head.decoder;
@@ -65,22 +108,10 @@ impl PlainNetwork {
                 (decoder, head.width, first, count)
             }
             (_, Some(one)) => (one.weight, self.architecture.hidden, 0, one.width),
-            (_, None) => return Ok(()),
-        };
-        let change = match is_table {
-            true => self.loader()?.word_change(head.terms)?,
-            false => None,
+            (_, None) => return Ok(None),
         };
         let mut rows = StoredRows::new(inputs);
         rows.append(tensor, first, count);
-        let mut values = vec![0.0; inputs];
-        for row in 0..count {
-            rows.row(row, &mut values);
-            if let Some(change) = &change {
-                change.apply(first + row, inputs, &mut values);
-            }
-            take(row, &values);
-        }
-        rows.check()
+        Ok(Some((rows, inputs, first)))
     }
 }

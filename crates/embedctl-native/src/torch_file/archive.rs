@@ -1,4 +1,5 @@
-//! A ZIP archive whose members are not compressed, as `torch.save` writes it.
+//! A ZIP archive whose members are not compressed, as `torch.save` writes it. Read by hand, since the crate `zip` gives a member
+//! as a reader and not as a part of the bytes.
 
 use std::collections::BTreeMap;
 

@@ -7,6 +7,7 @@ use embedctl_onnx::Attribute;
 use super::heads::Heads;
 use super::operators::AttentionOperator;
 use super::own::OWN;
+use super::packed::Packing;
 use super::rotary::{TurnRows, Turns};
 use super::shared::SharedValues;
 use super::writer::GraphWriter;
@@ -24,6 +25,8 @@ pub(super) struct ScoreTerms<'a> {
     pub relative_rows: Option<&'a str>,
     /// How far queries and keys are turned.
     pub turns: Option<&'a Turns>,
+    /// Where tokens belong, if padding is left out.
+    pub packing: Option<&'a Packing>,
 }
 
 impl GraphWriter {
@@ -62,12 +65,16 @@ impl GraphWriter {
             for part in &mut parts {
                 match terms.operator {
                     AttentionOperator::Standard => self.split_heads(part),
-                    AttentionOperator::MultiHead | AttentionOperator::Grouped => {
-                        self.join_heads(part);
-                    }
+                    AttentionOperator::MultiHead
+                    | AttentionOperator::Grouped
+                    | AttentionOperator::Packed => self.join_heads(part),
                 }
             }
             match terms.operator {
+                AttentionOperator::Packed => {
+                    let packing = terms.packing.expect("the states were packed for it");
+                    self.packed_context(attention, &parts, packing)
+                }
                 AttentionOperator::Standard => {
                     let parts = parts.each_ref().map(|part| part.name.as_str());
                     self.context(network, set, attention, parts, terms, shared)?
@@ -121,7 +128,7 @@ impl GraphWriter {
             (Some(bias), Some(mask)) => self.add(bias, mask),
             (one, other) => one.or(other).unwrap_or_default().to_owned(),
         };
-        let mut inputs = vec![queries.name.as_str(), &keys, &values, "", &shared.tokens];
+        let mut inputs = vec![queries.name.as_str(), &keys, &values, "", &shared.lengths];
         inputs.extend((!bias.is_empty()).then_some(bias.as_str()));
         let attributes = vec![
             Attribute::int("num_heads", attention.heads as i64),

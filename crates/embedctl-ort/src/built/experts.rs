@@ -23,22 +23,25 @@ impl GraphWriter {
         let tokens = self.reshape(input, &[-1, hidden as i64]);
         let shares = self.shares(network, set, described, &tokens)?;
         let halves = if described.gated { 2 } else { 1 };
+        let [up_element, down_element] = self.narrow_experts(network, set, count)?;
         let up = self.weight(
             &format!("weights.{set}.experts_up"),
             &[count, hidden, halves * width],
-            self.float,
+            up_element,
             WeightSource::ExpertsUp(set),
         );
         let down = self.weight(
             &format!("weights.{set}.experts_down"),
             &[count, width, hidden],
-            self.float,
+            down_element,
             WeightSource::ExpertsDown(set),
         );
         // [1, tokens, hidden] times [experts, hidden, width].
         let each = self.unsqueeze(&tokens, &[0]);
+        let up = self.wide(&up, up_element);
         let inner = self.matmul(&each, &up);
         let inner = self.activated(&inner, described.activation, described.gated, width);
+        let down = self.wide(&down, down_element);
         let made = self.matmul(&inner, &down);
         let shares = self.transpose(&shares, &[1, 0]);
         let shares = self.unsqueeze(&shares, &[2]);

@@ -141,7 +141,7 @@ fn check_pooling(model: &Model) -> Result<()> {
     let by_token = |sparse: &SparseKind| sparse.weighed.is_some();
     if config.multi().is_some() || config.sparse().is_some_and(by_token) {
         return refuse(
-            "gives each token of a text a vector or a weight of its own, and not one vector a text: write the token states"
+            "gives each token of a text a vector or a weight of its own, not one vector a text: write the token states"
                 .into(),
         );
     }

@@ -23,9 +23,14 @@ impl GraphWriter {
             PlainProduct::Terms { first, .. } => format!("weights.terms.{first}"),
             other => format!("weights.{other:?}").to_lowercase(),
         };
-        let source = WeightSource::Product(product);
-        let weight = self.weight(&name, &[inputs, outputs], self.float, source);
-        let made = self.matmul(input, &weight);
+        let made = match self.narrow(network, product)? {
+            Some(element) => self.widened(input, &name, product, element, [inputs, outputs]),
+            None => {
+                let source = WeightSource::Product(product, 0);
+                let weight = self.weight(&name, &[inputs, outputs], self.float, source);
+                self.matmul(input, &weight)
+            }
+        };
         let bias = network.bias(product)?;
         if bias.is_empty() {
             return Ok(made);

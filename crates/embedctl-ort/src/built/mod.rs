@@ -21,10 +21,12 @@ mod export;
 mod feed_forward;
 mod heads;
 mod latent;
+mod narrow;
 mod network;
 mod norm;
 mod operators;
 mod own;
+mod packed;
 mod pooling;
 mod relative;
 mod rotary;
@@ -33,6 +35,8 @@ mod terms;
 mod weights;
 mod writer;
 
+#[cfg(test)]
+mod packed_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -54,6 +58,7 @@ use embedctl_model::{Model, OutputChoice, PoolingMode, Step};
 pub use crate::arithmetic::FloatType;
 
 pub use self::export::{ExportForm, Exported, export};
+pub(crate) use self::narrow::PIECE;
 pub use self::operators::Operators;
 pub(crate) use self::writer::DeclaredWeight;
 
@@ -79,6 +84,9 @@ pub struct GraphForm {
     pub float: FloatType,
     /// Whether the table of tokens may stay in bfloat16, if it is stored so.
     pub narrow_tables: bool,
+    /// Whether products stay in fp16 or bf16, where they are stored so and the graph computes in single precision: whenever
+    /// one is used, it is widened in pieces of so many bytes at most.
+    pub widened_pieces: Option<usize>,
     /// Tokens of a row at most.
     pub longest: usize,
     /// The operators that it is written with.
@@ -115,6 +123,7 @@ impl GraphForm {
             float,
             // Others have no tables of bfloat16.
             narrow_tables: matches!(provider, Provider::Cpu | Provider::Cuda),
+            widened_pieces: None,
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
             operators,
             excerpt: false,
@@ -128,6 +137,7 @@ impl Default for GraphForm {
         Self {
             float: FloatType::F32,
             narrow_tables: false,
+            widened_pieces: None,
             longest: 512,
             operators: Operators::Standard,
             excerpt: false,
@@ -216,6 +226,12 @@ impl BuiltGraph {
         &self.weights
     }
 
+    /// The type of the products that are widened when they are used; `None` where there is none.
+    pub(crate) fn narrow_products(&self) -> Option<FloatType> {
+        let narrow = self.weights.iter().find(|weight| weight.is_widened);
+        narrow.map(|weight| weight.element)
+    }
+
     /// The ONNX model as bytes. `place` says where a weight lies, as the entries of its external data.
     pub(crate) fn model(
         &self,
@@ -258,6 +274,11 @@ impl BuiltGraph {
         Ok(whole.model(|_, _| Vec::new()))
     }
 
+    /// The same for a reader that is given the weights in memory by their names, and looks for `file` nevertheless.
+    pub(crate) fn model_beside(&self, file: &str) -> Vec<u8> {
+        self.model(|_, weight| external(file, 0, weight.bytes()))
+    }
+
     /// The same for a reader that is given the weights in memory, each as a [file](DeclaredWeight::file) of its own.
     pub(crate) fn model_in_memory(&self) -> Vec<u8> {
         self.model(|_, weight| external(&weight.file(), 0, weight.bytes()))
@@ -267,6 +288,7 @@ impl BuiltGraph {
 impl From<GraphWriter> for BuiltGraph {
     fn from(mut writer: GraphWriter) -> Self {
         own::drop_unused_sums(&mut writer.graph);
+        narrow::widen_late(&mut writer.graph, &writer.weights);
         Self {
             graph: writer.graph,
             weights: writer.weights,

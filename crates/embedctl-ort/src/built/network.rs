@@ -37,10 +37,15 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     let relative_rows = attention
         .disentangled
         .map(|kind| writer.relative_rows(&kind, &shared));
+    let packing = writer.operators.packs(architecture).then(|| {
+        let (tokens, packing) = writer.packed(&states, &shared);
+        states = tokens;
+        packing
+    });
     let mut masks: Vec<(Sight, Option<String>)> = Vec::new();
     for (index, layer) in layers(architecture, form).iter().enumerate() {
         let sight = (layer.causal, layer.reach);
-        let operator = writer.operators.attention(attention, layer);
+        let operator = writer.operators.attention(architecture, layer);
         let mask = match masks.iter().find(|(of, _)| *of == sight) {
             Some((_, mask)) => mask.clone(),
             None => {
@@ -64,6 +69,7 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
             bias: own_bias.as_deref().or(shared_bias.as_deref()),
             relative_rows: relative_rows.as_deref(),
             turns: layer.rotary.map(|set| &turns[set]),
+            packing: packing.as_ref(),
         };
         let input = writer.before(&beside.attention_norms, &states);
         let branch = match &beside.convolution {
@@ -81,6 +87,9 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     writer.enter("final/".into());
     if let Some(norm) = &outside.final_norm {
         states = writer.norm(&states, norm);
+    }
+    if let Some(packing) = &packing {
+        states = writer.unpacked(&states, packing);
     }
     if let Some(latent) = &architecture.latent {
         states = writer.latent(network, latent, &states)?;

@@ -3,7 +3,7 @@
 //! The own operators are described in ONNX Runtime's `docs/ContribOperators.md`, and their kernels are listed in its
 //! `docs/OperatorKernels.md`.
 
-use embedctl_native::architecture::{AttentionDescription, Layer};
+use embedctl_native::architecture::{Architecture, Layer};
 
 use super::FloatType;
 use crate::engine::{EngineOptions, Provider};
@@ -20,44 +20,99 @@ pub enum Operators {
     Fused {
         /// Whether `GroupQueryAttention` is among them.
         grouped: bool,
+        /// Whether `MultiHeadAttention` is among them.
+        multi_head: bool,
+        /// Whether padding is left out, where the whole network allows it (`PackedMultiHeadAttention`).
+        packed: bool,
     },
 }
 
 impl Operators {
+    /// All own operators that there are.
+    pub(crate) const PACKED: Self = Self::Fused {
+        grouped: true,
+        multi_head: true,
+        packed: true,
+    };
+
+    /// The same without those that leave padding out, which CUDA alone has.
+    pub(crate) const ALL: Self = Self::Fused {
+        grouped: true,
+        multi_head: true,
+        packed: false,
+    };
+
+    /// The same without `GroupQueryAttention`.
+    pub(crate) const MULTI_HEAD: Self = Self::Fused {
+        grouped: false,
+        multi_head: true,
+        packed: false,
+    };
+
+    /// Whether the user chose them.
+    pub(crate) fn are_asked_for(provider: Provider, options: &EngineOptions) -> bool {
+        value_of(&options.provider_options, provider, OPERATORS).is_some()
+    }
+
     /// The operators of a graph for `provider`, the best first: each is taken if the one before it gives wrong results, or
     /// is missing in the library. The last ones are standard.
     pub(crate) fn candidates(provider: Provider, options: &EngineOptions) -> Vec<Self> {
         let asked = value_of(&options.provider_options, provider, OPERATORS);
-        let float = options.float.unwrap_or(FloatType::F32);
-        let [grouped, own] = [true, false].map(|grouped| Self::Fused { grouped });
-        match (asked, provider) {
-            (Some(OptionValue::Word("fused")), Provider::Cuda) if float == FloatType::F32 => {
-                vec![own, Self::Standard]
+        let fused = match asked {
+            Some(word) => word == OptionValue::Word("fused"),
+            None => provider == Provider::Cuda,
+        };
+        let [grouped, neither] = [true, false].map(|grouped| Self::Fused {
+            grouped,
+            multi_head: false,
+            packed: false,
+        });
+        let packed = Self::Fused {
+            grouped: false,
+            multi_head: true,
+            packed: true,
+        };
+        match (provider, options.float.unwrap_or(FloatType::F32)) {
+            _ if !fused => vec![Self::Standard],
+            // CUDA's GroupQueryAttention takes half precision, and its MultiHeadAttention no bfloat16.
+            (Provider::Cuda, FloatType::F32) => vec![packed, Self::MULTI_HEAD, Self::Standard],
+            (Provider::Cuda, FloatType::Bf16) => vec![grouped, neither, Self::Standard],
+            (Provider::Cuda, FloatType::F16) => {
+                vec![Self::PACKED, Self::ALL, Self::MULTI_HEAD, Self::Standard]
             }
-            (Some(OptionValue::Word("fused")), _) => vec![grouped, own, Self::Standard],
-            _ => vec![Self::Standard],
+            _ => vec![Self::ALL, Self::MULTI_HEAD, Self::Standard],
         }
     }
 
     /// The operator that a layer's attention is written as.
-    pub(super) fn attention(
-        self,
-        attention: &AttentionDescription,
-        layer: &Layer,
-    ) -> AttentionOperator {
-        let Self::Fused { grouped } = self else {
+    pub(super) fn attention(self, architecture: &Architecture, layer: &Layer) -> AttentionOperator {
+        let Self::Fused {
+            grouped,
+            multi_head,
+            ..
+        } = self
+        else {
             return AttentionOperator::Standard;
         };
+        if self.packs(architecture) {
+            return AttentionOperator::Packed;
+        }
+        let attention = &architecture.attention;
         let is_plain = attention.position_bias.is_none() && attention.disentangled.is_none();
         // The kernels take heads of such widths alone.
         let fits = attention.head_size.is_multiple_of(8);
         if grouped && layer.causal && is_plain && fits {
             AttentionOperator::Grouped
-        } else if attention.softcap.is_none() && attention.disentangled.is_none() {
+        } else if multi_head && attention.softcap.is_none() && attention.disentangled.is_none() {
             AttentionOperator::MultiHead
         } else {
             AttentionOperator::Standard
         }
+    }
+
+    /// Whether the network is computed without padding.
+    pub(super) fn packs(self, architecture: &Architecture) -> bool {
+        matches!(self, Self::Fused { packed: true, .. }) && can_pack(architecture)
     }
 
     /// Whether there are own operators among them.
@@ -65,6 +120,23 @@ impl Operators {
     pub fn is_fused(self) -> bool {
         self != Self::Standard
     }
+}
+
+/// Whether the operators that leave padding out compute this network: an encoder in whose layers every token sees all
+/// others, wherever they are.
+pub(super) fn can_pack(architecture: &Architecture) -> bool {
+    let attention = &architecture.attention;
+    let sees_all = attention.heads == attention.key_value_heads
+        && attention.position_bias.is_none()
+        && attention.disentangled.is_none()
+        && attention.query_key_norm.is_none()
+        && attention.softcap.is_none();
+    sees_all
+        && architecture.convolution.is_none()
+        && architecture.latent.is_none()
+        && architecture.layers.iter().all(|layer| {
+            !layer.causal && layer.reach.is_none() && layer.rotary.is_none() && !layer.experts
+        })
 }
 
 /// A sum that an own operator may take apart.
@@ -85,4 +157,53 @@ pub(super) enum AttentionOperator {
     MultiHead,
     /// `GroupQueryAttention`: causal, with few keys, windows and capped scores.
     Grouped,
+    /// `PackedMultiHeadAttention`: of tokens without padding.
+    Packed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuda_tries_own_operators_that_it_has_in_these_numbers_and_others_when_asked() {
+        let of = |provider, float, option: Option<&str>| {
+            let options = EngineOptions {
+                float,
+                provider_options: option.map(|it| it.parse().unwrap()).into_iter().collect(),
+                ..EngineOptions::default()
+            };
+            Operators::candidates(provider, &options)
+        };
+        let (all, multi_head, standard) =
+            (Operators::ALL, Operators::MULTI_HEAD, Operators::Standard);
+        let [grouped, neither] = [true, false].map(|grouped| Operators::Fused {
+            grouped,
+            multi_head: false,
+            packed: false,
+        });
+        let packed = Operators::Fused {
+            grouped: false,
+            multi_head: true,
+            packed: true,
+        };
+        use FloatType::{Bf16, F16};
+        use Provider::{Cpu, Cuda, TensorRt};
+        assert_eq!(of(Cuda, None, None), [packed, multi_head, standard]);
+        assert_eq!(
+            of(Cuda, Some(F16), None),
+            [Operators::PACKED, all, multi_head, standard]
+        );
+        assert_eq!(of(Cuda, Some(Bf16), None), [grouped, neither, standard]);
+        assert_eq!(
+            of(Cuda, Some(F16), Some("cuda.operators=standard")),
+            [standard]
+        );
+        assert_eq!(of(TensorRt, Some(F16), None), [standard]);
+        assert_eq!(of(Cpu, None, None), [standard]);
+        assert_eq!(
+            of(Cpu, None, Some("cpu.operators=fused")),
+            [all, multi_head, standard]
+        );
+    }
 }

@@ -22,8 +22,9 @@ pub(super) struct SharedValues {
     pub distances: String,
     /// The mask of padding, `[rows, 1, 1, keys]`.
     pub padding: String,
-    /// 1 for each token and 0 for padding, `[rows, length]`, in integers of 32 bits.
-    pub tokens: String,
+    /// Tokens of each row, `[rows]`, in integers of 32 bits. CUDA's `MultiHeadAttention` has its faster kernels for this
+    /// form of a mask, and none for one of `[rows, length]`.
+    pub lengths: String,
     /// The place of each row's last token, padding included, `[rows]`, in integers of 32 bits.
     pub last_places: String,
     /// The batch's length, `[1]`, in integers of 32 bits.
@@ -68,14 +69,15 @@ impl GraphWriter {
         let hides = self.hides();
         let padding = self.mul(&padding, &hides);
 
-        let [tokens, last_places, total] = if self.operators.is_fused() {
+        let [lengths, last_places, total] = if self.operators.is_fused() {
             let total = self.cast(&length, INT32);
             let last = self.sub(&length, &one);
             let last = self.cast(&last, INT32);
             let [start, end] = [0, 1].map(|place| self.integers(&[place]));
             let rows = self.node("Slice", &[&shape, &start, &end], Vec::new());
             let last_places = self.node("Expand", &[&last, &rows], Vec::new());
-            [self.cast(&mask, INT32), last_places, total]
+            let lengths = self.reshape(&row_lengths, &[-1]);
+            [self.cast(&lengths, INT32), last_places, total]
         } else {
             [const { String::new() }; 3]
         };
@@ -105,7 +107,7 @@ impl GraphWriter {
             places,
             distances,
             padding,
-            tokens,
+            lengths,
             last_places,
             total,
             by_head,

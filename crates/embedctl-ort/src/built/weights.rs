@@ -19,7 +19,7 @@ impl DeclaredWeight {
     pub(crate) fn read(&self, network: &PlainNetwork, out: &mut [u8]) -> Result<()> {
         match self.source {
             WeightSource::Table(table) => self.table(network, table, out),
-            WeightSource::Product(product) => self.product(network, product, out),
+            WeightSource::Product(product, first) => self.product(network, product, first, out),
             WeightSource::ExpertsUp(set) => {
                 self.experts(network, out, |expert| PlainProduct::ExpertUp(set, expert))
             }
@@ -54,13 +54,19 @@ impl DeclaredWeight {
         let count = self.dims[0];
         let bytes = out.len() / count.max(1);
         for (expert, out) in out.chunks_exact_mut(bytes.max(1)).enumerate() {
-            self.product(network, product(expert), out)?;
+            self.product(network, product(expert), 0, out)?;
         }
         Ok(())
     }
 
     /// Rows become columns, some at a time.
-    fn product(&self, network: &PlainNetwork, product: PlainProduct, out: &mut [u8]) -> Result<()> {
+    fn product(
+        &self,
+        network: &PlainNetwork,
+        product: PlainProduct,
+        first: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         let &[.., inputs, outputs] = &self.dims[..] else {
             return Err(Error::internal(format!("{} is not a matrix", self.name)));
         };
@@ -68,7 +74,7 @@ impl DeclaredWeight {
         let mut together = vec![0.0; TOGETHER * inputs];
         let mut column = [0.0; TOGETHER];
         let mut failed = None;
-        network.rows(product, |row, values| {
+        network.rows(product, first..first + outputs, |row, values| {
             let place = row % TOGETHER;
             together[place * inputs..(place + 1) * inputs].copy_from_slice(values);
             let count = place + 1;
@@ -97,7 +103,7 @@ impl DeclaredWeight {
         match values.iter().find(beyond) {
             Some(value) if self.element == FloatType::F16 => Err(Error::model(
                 &self.name,
-                format!("has the value {value}, and the greatest number of fp16 is {LARGEST}"),
+                format!("has the value {value}, but the greatest number of fp16 is {LARGEST}"),
             )
             .with_remedy(format!("take {PRECISION} bf16 or fp32"))),
             _ => Ok(()),

@@ -22,6 +22,8 @@ pub(crate) struct DeclaredWeight {
     pub element: FloatType,
     /// Where its elements come from.
     pub source: WeightSource,
+    /// Whether it is a product of fewer bits than the states, which is widened when it is used.
+    pub is_widened: bool,
 }
 
 impl DeclaredWeight {
@@ -30,9 +32,19 @@ impl DeclaredWeight {
         format!("{}.data", self.name)
     }
 
+    /// How many elements it has.
+    pub(crate) fn numbers(&self) -> usize {
+        self.dims.iter().product()
+    }
+
     /// Bytes of its elements.
     pub(crate) fn bytes(&self) -> usize {
-        self.dims.iter().product::<usize>() * self.element.size()
+        self.numbers() * self.element.size()
+    }
+
+    /// Whether it is a table of vectors, not a product.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.source, WeightSource::Table(_))
     }
 }
 
@@ -41,8 +53,8 @@ impl DeclaredWeight {
 pub(crate) enum WeightSource {
     /// A table, row by row.
     Table(PlainTable),
-    /// A product, with a column for each output.
-    Product(PlainProduct),
+    /// A product, with a column for each output from the first one on.
+    Product(PlainProduct, usize),
     /// The first products of a set's experts, one after another.
     ExpertsUp(usize),
     /// Their second products.
@@ -55,6 +67,8 @@ pub(super) struct GraphWriter {
     pub weights: Vec<DeclaredWeight>,
     /// The type in which states are computed.
     pub float: FloatType,
+    /// See [`GraphForm::widened_pieces`].
+    pub widened_pieces: Option<usize>,
     /// See [`GraphForm::operators`].
     pub operators: Operators,
     /// The sums that own operators may take apart, by their names.
@@ -77,6 +91,7 @@ impl GraphWriter {
             },
             weights: Vec::new(),
             float: form.float,
+            widened_pieces: form.widened_pieces.filter(|_| form.float == FloatType::F32),
             operators: form.operators,
             sums: HashMap::new(),
             scope: String::new(),
@@ -259,6 +274,7 @@ impl GraphWriter {
             dims: dims.to_vec(),
             element,
             source,
+            is_widened: element != self.float && !matches!(source, WeightSource::Table(_)),
         });
         self.products.insert(name.to_owned(), name.to_owned());
         name.to_owned()

@@ -98,7 +98,7 @@ impl Feeds {
             ElementType::F32 | ElementType::F16 | ElementType::Bf16 | ElementType::F64
         ) {
             return Err(format!(
-                "the graph's output '{}' holds {}, and only floats are supported",
+                "the graph's output '{}' holds {}, but only floats are supported",
                 declared.name,
                 name(declared.element)
             ));
@@ -174,7 +174,7 @@ fn feed(value: &Value, positions: PositionIds) -> Result<InputFeed, String> {
         name if name.starts_with("past_key_values") => return past(value),
         unknown => {
             return Err(format!(
-                "the graph asks for an input '{unknown}', and embedctl knows only {SUPPORTED}"
+                "the graph asks for an input '{unknown}', but embedctl knows only {SUPPORTED}"
             ));
         }
     };
@@ -187,7 +187,7 @@ fn feed(value: &Value, positions: PositionIds) -> Result<InputFeed, String> {
         // No shape at all, or both dimensions free; a graph for single rows is fed single rows.
         [] | [None | Some(1), None] => Ok(InputFeed::Tokens(tokens, width)),
         shape => Err(format!(
-            "the graph's input '{}' has the fixed shape {}, and texts differ in length",
+            "the graph's input '{}' has the fixed shape {}, but texts differ in length",
             value.name,
             spell(shape)
         )),
@@ -225,7 +225,7 @@ fn past(value: &Value) -> Result<InputFeed, String> {
 
 fn mistyped(value: &Value, found: ElementType, wanted: &str) -> String {
     format!(
-        "the graph's input '{}' is declared as {}, and only {wanted} is supported",
+        "the graph's input '{}' is declared as {}, but only {wanted} is supported",
         value.name,
         name(found)
     )

@@ -9,9 +9,11 @@ mod agreement;
 mod binding;
 mod budget;
 mod constants;
+mod footprint;
 mod initializers;
 mod inputs;
 mod message;
+mod model_graph;
 mod opener;
 mod pooled;
 mod proof;
@@ -29,10 +31,10 @@ use std::time::Instant;
 use ort::session::Session;
 
 use self::inputs::SessionReading;
+use self::model_graph::ModelGraph;
 use self::opener::Opener;
 use self::session::OrtWorker;
 use self::settings::DEVICE_LIMITS;
-use self::source::ModelGraph;
 use self::weights::{SharedSessions, SharedWeights};
 use super::built::{FloatType, Operators};
 use super::feeds::Feeds;
@@ -106,7 +108,7 @@ pub fn open(
                 own.join(", ")
             ),
             reason: error.to_string(),
-            named: true,
+            named: Operators::are_asked_for(provider, options),
         });
         graph = loop {
             let operators = candidates.next().unwrap_or_default();
@@ -127,6 +129,7 @@ fn open_graph(
 ) -> Result<OrtEngine> {
     info.built_graph = opener.source.built_in().map(FloatType::name);
     info.own_operators = opener.source.own_operators();
+    info.narrow_weights = opener.source.narrow_products().map(FloatType::name);
     opener.check_own_operators(model)?;
     let rows = opener.reading.feeds.max_rows;
     let mut engine = if opener.kind.device {
@@ -148,7 +151,9 @@ fn on_processor(
     single_device(opener.provider, options)?;
     let mut shared = None;
     // A built graph's weights are freed only where they lie in a file, once they are packed.
-    let shares = options.workers > 1 || info.built_graph.is_some();
+    // Narrow products are shared as they are: nothing is made of them for a session.
+    let shares =
+        info.narrow_weights.is_none() && (options.workers > 1 || info.built_graph.is_some());
     if shares && opener.provider == Provider::Cpu {
         let builder = || opener.builder();
         let workers = options.workers.max(1);
@@ -179,6 +184,7 @@ fn on_processor(
         info,
         limits: CPU_LIMITS,
         token_rows: opener.reading.feeds.token_rows,
+        memory: opener.source.memory(),
         sessions: Sessions::Own {
             ready: Mutex::new(ready.collect()),
             weights,
@@ -243,6 +249,7 @@ fn on_devices(
         info,
         limits,
         token_rows: opener.reading.feeds.token_rows,
+        memory: None,
         sessions: Sessions::Shared {
             devices: sessions,
             next: AtomicUsize::new(0),
@@ -287,6 +294,8 @@ struct OrtEngine {
     info: EngineInfo,
     limits: BatchLimits,
     token_rows: Option<usize>,
+    /// See [`Engine::memory`].
+    memory: Option<u64>,
     sessions: Sessions,
 }
 
@@ -336,6 +345,10 @@ impl Engine for OrtEngine {
         self.limits
     }
 
+    fn memory(&self) -> Option<u64> {
+        self.memory
+    }
+
     fn token_rows(&self) -> Option<usize> {
         self.token_rows
     }
@@ -379,6 +392,10 @@ impl Engine for OrtEngine {
 }
 
 #[cfg(test)]
+mod narrow_tests;
+#[cfg(test)]
 mod other_providers_tests;
+#[cfg(test)]
+mod overflow_tests;
 #[cfg(test)]
 mod tests;

@@ -11,10 +11,11 @@ use super::agreement;
 use super::binding::OutputMemory;
 use super::inputs::SessionReading;
 use super::message;
+use super::model_graph::ModelGraph;
 use super::proof::{self, Profiling};
 use super::session::OrtWorker;
 use super::settings::{DeviceKind, settings};
-use super::source::{GraphSource, ModelGraph};
+use super::source::GraphSource;
 use super::weights::release_free_memory;
 use crate::built::FloatType;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
@@ -36,6 +37,11 @@ const MOST_DEVICES: u32 = 64;
 /// Fusions whose operators are slower on the CPU than the replaced ones, in dynamically quantized graphs (their float
 /// operators see all of a batch's activations anyway): benches/RESULTS.md has the figures.
 const SLOW_WHEN_QUANTIZED: &str = "SkipLayerNormFusion;BiasGeluFusion";
+
+/// Optimizers that would widen narrow products for good: all of them beforehand, those in fp16 beforehand, or once for all
+/// layers that share them.
+pub(super) const WIDEN_FOR_GOOD: &str =
+    "ConstantFolding;FuseFp16InitializerToFp32NodeTransformer;CommonSubexpressionElimination";
 
 /// The parts needed to make a session.
 pub(super) struct Opener {
@@ -155,11 +161,15 @@ impl Opener {
             return Ok(builder);
         }
         let builder = registration::on_cpu(builder, &self.library.environment)?;
-        if self.operators.contains("DynamicQuantizeLinear") {
-            let entry = "optimization.disable_specified_optimizers";
-            return Ok(builder.with_config_entry(entry, SLOW_WHEN_QUANTIZED)?);
-        }
-        Ok(builder)
+        let disabled = if self.source.narrow_products().is_some() {
+            WIDEN_FOR_GOOD
+        } else if self.operators.contains("DynamicQuantizeLinear") {
+            SLOW_WHEN_QUANTIZED
+        } else {
+            return Ok(builder);
+        };
+        let entry = "optimization.disable_specified_optimizers";
+        Ok(builder.with_config_entry(entry, disabled)?)
     }
 
     /// Numbers of the devices to open, as the user gave them.
@@ -411,7 +421,7 @@ impl Opener {
             return error;
         }
         error.with_remedy(format!(
-            "this is ONNX Runtime {} ({}), and a newer one may know the model's operators",
+            "this is ONNX Runtime {} ({}); a newer one may know the model's operators",
             self.library.version,
             self.library.path.display()
         ))

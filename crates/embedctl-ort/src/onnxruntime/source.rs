@@ -2,77 +2,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crossbeam_channel::{bounded, select};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
-use super::initializers::give_weights;
+use super::initializers::{LENT, WeightTensors, give_weights, lend_weights, read_weights};
 use super::{constants, pooled};
-use crate::built::{BuiltGraph, FloatType, GraphForm, Operators};
-use crate::engine::{EngineOptions, Provider};
-use crate::runtime::provider_error;
+use crate::built::{BuiltGraph, FloatType, GraphForm, Operators, PIECE};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result, with_causes};
-use embedctl_common::threads::spawn_scoped;
-use embedctl_model::{ElementType, Graph, Model, OutputChoice, PoolingMode, WeightsKind};
+use embedctl_common::threads::{locked, spawn_scoped};
+use embedctl_model::{ElementType, Graph, Model, PoolingMode};
 use embedctl_native::PlainNetwork;
-
-/// A model's graph: of its ONNX file, or built from its checkpoint.
-pub(super) struct ModelGraph {
-    /// Inputs, outputs and operators, without pooling.
-    pub declared: Graph,
-    /// The output that is read, without pooling.
-    pub output: OutputChoice,
-    /// The file of the graph, or the folder of the checkpoint, for messages.
-    pub shown: PathBuf,
-    /// Bytes of the files of weights.
-    pub stored_bytes: u64,
-    /// The graph itself.
-    pub source: GraphSource,
-}
-
-impl ModelGraph {
-    /// The graph that `provider` is to run; one that is built has these operators.
-    ///
-    /// # Errors
-    /// If the model has no weights for it, or the provider does not compute in the numbers that were asked for.
-    pub(super) fn of(
-        model: &Model,
-        provider: Provider,
-        options: &EngineOptions,
-        operators: Operators,
-    ) -> Result<Self> {
-        if provider.weights_of(model) == WeightsKind::Onnx {
-            let onnx = model.onnx()?;
-            return Ok(Self {
-                declared: onnx.graph.clone(),
-                output: model.config.output.clone(),
-                shown: onnx.path.clone(),
-                stored_bytes: sizes(&onnx.files().collect::<Vec<_>>()),
-                source: GraphSource::File(onnx.path.clone()),
-            });
-        }
-        let form = GraphForm::of(model, provider, options, operators).map_err(provider_error)?;
-        let source = BuiltSource::new(model, form)?;
-        let files = model.checkpoint.as_ref().map(|one| one.files.as_slice());
-        Ok(Self {
-            declared: source.declared()?,
-            output: source.graph.output(),
-            shown: model.network().to_path_buf(),
-            stored_bytes: sizes(files.unwrap_or_default()),
-            source: GraphSource::Built(source),
-        })
-    }
-}
-
-/// Bytes of files.
-fn sizes(paths: &[PathBuf]) -> u64 {
-    let files = paths.iter().filter_map(|path| fs::metadata(path).ok());
-    files.map(|file| file.len()).sum()
-}
 
 /// The graph of a session.
 pub(super) enum GraphSource {
@@ -81,7 +25,13 @@ pub(super) enum GraphSource {
     /// A changed copy of the file, and the folder to which its references to external weights lead.
     Memory { bytes: Vec<u8>, folder: PathBuf },
     /// A graph that was built from the checkpoint.
-    Built(BuiltSource),
+    Built(Box<BuiltSource>),
+}
+
+impl From<BuiltSource> for GraphSource {
+    fn from(source: BuiltSource) -> Self {
+        Self::Built(Box::new(source))
+    }
 }
 
 /// A graph that was built, and the checkpoint from which its weights are read when it is loaded.
@@ -92,10 +42,14 @@ pub(super) struct BuiltSource {
     bytes: Vec<u8>,
     /// The modes in which it pools.
     pooling: Option<Vec<PoolingMode>>,
+    /// Bytes of memory that it takes with all workers, about, where they were computed.
+    memory: Option<u64>,
+    /// The weights of all its sessions, once one was loaded, if products stay narrow.
+    kept: Mutex<Option<Arc<WeightTensors>>>,
 }
 
 impl BuiltSource {
-    fn new(model: &Model, form: GraphForm) -> Result<Self> {
+    pub(super) fn new(model: &Model, form: GraphForm) -> Result<Self> {
         let network = Arc::new(PlainNetwork::open(model.network(), model.adapter())?);
         Self::of_network(network, form)
     }
@@ -103,15 +57,62 @@ impl BuiltSource {
     pub(super) fn of_network(network: Arc<PlainNetwork>, form: GraphForm) -> Result<Self> {
         let graph = BuiltGraph::build(&network, form)?;
         Ok(Self {
-            bytes: graph.model_in_memory(),
+            bytes: match graph.narrow_products() {
+                None => graph.model_in_memory(),
+                Some(_) => graph.model_beside(LENT),
+            },
             network,
             graph,
             form,
             pooling: None,
+            memory: None,
+            kept: Mutex::new(None),
         })
     }
 
-    fn declared(&self) -> Result<Graph> {
+    /// The graph.
+    pub(super) fn graph(&self) -> &BuiltGraph {
+        &self.graph
+    }
+
+    /// The network that it was built from.
+    pub(super) fn network(&self) -> &PlainNetwork {
+        &self.network
+    }
+
+    /// The same with products that stay in the checkpoint's narrow numbers.
+    pub(super) fn narrow(&self) -> Result<Self> {
+        let form = GraphForm {
+            widened_pieces: Some(PIECE),
+            ..self.form
+        };
+        Self::of_network(Arc::clone(&self.network), form)
+    }
+
+    /// The same with a note of the bytes of memory that it takes.
+    pub(super) fn taking(self, memory: u64) -> Self {
+        Self {
+            memory: Some(memory),
+            ..self
+        }
+    }
+
+    /// Its weights. Where products stay narrow, no session makes a copy of its own of them, so all share these.
+    fn weights(&self, cancel: &CancelToken) -> Result<Arc<WeightTensors>, ort::Error> {
+        let read = || read_weights(&self.network, self.graph.weights(), cancel).map(Arc::new);
+        if self.graph.narrow_products().is_none() {
+            return read();
+        }
+        let mut kept = locked(&self.kept);
+        if let Some(weights) = kept.as_ref() {
+            return Ok(Arc::clone(weights));
+        }
+        let weights = read()?;
+        *kept = Some(Arc::clone(&weights));
+        Ok(weights)
+    }
+
+    pub(super) fn declared(&self) -> Result<Graph> {
         Graph::of_bytes(&self.bytes).ok_or_else(|| Error::internal("a graph of our own is damaged"))
     }
 
@@ -166,7 +167,7 @@ impl GraphSource {
                 bytes: graph(&bytes)?,
                 folder,
             },
-            Self::Built(built) => Self::Built(built.pooled(states, modes)?),
+            Self::Built(built) => built.pooled(states, modes)?.into(),
         })
     }
 
@@ -216,7 +217,7 @@ impl GraphSource {
             excerpt: true,
             ..built.form
         };
-        let of = |form| BuiltSource::of_network(Arc::clone(&built.network), form).map(Self::Built);
+        let of = |form| BuiltSource::of_network(Arc::clone(&built.network), form).map(Self::from);
         Ok(Some([of(form)?, of(exact(form))?]))
     }
 
@@ -239,6 +240,22 @@ impl GraphSource {
         }
     }
 
+    /// The type in which products stay that are widened when they are used.
+    pub(super) fn narrow_products(&self) -> Option<FloatType> {
+        match self {
+            Self::Built(built) => built.graph.narrow_products(),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that it takes with all workers, about, where they were computed.
+    pub(super) fn memory(&self) -> Option<u64> {
+        match self {
+            Self::Built(built) => built.memory,
+            _ => None,
+        }
+    }
+
     /// Loads the graph that tells whether this one's results are right: one that was built is in single precision and has
     /// standard operators for that, so that neither half precision nor own operators agree with themselves.
     pub(super) fn load_exact(
@@ -249,7 +266,7 @@ impl GraphSource {
         match self {
             Self::Built(built) if built.form != exact(built.form) => {
                 let exact = built.exact().map_err(failed)?;
-                Self::Built(exact).load(builder, cancel)
+                Self::from(exact).load(builder, cancel)
             }
             _ => self.load(builder, cancel),
         }
@@ -271,8 +288,15 @@ impl GraphSource {
                 cancellable(builder, cancel, |builder| builder.commit_from_memory(bytes))
             }
             Self::Built(built) => {
-                let weights = built.graph.weights();
-                let builder = give_weights(builder, &built.network, weights, cancel)?;
+                let weights = built.weights(cancel)?;
+                let (builder, _lent) = match built.graph.narrow_products() {
+                    None => (give_weights(builder, &weights)?, None),
+                    Some(_) => {
+                        let (builder, folder) = lend_weights(builder, &weights)?;
+                        (builder, Some(folder))
+                    }
+                };
+                drop(weights);
                 cancellable(builder, cancel, |builder| {
                     builder.commit_from_memory(&built.bytes)
                 })

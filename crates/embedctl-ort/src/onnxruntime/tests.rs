@@ -18,7 +18,7 @@ use embedctl_native::architecture::AttentionDescription;
 use ort::session::builder::SessionBuilder;
 
 /// Opens `model` with a library of this process's own choice.
-fn open(
+pub(super) fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
@@ -28,13 +28,13 @@ fn open(
     super::open(model, options, provider, &selection, passed_over)
 }
 
-fn cpu_library() -> Result<Library> {
+pub(super) fn cpu_library() -> Result<Library> {
     let options = EngineOptions::default();
     LibrarySelection::new(&options.runtime, 0, true, &options.cancel).library(Provider::Cpu)
 }
 
 /// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.
-fn library_is_here(test: &str) -> bool {
+pub(super) fn library_is_here(test: &str) -> bool {
     match cpu_library() {
         Ok(_) => true,
         Err(error) => {
@@ -66,7 +66,7 @@ fn model(folder: &str) -> Model {
     Model::open(&options).unwrap()
 }
 
-fn options(workers: usize) -> EngineOptions {
+pub(super) fn options(workers: usize) -> EngineOptions {
     EngineOptions {
         workers,
         ..EngineOptions::default()
@@ -87,7 +87,7 @@ fn batch() -> Batch {
     }
 }
 
-fn states(worker: &mut dyn Worker) -> Vec<f32> {
+pub(super) fn states(worker: &mut dyn Worker) -> Vec<f32> {
     let batch = batch();
     let output = worker.run(&batch).unwrap();
     assert!(output.fits(&batch));
@@ -325,6 +325,34 @@ fn built_states(case: &FixtureCase, form: GraphForm) -> Result<Vec<f32>, String>
     states_of(case, form, builder)
 }
 
+/// The inputs of `session`, a built graph's, for a case.
+pub(super) fn built_inputs(
+    case: &FixtureCase,
+    session: &Session,
+) -> Vec<(&'static str, ort::session::SessionInputValue<'static>)> {
+    let shape = [case.ids.len(), case.longest()];
+    let names = ["input_ids", "attention_mask", "token_type_ids"];
+    let declared: Vec<String> = session
+        .inputs()
+        .iter()
+        .map(|input| input.name().to_owned())
+        .collect();
+    names
+        .into_iter()
+        .zip(case.padded())
+        .filter(|(name, _)| declared.iter().any(|one| one == name))
+        .map(|(name, values)| {
+            let values: Vec<i64> = values.into_iter().map(i64::from).collect();
+            (
+                name,
+                ort::value::Tensor::from_array((shape, values))
+                    .unwrap()
+                    .into(),
+            )
+        })
+        .collect()
+}
+
 /// The states that a session of `builder` gives for a built graph's case, padded.
 pub(super) fn states_of(
     case: &FixtureCase,
@@ -338,30 +366,10 @@ pub(super) fn states_of(
     };
     let source =
         BuiltSource::of_network(Arc::new(network), form).map_err(|error| error.to_string())?;
-    let mut session = GraphSource::Built(source)
+    let mut session = GraphSource::from(source)
         .load(builder, &CancelToken::new())
         .map_err(|error| with_causes(&error))?;
-    let shape = [case.ids.len(), case.longest()];
-    let names = ["input_ids", "attention_mask", "token_type_ids"];
-    let declared: Vec<String> = session
-        .inputs()
-        .iter()
-        .map(|input| input.name().to_owned())
-        .collect();
-    let inputs: Vec<(&str, ort::session::SessionInputValue<'_>)> = names
-        .into_iter()
-        .zip(case.padded())
-        .filter(|(name, _)| declared.iter().any(|one| one == name))
-        .map(|(name, values)| {
-            let values: Vec<i64> = values.into_iter().map(i64::from).collect();
-            (
-                name,
-                ort::value::Tensor::from_array((shape, values))
-                    .unwrap()
-                    .into(),
-            )
-        })
-        .collect();
+    let inputs = built_inputs(case, &session);
     let outputs = session.run(inputs).map_err(|error| with_causes(&error))?;
     let (_, states) = outputs[STATES]
         .try_extract_tensor::<f32>()
@@ -376,13 +384,19 @@ fn every_architecture_gives_the_references_states_from_a_built_graph() {
     }
     let mut wrong = Vec::new();
     for case in built::tests::cases() {
-        let own = |grouped| Operators::Fused { grouped };
+        let of = |grouped, multi_head| Operators::Fused {
+            grouped,
+            multi_head,
+            packed: false,
+        };
         let standard = Operators::Standard;
         for (narrow_tables, operators) in [
             (false, standard),
             (true, standard),
-            (false, own(true)),
-            (false, own(false)),
+            (false, of(true, true)),
+            (false, of(false, true)),
+            (false, of(true, false)),
+            (false, of(false, false)),
         ] {
             let form = GraphForm {
                 narrow_tables,
@@ -410,7 +424,7 @@ fn every_architecture_has_own_operators_for_its_norms_and_its_attention_or_a_rea
     let (mut types, mut wrong) = (std::collections::BTreeSet::new(), Vec::new());
     for case in built::tests::cases() {
         let form = GraphForm {
-            operators: Operators::Fused { grouped: true },
+            operators: Operators::ALL,
             ..GraphForm::default()
         };
         let (network, graph) = case.built(form);
@@ -455,7 +469,7 @@ fn excerpt_states(network: &Arc<PlainNetwork>, operators: Operators) -> Vec<f32>
     let library = cpu_library().unwrap();
     let builder = session_builder(&library.environment).unwrap();
     let builder = registration::on_cpu(builder, &library.environment).unwrap();
-    let source = GraphSource::Built(source);
+    let source = GraphSource::from(source);
     let mut session = source.load(builder, &CancelToken::new()).unwrap();
     let ids: Vec<i64> = (0..40).map(|id| 5 + id % 20).collect();
     let inputs: Vec<(String, ort::session::SessionInputValue<'_>)> = session
@@ -500,7 +514,7 @@ fn the_check_of_own_operators_sees_a_window_that_is_one_token_too_short() {
             continue;
         }
         let standard = excerpt_states(&network, Operators::Standard);
-        let own = excerpt_states(&network, Operators::Fused { grouped: true });
+        let own = excerpt_states(&network, Operators::ALL);
         let apart = crate::engine::Cosine::between(&own, &standard);
         assert!(apart >= agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
         // As a library with another meaning of the attribute has it.
@@ -517,7 +531,7 @@ fn the_check_of_own_operators_sees_a_window_that_is_one_token_too_short() {
             continue;
         };
         let other = Arc::new(other);
-        let other = excerpt_states(&other, Operators::Fused { grouped: true });
+        let other = excerpt_states(&other, Operators::ALL);
         let apart = crate::engine::Cosine::between(&other, &standard);
         assert!(apart < agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
         seen += 1;

@@ -17,7 +17,7 @@ pub use report::ProviderReport;
 use crate::arithmetic::FloatType;
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
-use embedctl_model::{Model, WeightsKind};
+use embedctl_model::{Model, Precision, WeightsKind};
 
 named! {
     /// The provider of the arithmetic: an execution provider of ONNX Runtime, or an engine built into the program:
@@ -48,14 +48,39 @@ impl Provider {
         }
     }
 
-    /// The kind of weights that it runs of `model`: an ONNX file where there is one, else a graph that is built from the
-    /// checkpoint.
+    /// The kind of weights that it runs of `model`, where both are there or one: the one that it
+    /// [prefers](Self::prefers_checkpoint).
     #[must_use]
     pub fn weights_of(self, model: &Model) -> WeightsKind {
-        let builds = model.onnx.is_err() && model.has_network();
+        let prefers = || self.prefers_checkpoint(model.options.precision);
+        let builds = model.has_network() && (model.onnx.is_err() || prefers());
         match self.weights() {
             WeightsKind::Onnx if builds => WeightsKind::Checkpoint,
             kind => kind,
+        }
+    }
+
+    /// Whether it takes a checkpoint rather than an ONNX file for this precision: the native engine, which reads no other,
+    /// and GPUs, as a graph that is built in the numbers asked for. Files of other repositories are mostly written for the
+    /// processor.
+    #[must_use]
+    pub fn prefers_checkpoint(self, precision: Option<Precision>) -> bool {
+        let builds = |float| self.computes_in(float);
+        self == Self::Native || self.is_gpu() && FloatType::built(precision).is_some_and(builds)
+    }
+
+    /// Whether it computes on a graphics card, or a device like one.
+    #[must_use]
+    pub fn is_gpu(self) -> bool {
+        match self {
+            Self::Cuda
+            | Self::TensorRt
+            | Self::TensorRtRtx
+            | Self::DirectMl
+            | Self::CoreMl
+            | Self::WebGpu
+            | Self::MiGraphX => true,
+            Self::Native | Self::Cpu | Self::OpenVino | Self::Xnnpack | Self::Rten => false,
         }
     }
 

@@ -85,6 +85,9 @@ pub(crate) fn value_of(
 /// The option that chooses the operators of a built graph.
 pub(crate) const OPERATORS: &str = "operators";
 
+/// The option that keeps the weights of a built graph in the checkpoint's numbers.
+pub(crate) const NARROW_WEIGHTS: &str = "narrow-weights";
+
 /// Names that options had before, and those that they have.
 const RENAMED: [(&str, &str); 1] = [("attention", OPERATORS)];
 
@@ -122,12 +125,13 @@ macro_rules! known {
 
 known! {
     Cpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
+    Cpu."narrow-weights" = Flag, "weights stay in fp16 or bf16; by memory unless set";
     Cuda."memory-limit" = Bytes, "device memory for the arena";
     Cuda."arena" = OneOf(&["exact", "doubling"]), "how the arena grows";
     Cuda."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     Cuda."pooling" = OneOf(&["graph", "host"]), "where token states become vectors";
     Cuda."binding" = Flag, "inputs and outputs bound to device memory; true unless set";
-    Cuda."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
+    Cuda."operators" = OneOf(&["fused", "standard"]), "operators of a checkpoint's graph";
     TensorRt."precision" = OneOf(&["fp32", "fp16", "bf16"]), "arithmetic of an fp32 model";
     TensorRt."tf32" = Flag, "TensorFloat-32 products: faster, less exact";
     TensorRt."memory-limit" = Bytes, "workspace while an engine is built";

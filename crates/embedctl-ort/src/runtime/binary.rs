@@ -176,7 +176,7 @@ mod tests {
         let name = elf_machine(foreign.into(), 2, 1);
         assert_eq!(
             reason(&elf).unwrap_err(),
-            format!("foreign architecture: the file is for {name}, and this program is for {HERE}")
+            format!("foreign architecture: the file is for {name}, but this program is for {HERE}")
         );
         let mut mach = vec![0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 2];
         mach.extend([1, 0, 0, 7].iter().chain(&[0; 16]));
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(identify(&mach).unwrap().machines, ["x86_64", "aarch64"]);
         assert_eq!(
             reason(&mach).unwrap_err(),
-            "it is a library for macOS, and this is Linux"
+            "it is a library for macOS, but this is Linux"
         );
         let mut windows = vec![0; 128];
         windows[..2].copy_from_slice(b"MZ");

@@ -15,18 +15,18 @@ pub(crate) enum LibraryFault {
     LfsPointer,
     #[error("it is not a shared library")]
     NoLibrary,
-    #[error("it is a library for {0}, and this is {here}", here = System::HERE)]
+    #[error("it is a library for {0}, but this is {here}", here = System::HERE)]
     OtherSystem(System),
     /// The processors that it is for, by the names of [`std::env::consts::ARCH`].
-    #[error("foreign architecture: the file is for {}, and this program is for {}", .0.join(" and "), std::env::consts::ARCH)]
+    #[error("foreign architecture: the file is for {}, but this program is for {}", .0.join(" and "), std::env::consts::ARCH)]
     OtherProcessor(Vec<String>),
     #[error("it is not an ONNX Runtime library (OrtGetApiBase is missing)")]
     NoOnnxRuntime,
     /// Its version, which is too old, and the oldest that works.
-    #[error("it is version {0}, and 1.{1} or later is needed")]
+    #[error("it is version {0}, but 1.{1} or later is needed")]
     Old(String, u32),
     /// Its version, which is not one of ONNX Runtime's, and the oldest that works.
-    #[error("its version is '{0}', and 1.{1} or later is needed")]
+    #[error("its version is '{0}', but 1.{1} or later is needed")]
     NoVersion(String, u32),
     /// The loader's or the library's message, or how the process that probed it ended.
     #[error("{0}")]

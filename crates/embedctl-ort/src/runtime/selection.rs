@@ -149,7 +149,7 @@ impl<'a> LibrarySelection<'a> {
             && !named.candidates(self.here.system).iter().any(is_it)
         {
             return Err(self.named_error(format!(
-                "{path} is loaded already, and a process can hold only one library; {} ({}) needs a process \
+                "{path} is loaded already; a process can hold only one library; {} ({}) needs a process \
                  of its own",
                 named.path.display(),
                 named.by
@@ -181,7 +181,7 @@ impl<'a> LibrarySelection<'a> {
         if !may_have(provider, &library.path) {
             reasons.push("a process can hold only one library".to_owned());
             return Err(provider_error(format!(
-                "{path} is loaded already, and it has no provider {provider}; {}",
+                "{path} is loaded already, but it has no provider {provider}; {}",
                 reasons.join("; ")
             )));
         }

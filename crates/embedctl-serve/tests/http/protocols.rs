@@ -105,7 +105,7 @@ fn wrong_requests_are_refused_with_a_reason_in_their_protocols_shape() {
         ("\"a\"}, ", 422, 400, "not JSON"),
         ("\"\\ud800\"", 422, 400, "not JSON"),
         ("\"fail\"", 424, 500, "a wanted failure"),
-        (&many, 413, 413, "4 inputs, and a request may have 3"),
+        (&many, 413, 413, "4 inputs, but a request may have 3"),
         (&large, 413, 413, "larger than 2000 bytes"),
     ] {
         let answer = server.post("/embed", format!("{{\"inputs\": {input}}}"));

@@ -127,7 +127,7 @@ impl LocalFolder {
             None => Ok(path),
             Some(link) => Err(Error::input(
                 Place::file(link.display().to_string()),
-                "is a link, and nothing is written to the folder that it leads to, or removed from it",
+                "is a link; nothing is written to the folder that it leads to, or removed from it",
             )
             .with_remedy("put the folder itself there, or write elsewhere")),
         }

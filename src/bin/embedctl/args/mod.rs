@@ -38,13 +38,11 @@ pub use export::ExportArgs;
 pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
-pub use score::{OF_VECTORS, ScoreArgs};
+pub use score::ScoreArgs;
 #[cfg(feature = "serve")]
 pub use serve::ServeArgs;
 pub use values::Devices;
 pub use verify::VerifyModelArgs;
-
-use crate::config::Completed;
 
 /// Turns texts into vectors and scores: in bulk from files, tables and object stores, or as a server
 ///
@@ -250,9 +248,29 @@ const COMMANDS: &[&str] = &[
     "man",
 ];
 
-/// Parses a command line with what files say beside it.
-pub fn parse(completed: &Completed<'_>) -> Result<Args, clap::Error> {
-    let mut matches = matches(completed)?;
+/// The words of a command line, with the settings of files among them.
+#[derive(Debug)]
+pub struct CommandLine {
+    /// Program name, options and inputs.
+    pub words: Vec<OsString>,
+    /// For arguments without a name.
+    pub defaults: Vec<PositionalDefault>,
+}
+
+/// Values for an argument without a name, where neither the command line nor the environment gives any.
+#[derive(Debug)]
+pub struct PositionalDefault {
+    /// The subcommand's name.
+    pub command: String,
+    /// The argument's id.
+    pub arg: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+/// Parses a command line.
+pub fn parse(line: &CommandLine) -> Result<Args, clap::Error> {
+    let mut matches = matches(line)?;
     let variables = variables(&matches);
     // Set once and for all, it must not mean a file of whatever folder this is: loading it runs it.
     let library = variables.iter().find(|name| *name == "EMBEDCTL_ORT_LIB");
@@ -263,16 +281,21 @@ pub fn parse(completed: &Completed<'_>) -> Result<Args, clap::Error> {
         let reason = "EMBEDCTL_ORT_LIB must name an absolute path; --ort-lib may name another\n";
         return Err(command().error(clap::error::ErrorKind::ValueValidation, reason));
     }
+    let scoring = matches.subcommand_matches("score");
+    let of_vectors = scoring.and_then(score::given_of_vectors);
     let mut args =
         Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))?;
     args.variables = variables;
+    if let Command::Score(args) = &mut args.command {
+        args.of_vectors = of_vectors;
+    }
     Ok(args)
 }
 
 /// The matches of clap.
-pub fn matches(completed: &Completed<'_>) -> Result<ArgMatches, clap::Error> {
+pub fn matches(line: &CommandLine) -> Result<ArgMatches, clap::Error> {
     let mut command = without_empty_variables(command());
-    for default in &completed.defaults {
+    for default in &line.defaults {
         // clap keeps defaults for as long as the process runs; there is one at most.
         let values = default.values.iter().map(|value| &*value.clone().leak());
         let values: Vec<&'static str> = values.collect();
@@ -280,8 +303,8 @@ pub fn matches(completed: &Completed<'_>) -> Result<ArgMatches, clap::Error> {
             command.mut_arg(&default.arg, |arg| arg.default_values(values))
         });
     }
-    let arguments = &completed.arguments;
-    (command.try_get_matches_from(arguments)).map_err(|error| refused::improved(error, arguments))
+    let words = &line.words;
+    (command.try_get_matches_from(words)).map_err(|error| refused::improved(error, words))
 }
 
 /// Environment variables that a subcommand's options were taken from.

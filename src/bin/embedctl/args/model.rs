@@ -95,7 +95,6 @@ pub struct KindArgs {
     /// a model whose Dense module it finds.
     #[arg(
         long,
-        alias = "kind",
         value_name = "KIND,...",
         value_delimiter = ',',
         value_parser = NamedValueParser::new(VectorKind::ALL.map(VectorKind::name), str::parse::<VectorKind>),

@@ -1,7 +1,8 @@
 //! Options of `embedctl score`: those of `embed`, without what is about vectors alone.
 
 use clap::builder::Resettable;
-use clap::{Args, Command};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command};
 
 use super::embed::EmbedArgs;
 use super::values::positive;
@@ -9,37 +10,33 @@ use super::values::positive;
 /// The model that scores pairs where none is named.
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
 
-/// Whether an argument was given.
-type IsGiven = fn(&EmbedArgs) -> bool;
-
-/// Arguments of `embed` that say something of vectors, and nothing of scores: their names, and whether they were given.
-pub const OF_VECTORS: [(&str, IsGiven); 15] = [
-    ("dtype", |args| args.output.dtype.is_some()),
-    ("calibration", |args| args.output.calibration.is_some()),
-    ("chunk", |args| args.chunks.chunk.is_some()),
-    ("chunk_tokens", |args| args.chunks.chunk_tokens.is_some()),
-    ("chunk_overlap", |args| args.chunks.chunk_overlap.is_some()),
-    ("chunk_text", |args| args.chunks.chunk_text),
-    ("late", |args| args.chunks.late),
-    ("pooling", |args| {
-        args.model.overrides.tokens.pooling.is_some()
-    }),
-    ("normalize", |args| args.model.overrides.normalize.is_some()),
-    ("dimensions", |args| {
-        !args.model.overrides.dimensions.is_empty()
-    }),
-    ("vectors", |args| {
-        !args.model.overrides.kinds.vectors.is_empty()
-    }),
-    ("task", |args| args.model.overrides.kinds.task.is_some()),
-    ("max_active_dims", |args| {
-        args.model.overrides.max_active_dims.is_some()
-    }),
-    ("pool_factor", |args| {
-        args.model.overrides.pool_factor.is_some()
-    }),
-    ("sparse_tokens", |args| args.output.sparse_tokens),
+/// Arguments of `embed` that say something of vectors, and nothing of scores.
+const OF_VECTORS: [&str; 15] = [
+    "dtype",
+    "calibration",
+    "chunk",
+    "chunk_tokens",
+    "chunk_overlap",
+    "chunk_text",
+    "late",
+    "pooling",
+    "normalize",
+    "dimensions",
+    "vectors",
+    "task",
+    "max_active_dims",
+    "pool_factor",
+    "sparse_tokens",
 ];
+
+/// The first argument about vectors that was given to `score`.
+pub fn given_of_vectors(matches: &ArgMatches) -> Option<&'static str> {
+    let is_given = |name: &&str| {
+        let source = matches.value_source(name);
+        source.is_some_and(|source| source != ValueSource::DefaultValue)
+    };
+    OF_VECTORS.into_iter().find(is_given)
+}
 
 /// Score pairs of texts with a reranker, or single texts with a classifier
 ///
@@ -51,6 +48,9 @@ pub struct ScoreArgs {
     pub embed: EmbedArgs,
     #[command(flatten)]
     pub scores: ScoringArgs,
+    /// The first argument about vectors that was given; they are refused.
+    #[arg(skip)]
+    pub of_vectors: Option<&'static str>,
 }
 
 /// The texts to score, and the columns that are written.
@@ -74,7 +74,7 @@ pub struct ScoringArgs {
 
 /// The command as it is shown: the options of `embed` that mean nothing here are hidden, and refused where they are given.
 pub fn shown(command: Command) -> Command {
-    let command = OF_VECTORS.iter().fold(command, |command, (name, _)| {
+    let command = OF_VECTORS.iter().fold(command, |command, name| {
         command.mut_arg(name, |arg| arg.hide(true))
     });
     command

@@ -1,8 +1,8 @@
 //! `embedctl devices`: hardware, working providers, and remedies for the others.
 
 use anyhow::{Context, anyhow};
-use embedctl::availability::{self, AvailabilityState, DeviceReport};
 use embedctl::engine::Provider;
+use embedctl::engine::availability::{self, AvailabilityState, DeviceReport};
 use embedctl::output::RunFiles;
 
 use crate::args::DevicesArgs;

@@ -47,7 +47,7 @@ pub fn run(
     }
     if args.same && files.len() < 2 && folders.is_empty() {
         return Err(CommandFailure::usage(
-            "--same compares files with one another, and there is one; name a second",
+            "--same compares files with one another, but there is only one; name a second",
         ));
     }
     let verified = match (args.verify, &files[..]) {

@@ -4,7 +4,7 @@ use embedctl::input::Template;
 use embedctl::model::{ModelTask, ScoreTask};
 
 use super::embed;
-use crate::args::{MessageArgs, OF_VECTORS, ScoreArgs};
+use crate::args::{MessageArgs, ScoreArgs};
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::printer::Printer;
@@ -34,12 +34,9 @@ pub fn run(
 
 /// Refuses options of `embed` that say something of vectors alone.
 fn refuse_vectors(args: &ScoreArgs) -> Result<(), CommandFailure> {
-    let given = OF_VECTORS
-        .iter()
-        .find(|(_, is_given)| is_given(&args.embed));
-    match given {
-        Some((name, _)) => Err(CommandFailure::usage(format!(
-            "--{} is about vectors, and `score` writes scores; leave it out",
+    match args.of_vectors {
+        Some(name) => Err(CommandFailure::usage(format!(
+            "--{} is about vectors, but `score` writes scores; leave it out",
             name.replace('_', "-")
         ))),
         None => Ok(()),

@@ -131,7 +131,7 @@ fn task(model: &ModelOptions, softmax: bool) -> Result<ModelTask, CommandFailure
     match Model::usual_task(model)? {
         ModelTask::Score(task) => Ok(ModelTask::Score(ScoreTask { softmax, ..task })),
         ModelTask::Embed if softmax => Err(Error::usage(format!(
-            "--softmax: the model {} gives vectors, and no scores",
+            "--softmax: the model {} gives vectors, not scores",
             model.model
         ))
         .with_remedy("leave it out")

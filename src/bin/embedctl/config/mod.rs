@@ -22,7 +22,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use embedctl::runtime;
 
-use crate::args;
+use crate::args::{self, CommandLine, PositionalDefault};
 pub use file::ConfigEntry;
 use file::ConfigFile;
 pub use places::FileKind;
@@ -69,13 +69,13 @@ impl Config {
     }
 
     /// `arguments` completed with the settings of the files, and the settings used.
-    pub fn complete(&self, arguments: Vec<OsString>) -> Result<Completed<'_>, clap::Error> {
-        let mut completed = Completed {
-            arguments,
-            defaults: Vec::new(),
+    pub fn complete(&self, words: Vec<OsString>) -> Result<CompletedLine<'_>, clap::Error> {
+        let defaults = Vec::new();
+        let mut completed = CompletedLine {
+            line: CommandLine { words, defaults },
             taken: Vec::new(),
         };
-        let typed = lenient(&completed.arguments);
+        let typed = lenient(&completed.line.words);
         let Some((name, of_command)) = typed.as_ref().and_then(ArgMatches::subcommand) else {
             return Ok(completed);
         };
@@ -89,7 +89,7 @@ impl Config {
         for (arg, entry) in taken {
             match arg.get_long() {
                 Some(long) => words.extend(option_words(arg, long, entry)),
-                None => completed.defaults.push(PositionalDefault {
+                None => completed.line.defaults.push(PositionalDefault {
                     command: name.to_owned(),
                     arg: arg.get_id().to_string(),
                     values: entry.values.clone(),
@@ -97,7 +97,7 @@ impl Config {
             }
             completed.taken.push(entry);
         }
-        let arguments = &mut completed.arguments;
+        let arguments = &mut completed.line.words;
         let end = arguments.iter().position(|argument| argument == "--");
         let at = end.unwrap_or(arguments.len());
         arguments.splice(at..at, words.into_iter().map(OsString::from));
@@ -214,24 +214,11 @@ impl Config {
 
 /// A command line completed with the settings of files.
 #[derive(Debug)]
-pub struct Completed<'a> {
-    /// Program name, options and inputs.
-    pub arguments: Vec<OsString>,
-    /// For arguments without a name.
-    pub defaults: Vec<PositionalDefault>,
+pub struct CompletedLine<'a> {
+    /// The command line.
+    pub line: CommandLine,
     /// The settings taken from files.
     pub taken: Vec<&'a ConfigEntry>,
-}
-
-/// Values for an argument without a name, where neither the command line nor the environment gives any.
-#[derive(Debug)]
-pub struct PositionalDefault {
-    /// The subcommand's name.
-    pub command: String,
-    /// The argument's id.
-    pub arg: String,
-    /// Its values.
-    pub values: Vec<String>,
 }
 
 /// A setting of a command.
@@ -412,7 +399,7 @@ mod tests {
             let name = line.split(' ').next().unwrap();
             let command = program.find_subcommand(name).unwrap();
             let without = Config::default();
-            let without = args::matches(&without.complete(typed()).unwrap()).unwrap();
+            let without = args::matches(&without.complete(typed()).unwrap().line).unwrap();
             let without = without.subcommand_matches(name).unwrap();
             let keys: Vec<&str> = command.get_arguments().filter_map(key).collect();
             let cases = keys
@@ -444,7 +431,7 @@ mod tests {
                         continue; // typed already
                     };
                     let (others, _) = raw(without, command, &entry.key);
-                    match args::matches(&completed) {
+                    match args::matches(&completed.line) {
                         Ok(matches) => {
                             let matches = matches.subcommand_matches(name).unwrap();
                             let (now, own) = raw(matches, command, &entry.key);

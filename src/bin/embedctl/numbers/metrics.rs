@@ -3,9 +3,8 @@
 //! A sample bears no time of its own (the collector refuses such), and every one bears the output's name,
 //! so that the files of several jobs on one machine don't hold the same series.
 
-use std::fmt::Write as _;
-
 use embedctl::stage::{Stage, StageWatch};
+use embedctl_common::prometheus::MetricsPage;
 
 use super::{Numbers, NumbersState, now};
 
@@ -21,14 +20,10 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
         ),
         ("output", numbers.output.as_str()),
     ];
-    let labels = labels.map(|(name, value)| {
-        let value = numbers.printer.safe(value);
-        format!("{name}=\"{}\"", escaped(&value))
-    });
-    let mut file = MetricsText {
-        labels: labels.join(","),
-        text: String::new(),
-    };
+    let labels = labels.map(|(name, value)| (name, numbers.printer.safe(value)));
+    let labels: Vec<(&str, &str)> =
+        (labels.iter().map(|(name, value)| (*name, &**value))).collect();
+    let mut file = RunMetrics(MetricsPage::new("embedctl_", &labels));
 
     let (counts, end) = (&state.counts, state.end.as_ref());
     let reading = state.meter.read(numbers.worked(state));
@@ -74,15 +69,12 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
     if let Some(run) = run {
         let wait = [("wait", run.wait)];
         let busy = Stage::ALL.map(|stage| (stage.name(), run.busy(stage)));
-        file.family(
-            "stage_seconds_total",
-            "counter",
-            "Time spent in a stage, summed over its threads; wait: workers without a batch.",
-            busy.into_iter().chain(wait).map(|(stage, time)| {
-                let label = format!(",stage=\"{stage}\"");
-                (label, time.as_secs_f64())
-            }),
-        );
+        let name = "stage_seconds_total";
+        let help = "Time spent in a stage, summed over its threads; wait: workers without a batch.";
+        file.0.family(name, "counter", help);
+        for (stage, time) in busy.into_iter().chain(wait) {
+            file.0.sample(name, &[("stage", stage)], time.as_secs_f64());
+        }
     }
     if let Some(share) = if finished { Some(1.0) } else { reading.share } {
         file.gauge("run_progress_ratio", "Share of the input done.", share);
@@ -114,16 +106,13 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
             f64::from(end.code.number()),
         );
     }
-    file.text
+    file.0.into_text()
 }
 
-/// The text under way.
-struct MetricsText {
-    labels: String,
-    text: String,
-}
+/// A run's metrics, which have one sample each.
+struct RunMetrics(MetricsPage);
 
-impl MetricsText {
+impl RunMetrics {
     fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.one(&format!("{name}_total"), "counter", help, value as f64);
     }
@@ -133,33 +122,7 @@ impl MetricsText {
     }
 
     fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
-        self.family(name, kind, help, [(String::new(), value)]);
+        self.0.family(name, kind, help);
+        self.0.sample(name, &[], value);
     }
-
-    /// A metric and its samples, each with labels of its own (`,name="value"`).
-    fn family(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (String, f64)>,
-    ) {
-        let labels = &self.labels;
-        // A string takes everything.
-        let _ = writeln!(
-            self.text,
-            "# HELP embedctl_{name} {help}\n# TYPE embedctl_{name} {kind}"
-        );
-        for (own, value) in samples {
-            let _ = writeln!(self.text, "embedctl_{name}{{{labels}{own}}} {value}");
-        }
-    }
-}
-
-/// A label's value as the format wants it.
-fn escaped(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }

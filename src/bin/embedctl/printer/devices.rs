@@ -1,8 +1,8 @@
 //! The table of `embedctl devices`, for people.
 
-use embedctl::availability::{AvailabilityState, DeviceReport, ProviderStatus};
 use embedctl::device::{CoreLimit, Cpu, Gpu, Hardware, Memory, Vulkan};
 use embedctl::engine::Provider;
+use embedctl::engine::availability::{AvailabilityState, DeviceReport, ProviderStatus};
 use embedctl::runtime::PluginReport;
 use embedctl::runtime::probe::LibraryReport;
 

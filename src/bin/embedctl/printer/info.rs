@@ -6,6 +6,11 @@ use embedctl::model::{Card, FileCard};
 use super::table::TextTable;
 use super::words::{bytes, count};
 
+/// Which weights a provider takes: `Provider::weights_of`, in words.
+const RULE: &str = "those that --model-file or --weights names; else native takes safetensors, GPUs a graph built from them, \
+     and other providers the ONNX file; without that they take a built graph, too, and GPUs the file where native does not \
+     know the model";
+
 /// The table.
 pub fn table(info: &ModelInfo) -> TextTable {
     let mut table = TextTable::default();
@@ -23,6 +28,8 @@ pub fn table(info: &ModelInfo) -> TextTable {
     for fit in &info.providers {
         provider(fit, info.provider == Some(fit.provider), &mut table);
     }
+    table.line("");
+    table.wrapped("weights: ", RULE);
     for note in &info.notes {
         table.line("");
         table.wrapped("note: ", note);

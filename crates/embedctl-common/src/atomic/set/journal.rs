@@ -72,8 +72,8 @@ impl Journal {
                 return Err(io::Error::new(
                     ErrorKind::TimedOut,
                     format!(
-                        "another run is publishing under that name, and does not get on; if there is \
-                         none, remove {}",
+                        "another run has been publishing this output for too long; if no such run exists, \
+                         remove {}",
                         self.path.display()
                     ),
                 ));
@@ -129,8 +129,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Undoes a plan that was refused; what could not be put back is said with the refusal, and left to a
-    /// later run.
+    /// Undoes a plan that was refused. If a file could not be put back, the error says so, and a later run does it.
     pub(super) fn undo(&mut self, plan: &Plan, refusal: io::Error) -> io::Error {
         if let Some(lock) = &self.lock {
             // Without the mark a later run would try to complete the set, which is no worse.
@@ -141,8 +140,7 @@ impl Journal {
         }
         self.lock = None;
         let text = format!(
-            "{refusal}; what stood there could not all be put back, which the next run to this output does \
-             as {} says",
+            "{refusal}; some old files were not restored. The next run to this output restores them from {}",
             self.path.display()
         );
         io::Error::new(refusal.kind(), text)

@@ -91,7 +91,7 @@ impl ClaimedBuffers {
         let refuse = |most: u64| {
             let length = length.saturating_sub(PREFIX as u64);
             Err(ArrowError::IpcError(format!(
-                "a buffer of {length} bytes claims to hold {claim}, and holds {most} at most"
+                "a buffer of {length} bytes claims to hold {claim}, but holds {most} at most"
             )))
         };
         let most = match self.codec {
@@ -108,7 +108,7 @@ impl ClaimedBuffers {
         self.claimed = self.claimed.saturating_add(claim);
         if self.claimed > self.most {
             return Err(ArrowError::IpcError(format!(
-                "its compressed buffers claim to hold {} bytes, and {} are the limit for their size",
+                "its compressed buffers claim to hold {} bytes, but the limit for their size is {}",
                 self.claimed, self.most
             )));
         }

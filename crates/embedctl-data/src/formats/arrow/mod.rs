@@ -18,10 +18,10 @@ use super::input::InputSpec;
 use super::output::{Beginning, OutputSpec};
 use crate::formats::reader::Reader;
 use crate::reading::options::InputOptions;
-use crate::reading::source::{From, Planned};
+use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::Filling;
 use crate::vectors::kinds::places;
-use crate::vectors::{Said, TakeBatch, TakeVector};
+use crate::vectors::{RecordedColumns, TakeBatch, TakeVector};
 use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
@@ -37,10 +37,10 @@ impl InputSpec for ArrowInput {
         &self,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Option<Box<dyn Reader>>> {
-        open::open(source, options, from, filling)
+        open::open(source, options, opener, filling)
     }
 
     fn stretches(&self, source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
@@ -53,11 +53,7 @@ pub(super) struct ArrowFileOutput;
 
 impl OutputSpec for ArrowFileOutput {
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::IpcWriter::new(
-            begin.target,
-            begin.encoding,
-            true,
-        )))
+        Ok(Box::new(write::IpcWriter::new(begin, true)))
     }
 
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {
@@ -68,8 +64,13 @@ impl OutputSpec for ArrowFileOutput {
         Ok(made::parsed(vectors::provenance_of_file(file)?))
     }
 
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-        vectors::of_file(file, said, take)
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        recorded: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
+        vectors::of_file(file, recorded, take)
     }
 
     fn read_columns(
@@ -90,7 +91,7 @@ impl OutputSpec for ArrowStreamOutput {
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
         Ok(match begin.streams {
             true => Box::new(answers::BatchWriter::new(begin.target, begin.encoding)),
-            false => Box::new(write::IpcWriter::new(begin.target, begin.encoding, false)),
+            false => Box::new(write::IpcWriter::new(begin, false)),
         })
     }
 
@@ -105,8 +106,13 @@ impl OutputSpec for ArrowStreamOutput {
         }
     }
 
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-        vectors::of_stream(file, said, take)
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        recorded: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
+        vectors::of_stream(file, recorded, take)
     }
 
     fn read_columns(

@@ -13,7 +13,7 @@ use crate::position::Seek;
 use crate::reading::compression::Counted;
 use crate::reading::format::{ARROW_MAGIC as MAGIC, PARQUET_MAGIC};
 use crate::reading::options::{InputOptions, Part};
-use crate::reading::source::{From, Planned};
+use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::Filling;
 use embedctl_common::error::Result;
 use embedctl_common::setting::INPUT_FORMAT;
@@ -28,10 +28,10 @@ const FEATHER_1: &[u8] = b"FEA1";
 pub(super) fn open(
     source: &Arc<Planned>,
     options: &Arc<InputOptions>,
-    from: &mut From<'_>,
+    opener: &mut SourceOpener<'_>,
     filling: &mut Filling,
 ) -> Result<Option<Box<dyn Reader>>> {
-    let Some((batches, table, rows, skip)) = opened(source, options, from, filling)? else {
+    let Some((batches, table, rows, skip)) = opened(source, options, opener, filling)? else {
         return Ok(None);
     };
     let reader = TableReader::begin(source, options, (batches, table), (rows, skip))?;
@@ -70,7 +70,7 @@ type Opened = (Box<dyn Batches>, AskedColumns, u64, u64);
 fn opened(
     source: &Arc<Planned>,
     options: &Arc<InputOptions>,
-    from: &mut From<'_>,
+    opener: &mut SourceOpener<'_>,
     filling: &mut Filling,
 ) -> Result<Option<Opened>> {
     let failed = |error| damaged(source, START, error);
@@ -78,7 +78,7 @@ fn opened(
     if let Some(bytes) = source.bytes()
         && is_file(source, bytes.as_ref())?
     {
-        from.pace.source = None;
+        opener.pace.source = None;
         let mut file = ArrowFile::open(source, bytes)?;
         let table = AskedColumns::new(source, options, &file.schema(), columns, warnings)?;
         if !options.window_per_batch {
@@ -95,7 +95,7 @@ fn opened(
     if source.part != Part::Whole {
         return Err(source.usage("an Arrow stream cannot be read in parts"));
     }
-    let mut stream = Counted::new(source.stream(from)?, source.bytes);
+    let mut stream = Counted::new(source.stream(opener)?, source.bytes);
     let mut next = || {
         let mut bytes = Vec::new();
         let read = stream
@@ -134,7 +134,7 @@ fn opened(
 fn check(source: &Planned, start: &[u8]) -> Result<()> {
     let (reason, remedy) = match start {
         [] => (
-            "is empty, and an Arrow stream has a schema at least",
+            "is empty, but an Arrow stream has a schema at least",
             "write it again (did its writer fail?)",
         ),
         _ if start.starts_with(FEATHER_1) => (

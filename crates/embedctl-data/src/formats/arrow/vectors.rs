@@ -8,19 +8,27 @@ use arrow::ipc::reader::StreamReader;
 use super::claims::CheckedMessages;
 use super::footer::{ArrowBatches, Footer};
 use crate::vectors::lists::{of_batch, vectors_in};
-use crate::vectors::{Said, TakeBatch, TakeVector, failed, guarded, in_order};
+use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, failed, guarded, in_order};
 use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
 
-pub(super) fn of_file(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    let chosen = |schema: &SchemaRef| Some(vectors_in(schema, said));
-    batches_of_file(file, chosen, &mut |batch| of_batch(&batch, said, take))
+pub(super) fn of_file(
+    file: &Readable,
+    recorded: &RecordedColumns,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
+    let chosen = |schema: &SchemaRef| Some(vectors_in(schema, recorded));
+    batches_of_file(file, chosen, &mut |batch| of_batch(&batch, recorded, take))
 }
 
 /// A stream, or several one after another.
-pub(super) fn of_stream(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-    batches_of_stream(file, &mut |batch| of_batch(&batch, said, take))
+pub(super) fn of_stream(
+    file: &Readable,
+    recorded: &RecordedColumns,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
+    batches_of_stream(file, &mut |batch| of_batch(&batch, recorded, take))
 }
 
 /// The columns of a file that `chosen` names, batch by batch.

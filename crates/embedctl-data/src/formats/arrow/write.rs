@@ -8,9 +8,9 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::formats::output::Beginning;
 use crate::record::Rows;
 use crate::retype;
-use crate::writing::encoding::VectorEncoding;
 use crate::writing::fault::encoding_error;
 use crate::writing::format::OutputFormat;
 use crate::writing::made::KEY;
@@ -49,19 +49,20 @@ type HashedSink = BufWriter<SelfHashed<Target>>;
 
 impl IpcWriter {
     /// Begins a file, or a stream.
-    pub fn new(target: Target, encoding: VectorEncoding, is_file: bool) -> Self {
+    pub fn new(begin: Beginning, is_file: bool) -> Self {
+        let target = begin.target;
         let shown = target.shown().to_path_buf();
         // A stream's hash stands beside it.
         let proves = match is_file {
             true => target.is_rewritable(),
             false => target.has_sidecars(),
         };
-        let hashed = SelfHashed::new(target, proves);
+        let hashed = SelfHashed::new(target, proves, &begin.clock);
         Self {
             sink: Some(BufWriter::with_capacity(BUFFER, hashed)),
             writer: None,
             shown,
-            table: BatchBuilder::new(encoding),
+            table: BatchBuilder::new(begin.encoding),
             is_file,
             ended: false,
         }

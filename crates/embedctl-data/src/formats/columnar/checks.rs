@@ -35,7 +35,7 @@ pub(super) fn text_column(
     }
     Err(source
         .usage(format!(
-            "the column `{name}` has the type {kind}, and texts are strings"
+            "the column `{name}` has the type {kind}, but texts are strings"
         ))
         .with_remedy(format!(
             "name the column that holds the text with `{option}`{}",

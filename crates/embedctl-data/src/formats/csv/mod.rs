@@ -24,8 +24,8 @@ use crate::reading::csv_options::{CsvDialect, Delimiter};
 use crate::reading::json;
 use crate::reading::options::InputOptions;
 use crate::reading::pace::Pace;
-use crate::reading::source::{From, Planned};
-use crate::reading::window::{Filling, Known, Record};
+use crate::reading::source::{Planned, SourceOpener};
+use crate::reading::window::{Filling, Record, RejectedFields};
 use crate::record::{Origin, RecordFields};
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
@@ -47,11 +47,11 @@ impl InputSpec for CsvInput {
         &self,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Option<Box<dyn Reader>>> {
         let dialect = CsvDialect::new(&options.csv, self.separator);
-        let reader = CsvReader::open(dialect, source, options, from, filling)?;
+        let reader = CsvReader::open(dialect, source, options, opener, filling)?;
         Ok(Some(Box::new(reader)))
     }
 }
@@ -84,7 +84,7 @@ impl CsvReader {
         dialect: CsvDialect,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
@@ -93,7 +93,7 @@ impl CsvReader {
             start: None,
             ..Planned::clone(source)
         };
-        let opened = whole.open(from, limit)?;
+        let opened = whole.open(opener, limit)?;
         let mut records = Records::new(opened, dialect, limit);
         let mut split = Split::new(dialect, options.csv.null.as_deref());
         let header = match records.next(source, true)? {
@@ -143,7 +143,7 @@ impl CsvReader {
         };
         match source.start {
             Some((_, Seek::Byte { .. })) => {
-                reader.records = Records::new(source.open(from, limit)?, dialect, limit);
+                reader.records = Records::new(source.open(opener, limit)?, dialect, limit);
             }
             Some((lines, _)) => reader.records.skip(source, lines)?,
             None => {}
@@ -253,7 +253,7 @@ impl AskedFields {
     ) -> Result<Record<'a>, Cause> {
         if fields.len() != self.header.len() {
             return Err(Cause::of(format!(
-                "the record has {} fields, and the header has {}",
+                "the record has {} fields, but the header has {}",
                 fields.len(),
                 self.header.len()
             ))
@@ -278,13 +278,13 @@ impl AskedFields {
     }
 
     /// The known fields of a record that was rejected.
-    fn known<'a>(&self, fields: &[Option<&'a str>], columns: &InputColumns) -> Known<'a> {
+    fn known<'a>(&self, fields: &[Option<&'a str>], columns: &InputColumns) -> RejectedFields<'a> {
         // Which field is which cannot be told.
         if fields.len() != self.header.len() {
-            return Known::nothing(columns.kept());
+            return RejectedFields::nothing(columns.kept());
         }
         let kept = self.kept(fields, columns);
-        Known {
+        RejectedFields {
             id: self.id(fields, columns).unwrap_or(Cell::Null),
             kept: kept.map(|cell| cell.unwrap_or(Cell::Null)).collect(),
         }
@@ -356,7 +356,7 @@ impl AskedFields {
 
 /// The error for TSV whose quotes seem to be ordinary characters.
 fn doubtful(source: &Planned, line: u64, reason: &str) -> Error {
-    let reason = format!("{reason}, and TSV is often written without quoting");
+    let reason = format!("{reason}; TSV files often have no quoting");
     Error::record(
         Place::file(&source.name).line(line),
         Cause::of(reason).with(format!(
@@ -404,12 +404,12 @@ impl Reader for CsvReader {
             };
             let raw = self.records.record.as_slice();
             if let NextRecord::Bad(cause) | NextRecord::Misquoted(cause) = found {
-                let nothing = |columns: &InputColumns| Known::nothing(columns.kept());
+                let nothing = |columns: &InputColumns| RejectedFields::nothing(columns.kept());
                 filling.reject(origin, cause, raw, nothing, |_| RecordFields::default());
                 continue;
             }
             if let Err(error) = std::str::from_utf8(raw) {
-                let nothing = |columns: &InputColumns| Known::nothing(columns.kept());
+                let nothing = |columns: &InputColumns| RejectedFields::nothing(columns.kept());
                 let cause = not_utf8(error);
                 filling.reject(origin, cause, raw, nothing, |_| RecordFields::default());
                 continue;

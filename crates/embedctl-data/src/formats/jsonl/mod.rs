@@ -13,7 +13,7 @@ use std::io::Read;
 pub(crate) use read::{Jsonl, Unseen, fields, is_blank};
 
 use super::output::{Beginning, OutputSpec};
-use crate::vectors::{Said, TakeBatch, TakeVector, in_order};
+use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::format::Compression;
 use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
@@ -32,8 +32,13 @@ impl OutputSpec for JsonlOutput {
         )?))
     }
 
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
-        vectors::read(file, self.0, said, take)
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        recorded: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
+        vectors::read(file, self.0, recorded, take)
     }
 
     fn read_columns(

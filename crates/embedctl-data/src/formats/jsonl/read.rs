@@ -12,7 +12,7 @@ use crate::reading::columns::InputColumns;
 use crate::reading::json::{self, JsonType};
 use crate::reading::options::InputOptions;
 use crate::reading::paths::{self, PathValues, Paths};
-use crate::reading::window::{Known, Record};
+use crate::reading::window::{Record, RejectedFields};
 use crate::record::RecordFields;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{ID_FIELD, ID_TYPE, INPUT_FORMAT, KEEP, Setting, TEXT_FIELD};
@@ -147,13 +147,17 @@ impl Jsonl {
     }
 
     /// The known fields of a line that is not a record; `None`: it is not an object.
-    pub(crate) fn known<'a>(&self, line: &'a str, columns: &InputColumns) -> Option<Known<'a>> {
+    pub(crate) fn known<'a>(
+        &self,
+        line: &'a str,
+        columns: &InputColumns,
+    ) -> Option<RejectedFields<'a>> {
         let values = self.paths.find(line).ok()?;
         let kept = (0..columns.kept()).map(|index| {
             let cell = columns.cell(index, values.get(self.kept + index));
             cell.unwrap_or(Cell::Null)
         });
-        Some(Known {
+        Some(RejectedFields {
             id: self.id(&values, columns).unwrap_or(Cell::Null),
             kept: kept.collect(),
         })

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::vectors::{
-    CUT, Said, StoredVector, TakeBatch, TakeVector, VectorForm, failed, guarded, in_full, in_order,
+    CUT, RecordedColumns, StoredVector, TakeBatch, TakeVector, VectorForm, failed, guarded,
+    in_full, in_order,
 };
 use crate::writing::format::Compression;
 use crate::writing::kinds::KindColumns;
@@ -40,7 +41,7 @@ struct SparseParts {
 pub(super) fn read(
     file: &Readable,
     compression: Compression,
-    said: &Said,
+    recorded: &RecordedColumns,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
     let failed = |error| failed(file, error);
@@ -60,11 +61,11 @@ pub(super) fn read(
             })?;
         let names = || object.keys().map(|key| key.0.as_ref());
         for (FieldName(column), value) in &object {
-            if !said.takes(column, names()) {
+            if !recorded.takes(column, names()) {
                 continue;
             }
-            let own = said.column(column);
-            let form = said.form(column);
+            let own = recorded.column(column);
+            let form = recorded.form(column);
             let dtype = own.and_then(|own| own.dtype).unwrap_or(Dtype::F32);
             let number = || {
                 let number = serde_json::from_str::<f32>(value.get()).ok();

@@ -12,7 +12,7 @@ use std::io::Read;
 pub(crate) use rows::MatrixRows;
 
 use super::output::{Beginning, OutputSpec};
-use crate::vectors::{ChosenRows, Said, TakeBatch, TakeVector, in_order};
+use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
 use arrow::array::{ArrayRef, RecordBatch};
@@ -36,7 +36,12 @@ impl OutputSpec for NpzOutput {
         Ok(Box::new(npz::NpzWriter::new(begin)?))
     }
 
-    fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        _: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
         npz::read(file, take)
     }
 
@@ -71,7 +76,12 @@ impl OutputSpec for MatrixOutput {
         Ok(Box::new(writer))
     }
 
-    fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        _: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
         vectors::read(file, *self, take)
     }
 

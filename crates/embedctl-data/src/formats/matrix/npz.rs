@@ -1,7 +1,8 @@
 //! A sparse matrix as `scipy.sparse.load_npz` reads it (compressed rows), and beside it the file that describes its rows:
 //! a ZIP archive of NPY arrays, which is not compressed.
 //!
-//! The archive's members say how long they are before they begin, so that entries gather in temporary files.
+//! The archive's members say how long they are before they begin, so that entries gather in temporary files. Written by hand,
+//! since the crate `zip` writes such a head only by seeking back, and the output is hashed as it is written.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};

@@ -44,7 +44,7 @@ pub(super) fn batches(
     let unequal = || {
         unreadable(
             file.path(),
-            "it has other vectors than the file of lengths beside it counts",
+            "the number of vectors differs from the sum in the `.lengths.npy` file beside it",
         )
         .with_remedy("copy both files, or make them again")
     };

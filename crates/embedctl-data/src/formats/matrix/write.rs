@@ -14,6 +14,7 @@ use crate::writing::target::{Sidecar, Target};
 use crate::writing::writer::{Finish, VectorWriter};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;
+use embedctl_common::hash_beside::HashBeside;
 use embedctl_common::setting::OUTPUT_FORMAT;
 
 /// Bytes of rows' descriptions that gather before they are handed to the system.
@@ -140,7 +141,7 @@ pub(super) struct MatrixWriter {
     /// Rows of the matrix.
     vectors: u64,
     /// Of the values, without the header: of the array's bytes as a reader has them.
-    values: Hash,
+    values: HashBeside,
 }
 
 impl MatrixWriter {
@@ -158,7 +159,7 @@ impl MatrixWriter {
             target,
             is_npy,
             encoding: begin.encoding,
-            values: Hash::default(),
+            values: HashBeside::new(&begin.clock),
         };
         writer.append(&writer.header()?)?;
         Ok(writer)
@@ -218,7 +219,7 @@ impl VectorWriter for MatrixWriter {
         let lengths = self.lengths.take().map(LengthsFile::finish).transpose()?;
         let mut hashes = vec![
             ("header", &first),
-            ("values", &self.values),
+            ("values", self.values.hash()),
             ("rows", self.rows.hash()),
         ];
         hashes.extend(lengths.as_ref().map(|lengths| ("lengths", lengths)));

@@ -52,7 +52,7 @@ fn check(chunks: &FileChunks) -> Result<(), ParquetError> {
     let footer = chunks.get_bytes(start, length as usize)?;
     match levels(&footer) {
         Some(levels) if levels > MOST_LEVELS => Err(ParquetError::General(format!(
-            "its columns are nested {levels} levels deep or more, and {MOST_LEVELS} are the limit"
+            "its columns are nested {levels} levels deep or more, but the limit is {MOST_LEVELS}"
         ))),
         _ => Ok(()),
     }

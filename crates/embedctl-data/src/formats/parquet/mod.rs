@@ -1,8 +1,10 @@
 //! Apache Parquet.
 
 mod footer;
+mod page_threads;
 mod pages;
 mod read;
+mod row_groups;
 mod rows;
 mod thrift;
 mod vectors;
@@ -20,9 +22,9 @@ use super::input::InputSpec;
 use super::output::{Beginning, OutputSpec};
 use crate::formats::reader::Reader;
 use crate::reading::options::InputOptions;
-use crate::reading::source::{From, Planned};
+use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::Filling;
-use crate::vectors::{ChosenRows, Said, TakeVector};
+use crate::vectors::{ChosenRows, RecordedColumns, TakeVector};
 use crate::writing::kinds::KindColumns;
 use crate::writing::made;
 use crate::writing::writer::VectorWriter;
@@ -38,10 +40,10 @@ impl InputSpec for ParquetInput {
         &self,
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
-        from: &mut From<'_>,
+        opener: &mut SourceOpener<'_>,
         filling: &mut Filling,
     ) -> Result<Option<Box<dyn Reader>>> {
-        read::open(source, options, from, filling).map(Some)
+        read::open(source, options, opener, filling).map(Some)
     }
 
     fn stretches(&self, source: &Arc<Planned>) -> Result<Option<Vec<u64>>> {
@@ -54,10 +56,7 @@ pub(super) struct ParquetOutput;
 
 impl OutputSpec for ParquetOutput {
     fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
-        Ok(Box::new(write::ParquetWriter::new(
-            begin.target,
-            begin.encoding,
-        )))
+        Ok(Box::new(write::ParquetWriter::new(begin)))
     }
 
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {
@@ -68,7 +67,12 @@ impl OutputSpec for ParquetOutput {
         Ok(made::parsed(vectors::provenance(file)?))
     }
 
-    fn read_vectors(&self, file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        said: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
         vectors::read(file, said, take)
     }
 

@@ -168,7 +168,7 @@ impl FileChunks {
         let most = column.size.max(BELIEVED);
         if page.size > most {
             return Err(format!(
-                "a page claims {} bytes, and its column has {most} at most",
+                "a page claims {} bytes, but its column has {most} at most",
                 page.size
             ));
         }
@@ -177,7 +177,7 @@ impl FileChunks {
             && page.size / values.max(1) > self.largest_value
         {
             let reason = format!(
-                "a page of it has {} bytes for {values} value{}, and the limit of a record is {} bytes",
+                "a page of it has {} bytes for {values} value{}, but the limit of a record is {} bytes",
                 page.size,
                 if values == 1 { "" } else { "s" },
                 self.largest_value
@@ -188,7 +188,7 @@ impl FileChunks {
         let held = locked(&self.held).add(column.leaf, &page, column.is_compressed);
         if held > MOST_PAGE_BYTES {
             let reason = format!(
-                "its pages take {held} bytes at a time, and {MOST_PAGE_BYTES} are the limit"
+                "its pages take {held} bytes at a time, but the limit is {MOST_PAGE_BYTES}"
             );
             return self.refuse(reason, "write the file with smaller pages");
         }
@@ -201,7 +201,7 @@ impl FileChunks {
             self.elements.store(elements, Ordering::Relaxed);
             if elements > MOST_ELEMENTS {
                 let reason = format!(
-                    "the lists of some rows have {elements} elements, and {MOST_ELEMENTS} are the limit"
+                    "the lists of some rows have {elements} elements, but the limit is {MOST_ELEMENTS}"
                 );
                 return self.refuse(reason, "write the file with shorter lists");
             }
@@ -234,7 +234,7 @@ impl ChunkReader for FileChunks {
         let end = start.saturating_add(length as u64);
         if end > self.bytes.len() {
             return Err(ParquetError::EOF(format!(
-                "bytes {start} to {end} are asked for, and it has {}",
+                "bytes {start} to {end} are asked for, but it has {}",
                 self.bytes.len()
             )));
         }

@@ -22,7 +22,7 @@ use crate::formats::reader::Reader;
 use crate::position::Seek;
 use crate::reading::format::PARQUET_MAGIC as MAGIC;
 use crate::reading::options::InputOptions;
-use crate::reading::source::{From, Planned};
+use crate::reading::source::{Planned, SourceOpener};
 use crate::reading::window::Filling;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
@@ -48,14 +48,14 @@ pub(in crate::formats) fn not_a_file(source: &Planned) -> Error {
 pub(super) fn open(
     source: &Arc<Planned>,
     options: &Arc<InputOptions>,
-    from: &mut From<'_>,
+    opener: &mut SourceOpener<'_>,
     filling: &mut Filling,
 ) -> Result<Box<dyn Reader>> {
     let Some(bytes) = source.bytes() else {
         return Err(not_a_file(source));
     };
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
-    from.pace.source = None;
+    opener.pace.source = None;
     check(source, bytes.as_ref())?;
     let mut parquet = Parquet::open(source, bytes)?;
     let table = AskedColumns::new(source, options, &parquet.schema(), columns, warnings)?;
@@ -95,7 +95,7 @@ fn check(source: &Planned, bytes: &dyn Bytes) -> Result<()> {
     };
     if bytes.is_empty() {
         return wrong(
-            "is empty, and a Parquet file has a footer at least",
+            "is empty, but a Parquet file has a footer at least",
             "write it again (is its writer still at work?)",
         );
     }

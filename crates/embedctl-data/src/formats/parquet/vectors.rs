@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use super::footer::{load, reader};
 use super::pages::FileChunks;
 use crate::vectors::lists::{of_batch, vectors_in};
-use crate::vectors::{CUT, Said, TakeVector, guarded, unreadable};
+use crate::vectors::{CUT, RecordedColumns, TakeVector, guarded, unreadable};
 use crate::writing::made::{KEY, decoded};
 use embedctl_common::error::Result;
 use embedctl_storage::Readable;
@@ -25,7 +25,11 @@ const BATCH_NUMBERS: usize = 4 << 20;
 /// A width up to this is believed, however little the file holds: its rows may all be null.
 const WIDE: usize = 1 << 16;
 
-pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+pub(super) fn read(
+    file: &Readable,
+    said: &RecordedColumns,
+    take: &mut TakeVector<'_>,
+) -> Result<()> {
     let chunks = FileChunks::new(Arc::clone(&file.bytes));
     let options = ArrowReaderOptions::new();
     let metadata = guarded(file, || load(&chunks, options))?;
@@ -44,7 +48,7 @@ pub(super) fn read(file: &Readable, said: &Said, take: &mut TakeVector<'_>) -> R
     let widest = widest.unwrap_or(1).max(1);
     let held = held.and_then(|held| usize::try_from(held).ok());
     if widest > held.unwrap_or(0).max(WIDE) {
-        let why = format!("it claims vectors of {widest} numbers, and holds fewer");
+        let why = format!("it claims vectors of {widest} numbers, but holds fewer");
         return Err(unreadable(file.path(), why).with_remedy(CUT));
     }
     let mask = ProjectionMask::roots(metadata.parquet_schema(), columns);

@@ -5,13 +5,14 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
 use ::parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
 use ::parquet::basic::{Compression, ZstdLevel};
-use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use ::parquet::schema::types::ColumnPath;
 
+use super::page_threads::{PageThreads, ZSTD_LEVEL, threads_of};
+use super::row_groups::{BesidePages, RowGroupWriter};
+use crate::formats::output::Beginning;
 use crate::record::Rows;
 use crate::retype;
 use crate::writing::encoding::VectorEncoding;
@@ -26,7 +27,8 @@ use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
-use embedctl_common::threads::caught;
+use embedctl_common::stage::Clock;
+use embedctl_common::threads::{caught, usable_cores};
 
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
@@ -34,45 +36,45 @@ const ROW_GROUP_BYTES: usize = 64 << 20;
 /// Rows of a row group at most, for narrow vectors.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
-/// Compression level: vectors hardly compress (7 to 8 %), and higher levels gain nothing.
-const ZSTD_LEVEL: i32 = 1;
+type FileWriter = RowGroupWriter<SelfHashed<Target>>;
 
 pub(super) struct ParquetWriter {
     target: Option<Target>,
     /// Made with the first row, when the columns' types are known.
-    writer: Option<ArrowWriter<SelfHashed<Target>>>,
+    writer: Option<FileWriter>,
     shown: PathBuf,
     table: BatchBuilder,
     row_group_bytes: usize,
+    clock: Arc<Clock>,
 }
 
 impl ParquetWriter {
     /// Begins a file.
-    pub fn new(target: Target, encoding: VectorEncoding) -> Self {
+    pub fn new(begin: Beginning) -> Self {
         Self {
-            shown: target.shown().to_path_buf(),
-            target: Some(target),
+            shown: begin.target.shown().to_path_buf(),
+            target: Some(begin.target),
             writer: None,
-            table: BatchBuilder::new(encoding),
+            table: BatchBuilder::new(begin.encoding),
             row_group_bytes: ROW_GROUP_BYTES,
+            clock: begin.clock,
         }
     }
 
     /// The writer; the first call decides the columns' types.
-    fn open(&mut self, columns: &Schema) -> Result<&mut ArrowWriter<SelfHashed<Target>>> {
+    fn open(&mut self, columns: &Schema) -> Result<&mut FileWriter> {
         if let Some(target) = self.target.take() {
             let schema = retype::schema(self.table.schema(columns), retype::parquet_times);
             for field in schema.fields() {
                 OutputFormat::Parquet.check_type(field)?;
             }
-            let properties = properties(&schema, self.table.encoding(), self.row_group_bytes);
-            // The Arrow schema is written at the end, when the provenance is known that belongs into it.
-            let options = ArrowWriterOptions::new()
-                .with_properties(properties)
-                .with_skip_arrow_metadata(true);
+            let (encoding, bytes) = (self.table.encoding(), self.row_group_bytes);
+            let beside = PageThreads::start(threads_of(usable_cores()), &self.clock);
+            let beside = beside.map(|it| with_pages_beside(&schema, encoding, bytes, it));
+            let properties = properties(&schema, encoding, bytes).build();
             let proves = target.is_rewritable();
-            let target = SelfHashed::new(target, proves);
-            let writer = ArrowWriter::try_new_with_options(target, schema, options)
+            let target = SelfHashed::new(target, proves, &self.clock);
+            let writer = RowGroupWriter::new(target, schema, properties, beside)
                 .map_err(|error| encoding_error(&self.shown, "Parquet", &error))?;
             self.writer = Some(writer);
         }
@@ -113,23 +115,19 @@ impl VectorWriter for ParquetWriter {
         // The last rows, so that the footer alone is remembered for the hash.
         writer
             .flush()
-            .and_then(|()| Ok(writer.sync()?))
             .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
-        writer.inner_mut().begin_footer();
-        let provenance = match writer.inner().proves() {
+        writer.sink().begin_footer();
+        let provenance = match writer.sink().proves() {
             true => proof::with_place(&provenance),
             false => provenance,
         };
-        writer.append_key_value_metadata(KeyValue::new(KEY.to_owned(), provenance.to_string()));
-        writer.append_key_value_metadata(KeyValue::new(
-            ARROW_SCHEMA_META_KEY.to_owned(),
-            encode_arrow_schema(&schema),
-        ));
+        writer.add_metadata(KEY, provenance.to_string());
+        writer.add_metadata(ARROW_SCHEMA_META_KEY, encode_arrow_schema(&schema));
         writer
             .finish()
             .map_err(|error| encoding_error(&shown, "Parquet", &error))?;
-        let digits = writer.inner_mut().digits()?;
-        let target = writer.inner_mut().get_mut();
+        let digits = writer.sink().digits()?;
+        let target = writer.sink().get_mut();
         if let Some((at, digits)) = digits {
             target.overwrite(at, digits.as_bytes())?;
         }
@@ -141,7 +139,7 @@ impl Drop for ParquetWriter {
     fn drop(&mut self) {
         // The encoder's buffer writes its rest when it is dropped, and the output is given up.
         if let Some(writer) = &mut self.writer {
-            writer.inner_mut().get_mut().abandon();
+            writer.sink().get_mut().abandon();
         }
     }
 }
@@ -196,11 +194,12 @@ fn unencodable(kind: &DataType) -> Option<&'static str> {
     }
 }
 
-fn properties(
+/// The properties of a file. The Arrow schema is written at the end, when the provenance is known that belongs into it.
+pub(super) fn properties(
     schema: &Schema,
     encoding: &VectorEncoding,
     row_group_bytes: usize,
-) -> WriterProperties {
+) -> WriterPropertiesBuilder {
     let rows = row_group_bytes / encoding.row_bytes().max(1);
     let level = ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has that level");
     let mut properties = WriterProperties::builder()
@@ -215,7 +214,47 @@ fn properties(
         let id = ColumnPath::new(vec![id.name().clone()]);
         properties = properties.set_column_dictionary_enabled(id, false);
     }
-    properties.build()
+    properties
+}
+
+/// How `threads` compress the pages of the columns of vectors that are written as they are.
+pub(super) fn with_pages_beside(
+    schema: &Schema,
+    encoding: &VectorEncoding,
+    row_group_bytes: usize,
+    threads: PageThreads,
+) -> BesidePages {
+    let lists = encoding.kinds().filter(|kind| !is_small(kind));
+    let columns: Vec<ColumnPath> = lists.flat_map(list_paths).collect();
+    let mut properties = properties(schema, encoding, row_group_bytes);
+    for column in &columns {
+        properties = properties.set_column_compression(column.clone(), Compression::UNCOMPRESSED);
+    }
+    BesidePages {
+        threads,
+        columns,
+        properties: properties.build(),
+    }
+}
+
+/// Whether elements have one byte, and repeat.
+fn is_small(encoding: &VectorEncoding) -> bool {
+    encoding.dtype().bytes() == 1
+}
+
+/// The columns of lists' elements.
+fn list_paths(encoding: &VectorEncoding) -> Vec<ColumnPath> {
+    let is_list = !encoding.is_single() && encoding.sparse().is_none();
+    let lists = encoding.columns().iter().filter(|_| is_list);
+    let path = |name: &str| {
+        let list = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
+        let lists = if encoding.is_multi() { 2 } else { 1 };
+        let path = std::iter::repeat_n(list, lists).flatten();
+        [name.to_owned()].into_iter().chain(path).collect()
+    };
+    lists
+        .map(|column| ColumnPath::new(path(&column.name)))
+        .collect()
 }
 
 /// How the columns of one kind of vectors are written.
@@ -226,15 +265,8 @@ fn with_vectors(
     // Vectors and ids don't repeat, and their minimum and maximum are of no use. Plain values: splitting
     // their bytes would save another 9 %, write 10 % slower, and shut out older readers. Single bytes do
     // repeat, and a dictionary keeps them from becoming four each.
-    let small = encoding.dtype().bytes() == 1;
-    let is_list = !encoding.is_single() && encoding.sparse().is_none();
-    let lists = encoding.columns().iter().filter(|_| is_list);
-    for column in lists {
-        let list = ["list", Field::LIST_FIELD_DEFAULT_NAME].map(String::from);
-        let lists = if encoding.is_multi() { 2 } else { 1 };
-        let path = std::iter::repeat_n(list, lists).flatten();
-        let path = [column.name.clone()].into_iter().chain(path).collect();
-        let vectors = ColumnPath::new(path);
+    let small = is_small(encoding);
+    for vectors in list_paths(encoding) {
         properties = properties
             .set_column_dictionary_enabled(vectors.clone(), small)
             .set_column_statistics_enabled(vectors, EnabledStatistics::None);

@@ -149,7 +149,7 @@ fn only_microseconds(name: &str, array: &ArrayRef) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "{KEEP} {name}: there are times with nanoseconds, and PostgreSQL counts microseconds"
+        "{KEEP} {name}: there are times with nanoseconds, but PostgreSQL counts microseconds"
     ))
     .with_remedy("round them in the input, or leave the field out"))
 }

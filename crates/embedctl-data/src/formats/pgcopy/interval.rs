@@ -17,7 +17,7 @@ pub(super) fn is_interval(kind: &DataType) -> bool {
 /// # Errors
 /// Why PostgreSQL cannot hold it.
 pub(super) fn push(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    let finer = || "it has nanoseconds, and PostgreSQL counts microseconds".to_owned();
+    let finer = || "it has nanoseconds, but PostgreSQL counts microseconds".to_owned();
     let of_nanoseconds = |nanoseconds: i64| match nanoseconds % 1_000 {
         0 => Ok(nanoseconds / 1_000),
         _ => Err(finer()),

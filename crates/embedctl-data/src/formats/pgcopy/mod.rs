@@ -6,7 +6,7 @@ mod vectors;
 mod write;
 
 use super::output::{Beginning, OutputSpec};
-use crate::vectors::{Said, TakeVector};
+use crate::vectors::{RecordedColumns, TakeVector};
 use crate::writing::writer::VectorWriter;
 use arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
@@ -27,7 +27,12 @@ impl OutputSpec for PgcopyOutput {
         fields::check_type(field)
     }
 
-    fn read_vectors(&self, file: &Readable, _: &Said, take: &mut TakeVector<'_>) -> Result<()> {
+    fn read_vectors(
+        &self,
+        file: &Readable,
+        _: &RecordedColumns,
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
         vectors::read(file, take)
     }
 }

@@ -53,7 +53,7 @@ impl PgcopyWriter {
         for VectorColumn { dimensions, .. } in encoding.columns() {
             if !is_sparse && *dimensions > MOST_COMPONENTS {
                 return Err(Error::usage(format!(
-                    "pgvector's vectors have {MOST_COMPONENTS} components at most, and these {dimensions}"
+                    "pgvector's vectors have {MOST_COMPONENTS} components at most, but these {dimensions}"
                 ))
                 .with_remedy(format!("cut them with {DIMENSIONS}")));
             }
@@ -148,7 +148,7 @@ impl VectorWriter for PgcopyWriter {
                     return Err(Error::input(
                         Place::file(format!("record {record}")),
                         format!(
-                            "its sparse vector has {} entries, and pgvector's have {MOST_ENTRIES} at most",
+                            "its sparse vector has {} entries, but pgvector's have {MOST_ENTRIES} at most",
                             entries.indices.len()
                         ),
                     )

@@ -89,7 +89,7 @@ fn a_wrong_record_costs_itself_alone() {
     for ((line, reason), (wanted, words)) in rejects.iter().zip([
         (2, "follows the closing quote of a field"),
         (4, "on line 7 text follows"),
-        (5, "has 3 fields, and the header has 2"),
+        (5, "has 3 fields, but the header has 2"),
         (6, "has 1 fields"),
         (8, "is never closed"),
     ]) {

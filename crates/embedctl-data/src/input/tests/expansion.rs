@@ -24,7 +24,7 @@ fn a_line_without_an_end_is_an_error_soon() {
                     };
                     let files = Files::new().with(&name, [&start[..], &data].concat());
                     let error = failure(files.open(options()).and_then(windows));
-                    let said = format!("line {line} goes on for more than 67");
+                    let said = format!("line {line} exceeds the record limit by over 67");
                     assert!(error.contains(&said) && error.contains(&name), "{error}");
                     assert!(error.contains("decompress the file first"), "{error}");
                 }

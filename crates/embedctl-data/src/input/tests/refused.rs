@@ -31,7 +31,7 @@ fn a_table_without_what_was_asked_for_is_refused() {
         (text("meta.month"), "no column is called `meta.month`"),
         (
             text("price"),
-            "the column `price` has the type Decimal128(20, 2), and texts are strings",
+            "the column `price` has the type Decimal128(20, 2), but texts are strings",
         ),
         (text("price"), "(strings are in `unused`, `text`, `tag`)"),
         (

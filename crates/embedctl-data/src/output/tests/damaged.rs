@@ -151,6 +151,6 @@ fn parquet_whose_vectors_are_wider_than_the_file_is_refused() {
         writer.close().unwrap();
         let read = vectors(&path).map_err(|error| chain(&error));
         assert_eq!(read.is_ok(), is_read, "{read:?}");
-        assert!(is_read || read.unwrap_err().contains("and holds fewer"));
+        assert!(is_read || read.unwrap_err().contains("but holds fewer"));
     }
 }

@@ -51,11 +51,11 @@ impl Expansion {
     }
 }
 
-/// A line that goes on and on.
+/// A line far longer than any record, made of hardly any compressed bytes.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "line {line} goes on for more than {length} bytes behind the limit of a record, which were compressed to about \
-     {read}: text is not compressed so far"
+    "line {line} exceeds the record limit by over {length} bytes, compressed to about {read}. Real text does not \
+     compress that well"
 )]
 pub(super) struct Expands {
     line: u64,

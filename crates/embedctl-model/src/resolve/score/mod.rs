@@ -130,20 +130,13 @@ impl ScoreFiles<'_> {
         config: &Value,
         labels: &mut Vec<String>,
     ) -> Result<Pooled> {
-        if checkpoint.adapter.is_some() {
-            return Err(Error::model(
-                self.root.display(),
-                "is an adapter, and embedctl scores with whole models alone",
-            )
-            .with_remedy("merge it into its base model with peft (merge_and_unload)"));
-        }
         let width = self.width.ok_or_else(|| {
             Error::model(
                 self.config_file.display(),
                 "does not say how wide a hidden state is (hidden_size)",
             )
         })?;
-        let tensors = HeadTensors::open(&checkpoint.files)?;
+        let tensors = HeadTensors::open(checkpoint)?;
         let task = self.sentence.task.as_deref();
         let head = match (&self.modules, task) {
             (Some(modules), None) => return self.pooled(modules, labels),
@@ -164,7 +157,8 @@ impl ScoreFiles<'_> {
                     format!("asks for the transformer_task \"{task}\", which gives no scores"),
                 ));
             }
-            (None, _) if is_causal(config) => {
+            // An adapter that was trained to classify makes another class of a causal base model.
+            (None, _) if is_causal(config) && !tensors.has_saved_classifier() => {
                 *labels = vec!["LABEL_0".into()];
                 let asked = self.yes_and_no()?;
                 logits::head(&asked, config, self.config_file, &tensors, width)?
@@ -191,18 +185,24 @@ impl ScoreFiles<'_> {
         tensors: &HeadTensors,
         config: &Value,
         width: usize,
-        labels: &[String],
+        labels: &mut Vec<String>,
     ) -> Result<HeadSteps> {
         let head = heads::head(config, self.config_file, tensors, width)?;
         let outputs = head.steps.iter().rev().find_map(|step| match step {
             Step::Dense(dense) => Some(dense.output),
             _ => None,
         });
+        if let Some(outputs) = outputs.filter(|_| tensors.has_saved_classifier()) {
+            // The base model's labels are not those that the adapter was trained for, unless they are as many.
+            if outputs != labels.len() {
+                *labels = (0..outputs).map(|label| format!("LABEL_{label}")).collect();
+            }
+        }
         if outputs != Some(labels.len()) {
             return Err(Error::model(
                 self.config_file.display(),
                 format!(
-                    "names {} labels, and the checkpoint's classifier has {}",
+                    "names {} labels, but the checkpoint's classifier has {}",
                     labels.len(),
                     outputs.unwrap_or(0)
                 ),

@@ -1,33 +1,52 @@
 //! The tensors of a head in a checkpoint.
 
-use std::path::PathBuf;
-
-use crate::{Dense, DenseActivation, LayerNorm, Residual};
+use crate::{CheckpointFiles, Dense, DenseActivation, LayerNorm, Residual};
 use embedctl_common::error::Result;
 use embedctl_native::safetensors::{Checkpoint, Tensor, missing};
+use embedctl_native::{Adapter, HeadAdapter};
 
-/// A checkpoint whose head is read.
-pub(super) struct HeadTensors(Checkpoint);
+/// A checkpoint whose head is read, with the changes of an adapter where there is one.
+pub(super) struct HeadTensors {
+    checkpoint: Checkpoint,
+    adapter: Option<HeadAdapter>,
+}
 
 impl HeadTensors {
-    /// Opens it; reads headers alone.
-    pub fn open(files: &[PathBuf]) -> Result<Self> {
-        Checkpoint::open_files(files).map(Self)
+    /// Opens both; reads headers alone.
+    pub fn open(files: &CheckpointFiles) -> Result<Self> {
+        let adapter = files.adapter.as_ref().and_then(Adapter::low_rank);
+        Ok(Self {
+            checkpoint: Checkpoint::open_files(&files.files)?,
+            adapter: adapter.map(HeadAdapter::open).transpose()?,
+        })
+    }
+
+    /// Whether there is an adapter, and it brings a classification head of its own.
+    pub fn has_saved_classifier(&self) -> bool {
+        let adapter = self.adapter.as_ref();
+        adapter.is_some_and(|adapter| ["score", "classifier"].iter().any(|it| adapter.saves(it)))
     }
 
     /// The tensor of the first of these names that is there; a name may stand behind that of the whole network (`bert.`).
     fn tensor(&self, names: &[&str]) -> Result<Tensor<'_>> {
+        for name in names {
+            let adapter = self.adapter.as_ref();
+            if let Some(tensor) = adapter.map(|it| it.replaced(name)).transpose()?.flatten() {
+                return Ok(tensor);
+            }
+        }
+        let checkpoint = &self.checkpoint;
         let found = names.iter().find_map(|name| {
-            let own = self.0.get(name);
+            let own = checkpoint.get(name);
             own.or_else(|| {
                 let inner = format!(".{name}");
-                let mut all = self.0.names().filter(|all| all.ends_with(&inner));
+                let mut all = checkpoint.names().filter(|all| all.ends_with(&inner));
                 let one = all.next().filter(|_| all.next().is_none())?.to_owned();
-                self.0.get(&one)
+                checkpoint.get(&one)
             })
         });
         found.ok_or_else(|| {
-            missing(&self.0, names[0]).with_remedy(
+            missing(checkpoint, names[0]).with_remedy(
                 "this is no checkpoint of a model that scores: use one that was trained as a classifier or a reranker",
             )
         })
@@ -35,7 +54,7 @@ impl HeadTensors {
 
     /// Whether there is a tensor of that name.
     pub fn has(&self, name: &str) -> bool {
-        self.0.get(name).is_some()
+        self.checkpoint.get(name).is_some()
     }
 
     /// A linear layer of `input` components, and of so many outputs as its weight has rows.
@@ -68,8 +87,12 @@ impl HeadTensors {
             }
             false => Vec::new(),
         };
+        let mut weight = weight.floats()?;
+        for name in names {
+            self.change(name, [output, input], 0, &mut weight)?;
+        }
         Ok(Dense {
-            weight: weight.floats()?.into(),
+            weight: weight.into(),
             bias,
             input,
             output,
@@ -114,11 +137,27 @@ impl HeadTensors {
         };
         let row = row as usize;
         if row >= rows {
-            return Err(tensor.wrong(format!("has {rows} rows, and the token {row} is asked for")));
+            return Err(tensor.wrong(format!("has {rows} rows, but the token {row} is asked for")));
         }
         let mut values = vec![0.0; width];
         tensor.read(row * width, &mut values)?;
+        let module = name.strip_suffix(".weight").unwrap_or(name);
+        self.change(module, [rows, width], row, &mut values)?;
         Ok(values)
+    }
+
+    /// Changes the rows of a module's matrix of `shape` from `first` on as the adapter does, if there is one.
+    fn change(
+        &self,
+        module: &str,
+        shape: [usize; 2],
+        first: usize,
+        values: &mut [f32],
+    ) -> Result<()> {
+        let adapter = self.adapter.as_ref();
+        adapter.map_or(Ok(()), |adapter| {
+            adapter.change(module, shape, first, values)
+        })
     }
 
     /// One value of the vector of that name.

@@ -100,6 +100,8 @@ pub(super) trait Simd: Copy {
     const PIECES: usize;
     /// Subtracted from an unsigned 8-bit value before it is stored: 128 where the product wants signed bytes.
     const BYTE_OFFSET: i32;
+    /// Whether the processor has an instruction for [`Self::dot_blocks`].
+    const MULTIPLIES_BLOCKS: bool = false;
     /// A vector of floats.
     type F: Copy;
     /// A vector of 32-bit integers, or of the pairs and quads that products take.
@@ -181,6 +183,42 @@ pub(super) trait Simd: Copy {
     }
     /// Accumulates a product of quads: unsigned (less [`Self::BYTE_OFFSET`]) bytes of `a` by signed bytes of `b`.
     fn dot_quads(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
+
+    /// Accumulates products of blocks, in each group of four lanes: `a` has two quads of one row and two of another, `b` two
+    /// quads of one column and two of another, and lane `2 i + j` of `acc` gets row `i` by column `j`. Bytes are those of
+    /// [`Self::dot_quads`].
+    #[inline(always)]
+    fn dot_blocks(self, acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        dot_blocks_by_lane(self, acc, a, b)
+    }
+    /// Lanes of `a` and `b` in turn, in each group of four lanes: those of the lower halves, and those of the upper.
+    #[inline(always)]
+    fn interleave(self, a: Self::I, b: Self::I) -> [Self::I; 2] {
+        shuffle(self, a, b, [[0, 4, 1, 5], [2, 6, 3, 7]])
+    }
+    /// The same with pairs of lanes in place of lanes.
+    #[inline(always)]
+    fn interleave_pairs(self, a: Self::I, b: Self::I) -> [Self::I; 2] {
+        shuffle(self, a, b, [[0, 1, 4, 5], [2, 3, 6, 7]])
+    }
+    /// Two dwords at `a` and two at `b`, in each group of four lanes.
+    ///
+    /// # Safety
+    /// Two dwords must be readable at each.
+    #[inline(always)]
+    unsafe fn load_pairs(self, a: *const i32, b: *const i32) -> Self::I {
+        // SAFETY: the caller vouches for the memory.
+        let [a, b] = unsafe { [a.cast(), b.cast()].map(|at: *const [i32; 2]| at.read_unaligned()) };
+        let mut lanes = [0; MOST_LANES];
+        for (lane, value) in lanes.iter_mut().enumerate() {
+            *value = if lane % 4 < 2 {
+                a[lane % 2]
+            } else {
+                b[lane % 2]
+            };
+        }
+        self.load_i(&lanes)
+    }
 
     /// Asks for the cache lines of some floats that will soon be read.
     #[inline(always)]
@@ -271,4 +309,50 @@ pub(super) trait Simd: Copy {
             *v = self.load(&column);
         }
     }
+}
+
+/// [`Simd::dot_blocks`] without an instruction for it.
+#[inline(always)]
+fn dot_blocks_by_lane<S: Simd>(s: S, acc: S::I, a: S::I, b: S::I) -> S::I {
+    let [mut sums, a, b] = [acc, a, b].map(
+        #[inline(always)]
+        |vector| {
+            let mut lanes = [0; MOST_LANES];
+            s.store_i(&mut lanes, vector);
+            lanes
+        },
+    );
+    for (lane, sum) in sums.iter_mut().enumerate() {
+        let (row, column) = (lane / 2 * 2, lane / 4 * 4 + lane % 2 * 2);
+        for quad in 0..2 {
+            let (left, right) = (a[row + quad].to_ne_bytes(), b[column + quad].to_ne_bytes());
+            for (left, right) in left.into_iter().zip(right) {
+                let left = match S::BYTE_OFFSET {
+                    0 => i32::from(left),
+                    _ => i32::from(left.cast_signed()),
+                };
+                *sum = sum.wrapping_add(left * i32::from(right.cast_signed()));
+            }
+        }
+    }
+    s.load_i(&sums)
+}
+
+/// Lanes of `a` (from 0 on) and of `b` (from 4 on), in each group of four lanes.
+#[inline(always)]
+fn shuffle<S: Simd>(s: S, a: S::I, b: S::I, order: [[usize; 4]; 2]) -> [S::I; 2] {
+    let (mut first, mut second) = ([0; MOST_LANES], [0; MOST_LANES]);
+    s.store_i(&mut first, a);
+    s.store_i(&mut second, b);
+    let pick = |group: usize, from: usize| match from {
+        0..4 => first[group + from],
+        _ => second[group + from - 4],
+    };
+    let [mut low, mut high] = [[0; MOST_LANES]; 2];
+    for lane in 0..S::LANES {
+        let (group, within) = (lane / 4 * 4, lane % 4);
+        low[lane] = pick(group, order[0][within]);
+        high[lane] = pick(group, order[1][within]);
+    }
+    [s.load_i(&low), s.load_i(&high)]
 }

@@ -1,15 +1,17 @@
-//! NEON: four lanes, thirty-two registers; with the 8-bit dot product or without.
+//! NEON: four lanes, thirty-two registers; with the 8-bit dot product or without, and with it the product of 8-bit blocks or
+//! not.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::{Coefficients, Simd};
+use super::{Coefficients, Simd, dot_blocks_by_lane};
 
-/// The processor has NEON, and the dot product (`sdot`) if `DOT`.
+/// The processor has NEON, the dot product (`sdot`) if `DOT`, and the product of blocks (`smmla`) if `BLOCKS`, which takes
+/// `DOT` as well.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Neon<const DOT: bool>(());
+pub(in super::super) struct Neon<const DOT: bool, const BLOCKS: bool>(());
 
-impl<const DOT: bool> Neon<DOT> {
+impl<const DOT: bool, const BLOCKS: bool> Neon<DOT, BLOCKS> {
     /// # Safety
     /// The processor must have the features listed above.
     #[inline(always)]
@@ -22,13 +24,14 @@ const N: usize = 4;
 type F = float32x4_t;
 type I = int32x4_t;
 
-impl<const DOT: bool> Simd for Neon<DOT> {
+impl<const DOT: bool, const BLOCKS: bool> Simd for Neon<DOT, BLOCKS> {
     const LANES: usize = N;
     const PANEL: usize = 4;
     const ROWS: usize = 6;
     const NARROW_ROWS: usize = 12;
     const PIECES: usize = 8;
     const BYTE_OFFSET: i32 = 128;
+    const MULTIPLIES_BLOCKS: bool = BLOCKS;
     type F = F;
     type I = I;
     type Table = uint8x16x2_t;
@@ -43,8 +46,18 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         fn dot<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
+        #[target_feature(enable = "neon,dotprod,i8mm")]
+        fn blocks<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
         // SAFETY: the token proves these features.
-        unsafe { if DOT { dot(work) } else { plain(work) } }
+        unsafe {
+            match (DOT, BLOCKS) {
+                (_, true) => blocks(work),
+                (true, false) => dot(work),
+                (false, false) => plain(work),
+            }
+        }
     }
     memory!(vld1q_f32, vst1q_f32, vld1q_s32, vst1q_s32);
     inline! {
@@ -140,5 +153,39 @@ impl<const DOT: bool> Simd for Neon<DOT> {
             let high = vpaddlq_s16(vmull_high_s8(a, b));
             vaddq_s32(acc, vpaddq_s32(low, high))
         })
+    }
+    #[inline(always)]
+    fn dot_blocks(self, mut acc: I, a: I, b: I) -> I {
+        if BLOCKS {
+            // SAFETY: the token proves the product of blocks; registers alone are touched. (As above.)
+            unsafe {
+                asm!(
+                    "smmla {acc:v}.4s, {a:v}.16b, {b:v}.16b",
+                    acc = inout(vreg) acc, a = in(vreg) a, b = in(vreg) b,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            return acc;
+        }
+        dot_blocks_by_lane(self, acc, a, b)
+    }
+    #[inline(always)]
+    fn interleave(self, a: I, b: I) -> [I; 2] {
+        op!([vzip1q_s32(a, b), vzip2q_s32(a, b)])
+    }
+    #[inline(always)]
+    fn interleave_pairs(self, a: I, b: I) -> [I; 2] {
+        op!({
+            let (a, b) = (vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b));
+            [
+                vreinterpretq_s32_s64(vzip1q_s64(a, b)),
+                vreinterpretq_s32_s64(vzip2q_s64(a, b)),
+            ]
+        })
+    }
+    #[inline(always)]
+    unsafe fn load_pairs(self, a: *const i32, b: *const i32) -> I {
+        // SAFETY: the token proves the processor's features, and the caller vouches for the memory.
+        unsafe { vcombine_s32(vld1_s32(a), vld1_s32(b)) }
     }
 }

@@ -318,6 +318,11 @@ fn an_attention_sink_takes_nothing_from_the_others() {
                     if len > 2048 && (causal || sinks.len() == 2) {
                         continue;
                     }
+                    // Emulated, each of these takes half a minute.
+                    let is_arm = cfg!(target_arch = "aarch64");
+                    if is_arm && len > 2048 && (sinks != [0] || strength != 11.0) {
+                        continue;
+                    }
                     let shape = Attention {
                         heads: 1,
                         kv_heads: 1,
@@ -356,6 +361,9 @@ fn an_attention_sink_takes_nothing_from_the_others() {
                     for isa in Isa::all() {
                         if isa.name() == "portable" && len > 1024 {
                             continue; // it takes minutes, and shares all but single instructions
+                        }
+                        if is_arm && len > 1024 && isa.name() != "neon" {
+                            continue; // attention has the same instructions on all of them
                         }
                         let all = attend(isa, ProductPrecision::I16, &case, (&q, &k, &v), &[]);
                         let got: Vec<f32> = queries

@@ -69,6 +69,25 @@ fn products_agree_with_plain_code_at_every_edge_of_the_tiles() {
     }
 }
 
+#[test]
+fn a_packed_matrix_of_single_precision_gives_its_rows_back() {
+    let (outputs, inputs) = (130, 40);
+    let mut weights = random(outputs * inputs, 11);
+    weights[3] = -0.0;
+    for isa in Isa::all() {
+        let matrix = pack(isa, ProductPrecision::F32, outputs, inputs, &weights, &[]);
+        let mut row = vec![f32::NAN; inputs];
+        for (number, want) in weights.chunks_exact(inputs).enumerate() {
+            matrix.row(number, &mut row);
+            let same = row
+                .iter()
+                .zip(want)
+                .all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{isa} {number}");
+        }
+    }
+}
+
 /// By an instruction or widened: both are exact but for the rounding of sums.
 #[test]
 fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
@@ -106,6 +125,29 @@ fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
             let bits: Vec<u32> = got.iter().map(|value| value.to_bits()).collect();
             let first = first.get_or_insert_with(|| bits.clone());
             assert!(*first == bits, "{isa} {outputs}x{inputs}");
+        }
+    }
+}
+
+/// On ARM: by blocks of two rows and two columns, of which the last may be halves, or quad by quad.
+#[test]
+fn products_of_8_bits_are_the_same_bits_by_blocks_and_by_quads() {
+    let (Ok(blocks), Ok(quads)) = (Isa::named("neon-i8mm"), Isa::named("neon-dot")) else {
+        return;
+    };
+    for inputs in (1..=40).chain([63, 64, 65, 71, 383, 385, 1024]) {
+        for outputs in [1, 15, 16, 17, 40] {
+            let (weights, bias) = (random(outputs * inputs, 31), random(outputs, 32));
+            let [by_blocks, by_quads] = [blocks, quads]
+                .map(|isa| pack(isa, ProductPrecision::I8, outputs, inputs, &weights, &bias));
+            for rows in 1..=13 {
+                let x = random(rows * inputs, 33);
+                let [got, want] = [&by_blocks, &by_quads].map(|matrix| -> Vec<u32> {
+                    let values = product(matrix, &x, rows);
+                    values.iter().map(|value| value.to_bits()).collect()
+                });
+                assert_eq!(got, want, "{outputs}x{inputs}, {rows} rows");
+            }
         }
     }
 }

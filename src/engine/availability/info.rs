@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::availability::{self, AvailabilityState, DeviceReport};
 use crate::cancel::CancelToken;
+use crate::engine::availability::{self, AvailabilityState, DeviceReport};
 use crate::engine::{self, EngineOptions, FloatType, Provider};
 use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};

@@ -106,7 +106,7 @@ impl Scorer {
             }
         };
         Err(Error::usage(format!(
-            "the model was opened to score {}, and {} were given",
+            "the model was opened to score {}, but {} were given",
             name(opened),
             name(pairs)
         )))
