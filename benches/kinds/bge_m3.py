@@ -35,13 +35,19 @@ def make(folder):
     config = transformers.XLMRobertaConfig(
         vocab_size=250_002, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096,
         max_position_embeddings=8194, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
-    transformers.XLMRobertaModel(config).save_pretrained(folder)
+    network = transformers.XLMRobertaModel(config).eval()
+    network.save_pretrained(folder)
+    with torch.no_grad():
+        states = network(torch.randint(3, 1000, (1, 200))).last_hidden_state[0]
     for path in TOKENIZER.iterdir():
         if "token" in path.name or path.suffix == ".model":
             shutil.copy(path, folder / path.name)
     for name, width in {"sparse_linear.pt": 1, "colbert_linear.pt": 1024}.items():
         layer = torch.nn.Linear(1024, width).to(torch.float16)
         torch.nn.init.normal_(layer.weight, std=0.05)
+        if width == 1:
+            # About half of the tokens have a weight: states of a random network are alike, and could all be negative.
+            torch.nn.init.constant_(layer.bias, -float((states @ layer.weight.detach().float().T).mean()))
         torch.save(layer.state_dict(), folder / name)
     modules = ["Transformer", "Pooling", "Normalize"]
     paths = ["", "1_Pooling", "2_Normalize"]
