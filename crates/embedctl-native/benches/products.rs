@@ -38,7 +38,7 @@ const TOKENS: [usize; 3] = [24, 66, 256];
 /// Bytes of all matrices of a measurement, at least.
 const STREAMED: usize = 96 << 20;
 
-/// Time for the passes of a measurement, of which there are at least [`LEAST_PASSES`].
+/// A measurement makes passes for this long, and at least [`LEAST_PASSES`] of them.
 const TIME: Duration = Duration::from_millis(400);
 const LEAST_PASSES: usize = 4;
 

@@ -26,7 +26,7 @@
 //! # use embedctl_serve::{ModelHead, Token};
 //!
 //! /// A model whose tokens are characters, and whose vectors have one component: the number of tokens.
-//! struct Lengths(ModelCard);
+//! struct TextLengths(ModelCard);
 //!
 //! struct LengthWorker;
 //!
@@ -37,7 +37,7 @@
 //!     }
 //! }
 //!
-//! impl ServedModel for Lengths {
+//! impl ServedModel for TextLengths {
 //!     fn card(&self) -> &ModelCard {
 //!         &self.0
 //!     }
@@ -88,7 +88,7 @@
 //! # };
 //! let listener = Listen::Tcp("127.0.0.1:0".into()).bind()?;
 //! let address = listener.address().replace("http://", "");
-//! let (model, notify) = (Arc::new(Lengths(card)), Arc::new(|_| {}));
+//! let (model, notify) = (Arc::new(TextLengths(card)), Arc::new(|_| {}));
 //! let stop = CancelToken::new();
 //! let stopped = stop.clone();
 //! let server = thread::spawn(move || serve(model, listener, ServerOptions::default(), notify, &stopped));

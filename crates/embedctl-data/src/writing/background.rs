@@ -17,20 +17,20 @@ use embedctl_common::threads::{guarded, panic_message, spawn};
 ///
 /// For files and objects: a stream's reader must have rows when they are written.
 pub struct BackgroundWriter {
-    state: State,
+    state: BackgroundState,
     /// Counts the processor time of the thread.
     clock: Arc<Clock>,
 }
 
-enum State {
+enum BackgroundState {
     /// No row has come.
     Idle(Box<dyn VectorWriter>),
-    Running(Running),
+    Running(RunningWriter),
     /// An error was told.
     Failed,
 }
 
-struct Running {
+struct RunningWriter {
     rows: Sender<Rows>,
     thread: JoinHandle<Result<Box<dyn VectorWriter>>>,
 }
@@ -40,12 +40,12 @@ impl BackgroundWriter {
     #[must_use]
     pub fn new(writer: Box<dyn VectorWriter>, clock: &Arc<Clock>) -> Self {
         Self {
-            state: State::Idle(writer),
+            state: BackgroundState::Idle(writer),
             clock: Arc::clone(clock),
         }
     }
 
-    fn start(&self, mut writer: Box<dyn VectorWriter>) -> Result<Running> {
+    fn start(&self, mut writer: Box<dyn VectorWriter>) -> Result<RunningWriter> {
         let (rows, received) = bounded::<Rows>(0);
         let clock = Arc::clone(&self.clock);
         let thread = spawn("write", move || {
@@ -55,18 +55,18 @@ impl BackgroundWriter {
             }
             Ok(writer)
         })?;
-        Ok(Running { rows, thread })
+        Ok(RunningWriter { rows, thread })
     }
 
     fn idle(&mut self) -> Result<&mut Box<dyn VectorWriter>> {
         match &mut self.state {
-            State::Idle(writer) => Ok(writer),
+            BackgroundState::Idle(writer) => Ok(writer),
             _ => Err(Error::internal("an output that is written has not begun")),
         }
     }
 }
 
-impl Running {
+impl RunningWriter {
     /// The writer, once it has written all rows; or its error.
     fn end(self) -> Result<Box<dyn VectorWriter>> {
         drop(self.rows);
@@ -77,16 +77,18 @@ impl Running {
 
 impl VectorWriter for BackgroundWriter {
     fn write(&mut self, rows: Rows) -> Result<()> {
-        let running = match std::mem::replace(&mut self.state, State::Failed) {
-            State::Idle(writer) => self.start(writer)?,
-            State::Running(running) => running,
-            State::Failed => return Err(Error::internal("an output that has failed goes on")),
+        let running = match std::mem::replace(&mut self.state, BackgroundState::Failed) {
+            BackgroundState::Idle(writer) => self.start(writer)?,
+            BackgroundState::Running(running) => running,
+            BackgroundState::Failed => {
+                return Err(Error::internal("an output that has failed goes on"));
+            }
         };
         if running.rows.send(rows).is_err() {
             running.end()?;
             return Err(Error::internal("the thread that writes has ended"));
         }
-        self.state = State::Running(running);
+        self.state = BackgroundState::Running(running);
         Ok(())
     }
 
@@ -103,10 +105,10 @@ impl VectorWriter for BackgroundWriter {
     }
 
     fn finish(mut self: Box<Self>, finish: Finish<'_>) -> Result<()> {
-        match std::mem::replace(&mut self.state, State::Failed) {
-            State::Idle(writer) => writer.finish(finish),
-            State::Running(running) => running.end()?.finish(finish),
-            State::Failed => Err(Error::internal("an output that has failed goes on")),
+        match std::mem::replace(&mut self.state, BackgroundState::Failed) {
+            BackgroundState::Idle(writer) => writer.finish(finish),
+            BackgroundState::Running(running) => running.end()?.finish(finish),
+            BackgroundState::Failed => Err(Error::internal("an output that has failed goes on")),
         }
     }
 }
@@ -114,7 +116,9 @@ impl VectorWriter for BackgroundWriter {
 impl Drop for BackgroundWriter {
     fn drop(&mut self) {
         // What was written is removed when this returns.
-        if let State::Running(running) = std::mem::replace(&mut self.state, State::Failed) {
+        if let BackgroundState::Running(running) =
+            std::mem::replace(&mut self.state, BackgroundState::Failed)
+        {
             let _ = running.end();
         }
     }
@@ -131,14 +135,14 @@ mod tests {
 
     /// Remembers the rows that it gets; fails, or panics, at one of them.
     #[derive(Default)]
-    struct Remembering {
+    struct RememberingWriter {
         records: Arc<Mutex<Vec<u64>>>,
         fails_at: Option<u64>,
         panics: bool,
         dropped: Dropped,
     }
 
-    impl VectorWriter for Remembering {
+    impl VectorWriter for RememberingWriter {
         fn write(&mut self, rows: Rows) -> Result<()> {
             let record = rows.refs[0].record;
             if self.fails_at == Some(record) {
@@ -195,7 +199,7 @@ mod tests {
     #[test]
     fn rows_keep_their_order_and_all_are_written_at_the_end() {
         for count in [0, 1, 100] {
-            let inner = Remembering::default();
+            let inner = RememberingWriter::default();
             let records = Arc::clone(&inner.records);
             let mut writer = BackgroundWriter::new(Box::new(inner), &Arc::default());
             (0..count).for_each(|record| writer.write(row(record)).unwrap());
@@ -208,10 +212,10 @@ mod tests {
     #[test]
     fn an_error_of_the_thread_is_told_and_nothing_is_written_behind_it() {
         for panics in [false, true] {
-            let inner = Remembering {
+            let inner = RememberingWriter {
                 fails_at: Some(2),
                 panics,
-                ..Remembering::default()
+                ..RememberingWriter::default()
             };
             let (records, dropped) = (Arc::clone(&inner.records), Arc::clone(&inner.dropped.0));
             let mut writer = BackgroundWriter::new(Box::new(inner), &Arc::default());
@@ -226,9 +230,9 @@ mod tests {
 
     #[test]
     fn an_error_at_the_last_rows_is_that_of_the_end() {
-        let inner = Remembering {
+        let inner = RememberingWriter {
             fails_at: Some(1),
-            ..Remembering::default()
+            ..RememberingWriter::default()
         };
         let records = Arc::clone(&inner.records);
         let mut writer = BackgroundWriter::new(Box::new(inner), &Arc::default());
@@ -240,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_is_given_up_is_dropped_by_then() {
-        let inner = Remembering::default();
+        let inner = RememberingWriter::default();
         let (records, dropped) = (Arc::clone(&inner.records), Arc::clone(&inner.dropped.0));
         let mut writer = BackgroundWriter::new(Box::new(inner), &Arc::default());
         writer.write(row(0)).unwrap();

@@ -29,12 +29,12 @@ struct Footprint {
 
 /// What workers compute at a time.
 #[derive(Debug, Clone, Copy)]
-struct Work {
+struct WorkerLoad {
     workers: usize,
     tokens: usize,
 }
 
-impl Work {
+impl WorkerLoad {
     fn of(options: &EngineOptions) -> Self {
         Self {
             workers: match options.workers {
@@ -62,7 +62,7 @@ impl Work {
 }
 
 impl Footprint {
-    fn of(source: &BuiltSource, work: Work) -> Self {
+    fn of(source: &BuiltSource, work: WorkerLoad) -> Self {
         let weights = source.graph().weights().iter();
         let weights: u64 = weights.map(|weight| weight.bytes() as u64).sum();
         let copy = match source.graph().narrow_products() {
@@ -88,13 +88,13 @@ impl Footprint {
 pub(super) fn fitted(wide: BuiltSource, options: &EngineOptions) -> Result<BuiltSource> {
     let asked = value_of(&options.provider_options, Provider::Cpu, NARROW_WEIGHTS);
     let asked = asked.map(OptionValue::is_on);
-    fitted_to(wide, asked, Work::of(options), machine::room())
+    fitted_to(wide, asked, WorkerLoad::of(options), machine::room())
 }
 
 fn fitted_to(
     wide: BuiltSource,
     asked: Option<bool>,
-    work: Work,
+    work: WorkerLoad,
     room: Option<Room>,
 ) -> Result<BuiltSource> {
     let need = Footprint::of(&wide, work);
@@ -163,7 +163,7 @@ mod tests {
     use embedctl_native::PlainNetwork;
 
     /// The networks are so small that work would outweigh their weights.
-    const WORK: Work = Work {
+    const WORK: WorkerLoad = WorkerLoad {
         workers: 0,
         tokens: 0,
     };

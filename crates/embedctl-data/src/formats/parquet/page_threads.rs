@@ -4,7 +4,7 @@
 //! The encoder makes the pages of such a column uncompressed and hands each to a [`PageStore`], which has it compressed
 //! and gives it back so when the row group is written. The file's bytes are those of an encoder that compresses itself:
 //! the same codec with the same input, and the sizes that headers and metadata state are put right
-//! ([`ColumnPages::describe`]).
+//! ([`CompressedColumn::describe`]).
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -106,7 +106,7 @@ fn compressed(page: &[u8], compressor: &mut Option<Compressor<'static>>) -> Resu
 
 /// The pages of one column of a row group.
 #[derive(Debug, Default)]
-pub(super) struct ColumnPages(Mutex<Vec<StoredPage>>);
+pub(super) struct CompressedColumn(Mutex<Vec<StoredPage>>);
 
 #[derive(Debug)]
 struct StoredPage {
@@ -139,7 +139,7 @@ impl StoredPage {
     }
 }
 
-impl ColumnPages {
+impl CompressedColumn {
     /// Bytes of all complete pages with their headers: as the encoder counts them, and compressed.
     pub(super) fn bytes(&self) -> Result<(usize, usize)> {
         let (mut before, mut after) = (0, 0);
@@ -224,7 +224,7 @@ pub(super) struct PageStores {
     pub(super) threads: Arc<PageThreads>,
     pub(super) columns: Vec<ColumnPath>,
     /// The pages of the columns of the last row group, in the order of columns.
-    made: Mutex<Vec<Option<Arc<ColumnPages>>>>,
+    made: Mutex<Vec<Option<Arc<CompressedColumn>>>>,
 }
 
 impl PageStores {
@@ -237,14 +237,14 @@ impl PageStores {
     }
 
     /// The pages of the columns whose stores were made since the last call.
-    pub(super) fn take(&self) -> Vec<Option<Arc<ColumnPages>>> {
+    pub(super) fn take(&self) -> Vec<Option<Arc<CompressedColumn>>> {
         std::mem::take(&mut locked(&self.made))
     }
 }
 
 impl PageStoreFactory for PageStores {
     fn create(&self, args: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
-        let pages = Arc::<ColumnPages>::default();
+        let pages = Arc::<CompressedColumn>::default();
         let is_compressed = self.columns.contains(args.column_descriptor().path());
         locked(&self.made).push(is_compressed.then(|| Arc::clone(&pages)));
         if !is_compressed {
@@ -260,7 +260,7 @@ impl PageStoreFactory for PageStores {
 
 /// The store of one column: headers and pages come in turn.
 struct CompressingStore {
-    pages: Arc<ColumnPages>,
+    pages: Arc<CompressedColumn>,
     threads: Arc<PageThreads>,
     /// The header of the page that comes next.
     header: Option<Bytes>,

@@ -16,7 +16,7 @@ use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::ColumnPath;
 
-use super::page_threads::{ColumnPages, PageStores, PageThreads};
+use super::page_threads::{CompressedColumn, PageStores, PageThreads};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
@@ -46,7 +46,7 @@ pub(super) struct RowGroupWriter<W: Write + Send> {
 struct RowGroup {
     columns: Vec<ArrowColumnWriter>,
     /// Of each column, where other threads compress its pages.
-    pages: Vec<Option<Arc<ColumnPages>>>,
+    pages: Vec<Option<Arc<CompressedColumn>>>,
     rows: usize,
 }
 
