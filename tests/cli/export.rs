@@ -144,6 +144,15 @@ fn an_exported_file_is_valid_and_gives_this_programs_vectors_in_onnxruntime() {
     let Some(python) = support::python(test, &["onnx", "onnxruntime", "numpy"]) else {
         return;
     };
+    each_pooled_export(|out, feeds| {
+        let checked = check(&python, out, feeds, "onnxruntime");
+        assert!(checked.places.is_empty());
+        checked.vectors
+    });
+}
+
+/// Exports every model with its pooling in fp32 and fp16; `run` gives the vectors of a file for these inputs.
+fn each_pooled_export(run: impl Fn(&Path, &Value) -> Vec<Vec<f32>>) {
     let sandbox = sandbox();
     for (index, model) in MODELS.into_iter().enumerate() {
         let folder = in_repository(model);
@@ -151,15 +160,13 @@ fn an_exported_file_is_valid_and_gives_this_programs_vectors_in_onnxruntime() {
         let feeds = feeds(&sandbox, &folder);
         for (precision, most) in [("fp32", 2e-5), ("fp16", 2e-2)] {
             let out = format!("{index}{precision}.onnx");
-            let run = sandbox.run(&format!(
+            let done = sandbox.run(&format!(
                 "export {} {out} --pooled --offline --precision {precision}",
                 folder.display()
             ));
-            assert_eq!(run.code, Some(0), "{run}");
-            let checked = check(&python, &sandbox.path(&out), &feeds, "onnxruntime");
-            let apart = apart(&checked.vectors, &expected);
-            assert!(apart < most, "{model} {precision}: {apart}");
-            assert!(checked.places.is_empty());
+            assert_eq!(done.code, Some(0), "{done}");
+            let worst = apart(&run(&sandbox.path(&out), &feeds), &expected);
+            assert!(worst < most, "{model} {precision}: {worst}");
         }
     }
 }
@@ -293,30 +300,17 @@ fn onnxruntime_for_the_web_takes_an_exported_file() {
     let Some(packages) = support::web_runtime(test) else {
         return;
     };
-    let sandbox = sandbox();
-    for (index, model) in MODELS.into_iter().enumerate() {
-        let folder = in_repository(model);
-        let expected = vectors(&sandbox, folder.to_str().unwrap(), "-p native");
-        for (precision, most) in [("fp32", 2e-5), ("fp16", 2e-2)] {
-            let out = format!("{index}{precision}.onnx");
-            let run = sandbox.run(&format!(
-                "export {} {out} --pooled --offline --precision {precision}",
-                folder.display()
-            ));
-            assert_eq!(run.code, Some(0), "{run}");
-            let output = Command::new("node")
-                .arg(in_repository("tests/web/run.mjs"))
-                .args([&packages, &sandbox.path(&out)])
-                .arg(feeds(&sandbox, &folder).to_string())
-                .output()
-                .unwrap();
-            let failed = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{model}: {failed}");
-            let ours: Vec<Vec<f32>> = serde_json::from_slice(&output.stdout).unwrap();
-            let worst = apart(&ours, &expected);
-            assert!(worst < most, "{model} {precision}: {worst}");
-        }
-    }
+    each_pooled_export(|out, feeds| {
+        let output = Command::new("node")
+            .arg(in_repository("tests/web/run.mjs"))
+            .args([packages.as_path(), out])
+            .arg(feeds.to_string())
+            .output()
+            .unwrap();
+        let failed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {failed}", out.display());
+        serde_json::from_slice(&output.stdout).unwrap()
+    });
 }
 
 #[test]

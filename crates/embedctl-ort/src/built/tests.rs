@@ -94,12 +94,7 @@ impl FixtureCase {
 
     /// The largest difference of `states`, `[rows, length, hidden]`, from the reference's.
     pub(crate) fn apart(&self, states: &[f32]) -> f32 {
-        let own = self.own(states);
-        own.iter()
-            .zip(&self.states)
-            .map(|(a, b)| (a - b).abs())
-            // A NaN must not be lost.
-            .fold(0.0, |worst, one| if one <= worst { worst } else { one })
+        apart(&self.own(states), &self.states)
     }
 
     pub(crate) fn built(&self, form: GraphForm) -> (PlainNetwork, BuiltGraph) {
@@ -142,6 +137,14 @@ fn on_rten(case: &FixtureCase) -> Result<f32, String> {
         .into_shape_vec::<f32, 3>()
         .map_err(|error| error.to_string())?;
     Ok(case.apart(&states))
+}
+
+/// The largest difference of two lists of numbers, of which there must be as many; NaN if one is.
+pub(crate) fn apart(ours: &[f32], theirs: &[f32]) -> f32 {
+    assert_eq!(ours.len(), theirs.len());
+    let each = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
+    // In this order NaN is the farthest apart.
+    each.max_by(f32::total_cmp).unwrap_or(0.0)
 }
 
 #[test]

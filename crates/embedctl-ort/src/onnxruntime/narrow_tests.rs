@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::opener::WIDEN_FOR_GOOD;
 use super::tests::{built_inputs, cpu_library, library_is_here, open, options, states, states_of};
 use super::*;
-use crate::built::tests::{FixtureCase, TOLERANCE, cases};
+use crate::built::tests::{FixtureCase, TOLERANCE, apart, cases};
 use crate::built::{FloatType, GraphForm};
 use crate::runtime::registration::{on_cpu, session_builder};
 use embedctl_common::cancel::CancelToken;
@@ -174,9 +174,7 @@ fn workers_of_narrow_products_compute_what_those_of_wide_ones_do() {
         drop(engine);
         for worker in &mut workers {
             let got = states(worker.as_mut());
-            assert_eq!(got.len(), expected.len());
-            let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs());
-            let worst = apart.max_by(f32::total_cmp).unwrap();
+            let worst = apart(&got, &expected);
             assert!(worst <= TOLERANCE, "{case}: {worst}");
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::source::{BuiltSource, GraphSource};
 use super::*;
-use crate::built::tests::FixtureCase;
+use crate::built::tests::{FixtureCase, apart};
 use crate::built::{self, FloatType, GraphForm, STATES};
 use crate::engine::Output;
 use crate::runtime::library::Library;
@@ -132,10 +132,7 @@ fn workers_over_shared_weights_compute_what_a_single_one_does() {
         drop(engine);
         for worker in &mut workers {
             let got = states(worker.as_mut());
-            assert_eq!(got.len(), expected.len());
-            let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs());
-            // In this order NaN is the farthest apart.
-            let worst = apart.max_by(f32::total_cmp).unwrap();
+            let worst = apart(&got, &expected);
             assert!(worst < 1e-5, "{folder}: {worst}");
         }
     }
@@ -303,14 +300,8 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
                 assert!(pooler.accepts_pooled(width), "{folder}: width {width}");
                 let mut ours = Vec::new();
                 pooler.finish_rows(rows.to_vec(), rows.len() / width, &mut ours);
-                let apart = ours
-                    .iter()
-                    .zip(&expected)
-                    .map(|(a, b)| (a - b).abs())
-                    .max_by(f32::total_cmp)
-                    .unwrap();
-                assert_eq!(ours.len(), expected.len(), "{folder}");
-                assert!(apart < 1e-5, "{folder}: {apart}");
+                let worst = apart(&ours, &expected);
+                assert!(worst < 1e-5, "{folder}: {worst}");
             }
         }
     }

@@ -6,6 +6,7 @@ use half::bf16;
 use prost::Message as _;
 
 use super::*;
+use crate::built::tests::apart;
 use embedctl_model::{Frame, ModelOptions};
 use embedctl_onnx::{
     BFLOAT16, EXTERNAL, FLOAT, GraphProto, ModelProto, Node, OperatorSet, StringEntry, Tensor,
@@ -71,9 +72,7 @@ fn a_rows_states_are_the_same_alone_and_in_a_batch() {
                     states(&mut *worker, &one)
                 })
                 .collect();
-            assert_eq!(together.len(), alone.len());
-            let apart = together.iter().zip(&alone).map(|(a, b)| (a - b).abs());
-            let worst = apart.max_by(f32::total_cmp).unwrap();
+            let worst = apart(&together, &alone);
             assert!(worst < 1e-5, "{case}, {rows} × {length}: {worst} apart");
         }
     }
