@@ -4,6 +4,10 @@ use std::io::{self, ErrorKind};
 
 use crate::setting::{FORCE, THREADS};
 
+/// The remedy for an adapter that cannot be applied.
+pub const MERGE_ADAPTER: &str =
+    "merge the adapter into its base model with peft's merge_and_unload() and save that";
+
 /// The remedy if an output's name is taken.
 #[must_use]
 pub fn taken() -> String {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::onnx_file::OnnxChoice;
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
+use embedctl_common::remedies::MERGE_ADAPTER;
 use embedctl_common::setting::{MODEL, MODEL_FILE, PROVIDER, WEIGHTS};
 
 /// Whether an engine runs checkpoints with this `config.json`; if not, the reason.
@@ -172,10 +173,6 @@ pub const ADAPTER_SETTINGS: &str = "adapter_config.json";
 /// The weights of a LoRA adapter.
 pub const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 
-/// The remedy for an adapter that is not applied here.
-const MERGE: &str =
-    "merge the adapter into its base model with peft's merge_and_unload() and save that";
-
 /// The refusal of an ONNX file beside an adapter.
 #[must_use]
 pub fn refuses_onnx() -> Cause {
@@ -183,7 +180,7 @@ pub fn refuses_onnx() -> Cause {
         "holds an adapter ({ADAPTER_SETTINGS}), which is applied to a checkpoint only: an ONNX file would run without it"
     ))
     .with(format!(
-        "leave {MODEL_FILE} and {WEIGHTS} out, or {MERGE} and export the result"
+        "leave {MODEL_FILE} and {WEIGHTS} out, or {MERGE_ADAPTER} and export the result"
     ))
 }
 

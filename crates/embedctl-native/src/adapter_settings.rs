@@ -9,6 +9,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use embedctl_common::error::{Error, Result};
+use embedctl_common::remedies::MERGE_ADAPTER;
 use embedctl_common::small_file;
 use embedctl_common::word_list::lists;
 
@@ -27,10 +28,6 @@ const APPLIED: &str = "peft_type base_model_name_or_path r lora_alpha rank_patte
 
 /// Initial values of a training that leave the network's own weights unchanged; other kinds change them.
 const INITIAL: &str = "gaussian eva orthogonal";
-
-/// The remedy for an adapter that cannot be applied here.
-const MERGE: &str =
-    "merge the adapter into its base model with peft's merge_and_unload() and save that";
 
 /// A change to the weights of a network.
 #[derive(Debug)]
@@ -140,7 +137,7 @@ impl AdapterSettings {
         )
         .map_err(|error| Error::model(file.display(), format!("is not readable: {error}")))?;
         Self::parse(&file, &settings)
-            .map_err(|reason| Error::model(file.display(), reason).with_remedy(MERGE))
+            .map_err(|reason| Error::model(file.display(), reason).with_remedy(MERGE_ADAPTER))
     }
 
     fn parse(file: &Path, settings: &Map<String, Value>) -> Result<Self, String> {

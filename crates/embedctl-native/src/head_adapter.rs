@@ -4,6 +4,7 @@ use crate::adapter::{WRAPPED, low_rank, module_ending};
 use crate::adapter_settings::{AdapterSettings, LowRankAdapter};
 use crate::safetensors::{Checkpoint, Tensor};
 use embedctl_common::error::{Error, Result};
+use embedctl_common::remedies::MERGE_ADAPTER;
 
 /// An adapter's weights, for the modules of a head.
 #[derive(Debug)]
@@ -58,7 +59,8 @@ impl HeadAdapter {
             return Err(tensor.wrong(format!(
                 "is neither of a module in modules_to_save of {} nor a bias that it includes; the reference would leave it out",
                 self.settings.file.display()
-            )));
+            ))
+            .with_remedy(MERGE_ADAPTER));
         }
         Ok(Some(tensor))
     }
@@ -91,7 +93,7 @@ impl HeadAdapter {
                 self.checkpoint.path().display(),
                 format!("holds weights for '{module}', {reason}"),
             )
-            .with_remedy("merge the adapter into its base model with peft (merge_and_unload)")
+            .with_remedy(MERGE_ADAPTER)
         };
         let mut endings: Vec<&str> = found.iter().map(|(_, ending)| &ending[..]).collect();
         endings.sort_unstable();

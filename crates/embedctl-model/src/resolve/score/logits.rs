@@ -30,7 +30,7 @@ pub(super) fn head(
         ));
     }
     // Tied to the table of tokens where the checkpoint has no matrix of its own.
-    let is_own = tensors.has("lm_head.weight");
+    let is_own = tensors.has("lm_head.weight")?;
     let tables = ["embed_tokens.weight", "wte.weight"];
     let table = match is_own {
         true => "lm_head.weight",
@@ -54,9 +54,9 @@ pub(super) fn head(
     #[allow(clippy::cast_possible_truncation)] // as PyTorch computes with them
     let divisor = divisor as f32;
     for &id in &ids {
-        let row = tensors.row(table, id, width)?;
+        let row = tensors.row(table, "lm_head", id, width)?;
         weight.extend(row.into_iter().map(|value| value / divisor));
-        if tensors.has("lm_head.bias") {
+        if tensors.has("lm_head.bias")? {
             bias.push(tensors.value("lm_head.bias", id)? / divisor);
         }
     }

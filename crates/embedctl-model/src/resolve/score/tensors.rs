@@ -2,6 +2,7 @@
 
 use crate::{CheckpointFiles, Dense, DenseActivation, LayerNorm, Residual};
 use embedctl_common::error::Result;
+use embedctl_common::remedies::MERGE_ADAPTER;
 use embedctl_native::safetensors::{Checkpoint, Tensor, missing};
 use embedctl_native::{Adapter, HeadAdapter};
 
@@ -53,8 +54,18 @@ impl HeadTensors {
     }
 
     /// Whether there is a tensor of that name.
-    pub fn has(&self, name: &str) -> bool {
-        self.checkpoint.get(name).is_some()
+    pub fn has(&self, name: &str) -> Result<bool> {
+        Ok(self.checkpoint.get(name).is_some() || self.is_replaced(name)?)
+    }
+
+    /// Whether an adapter brings the tensor of that name.
+    fn is_replaced(&self, name: &str) -> Result<bool> {
+        let adapter = self.adapter.as_ref();
+        Ok(adapter
+            .map(|it| it.replaced(name))
+            .transpose()?
+            .flatten()
+            .is_some())
     }
 
     /// A linear layer of `input` components, and of so many outputs as its weight has rows.
@@ -124,9 +135,19 @@ impl HeadTensors {
         })
     }
 
-    /// Row `row` of the matrix of that name, of `width` components.
-    pub fn row(&self, name: &str, row: u32, width: usize) -> Result<Vec<f32>> {
+    /// Row `row` of the weight of `module`, of `width` components. It is stored as `name`, which may be another module's.
+    ///
+    /// # Errors
+    /// If an adapter replaces the tensor of the other module: whether this one follows depends on the version of peft.
+    pub fn row(&self, name: &str, module: &str, row: u32, width: usize) -> Result<Vec<f32>> {
         let tensor = self.tensor(&[name])?;
+        if name != format!("{module}.weight") && self.is_replaced(name)? {
+            return Err(tensor
+                .wrong(format!(
+                    "is replaced by the adapter, but '{module}' shares it"
+                ))
+                .with_remedy(MERGE_ADAPTER));
+        }
         let rows = match tensor.shape() {
             &[rows, own] if own == width => rows,
             other => {
@@ -141,7 +162,6 @@ impl HeadTensors {
         }
         let mut values = vec![0.0; width];
         tensor.read(row * width, &mut values)?;
-        let module = name.strip_suffix(".weight").unwrap_or(name);
         self.change(module, [rows, width], row, &mut values)?;
         Ok(values)
     }
