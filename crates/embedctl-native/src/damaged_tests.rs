@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::crew::Crew;
 use super::kernels::{Isa, ProductPrecision};
 use super::scratch::{Rows, Scratch};
 use super::tests::{CASES, open};
@@ -275,7 +276,7 @@ fn mutate(times: usize, seed: u64) {
                     seen: &[],
                 };
                 // Positions and vocabulary may have shrunk: an error is as good as states.
-                let _ = network.run(rows, &mut Scratch::default());
+                let _ = network.run(rows, &mut Scratch::default(), &Crew::default());
             }
         }
     }

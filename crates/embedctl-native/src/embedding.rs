@@ -6,7 +6,7 @@ use super::kernels::{ProductFinish, linear};
 use super::packed::OuterWeights;
 use super::relative_bias;
 use super::room::room;
-use super::scratch::{Rows, Scratch};
+use super::scratch::{Rows, Scratch, ThreadScratch};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 
@@ -41,9 +41,10 @@ impl Executor<'_> {
         self.make_ready(outer, rows, scratch)?;
         let Scratch {
             states,
-            branch,
             row: position_row,
-            operand,
+            own: ThreadScratch {
+                branch, operand, ..
+            },
             ..
         } = scratch;
         let out = room(

@@ -9,6 +9,7 @@ use embedctl_common::{machine, remedies, size, small_file};
 
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, LARGEST_CONFIG};
+use crate::crew::Crew;
 use crate::kernels::{Isa, ProductPrecision, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
@@ -29,6 +30,7 @@ pub struct Encoder {
     isa: Isa,
     arithmetic: ProductPrecision,
     threads: usize,
+    crew: Arc<Crew>,
     need: u64,
     terms: Option<Arc<TermHead>>,
 }
@@ -46,7 +48,8 @@ impl Encoder {
     /// for them (they would be slower and less exact). Weights packed in 8 or 16 bits are kept in `cache` and taken from
     /// there, where one is given.
     ///
-    /// At most `threads` threads pack weights at a time, and so many workers are expected.
+    /// At most `threads` threads pack weights at a time, and so many workers are expected. Of these threads, those whose
+    /// workers run nothing help with batches of many tokens (more than 512).
     ///
     /// # Errors
     /// If there is not enough memory, config.json has a setting that the engine does not support, or the checkpoint
@@ -94,6 +97,7 @@ impl Encoder {
             isa,
             arithmetic,
             threads,
+            crew: Arc::new(Crew::new(threads)),
             need,
             terms: None,
         })
@@ -230,6 +234,7 @@ impl Encoder {
     pub fn worker(&self) -> EncoderWorker {
         EncoderWorker {
             network: Arc::clone(&self.network),
+            crew: Arc::clone(&self.crew),
             scratch: Scratch::default(),
             terms: self.terms.clone(),
             head_scratch: HeadScratch::default(),
@@ -304,6 +309,7 @@ fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send
 /// One thread's memory beside the shared weights.
 pub struct EncoderWorker {
     network: Arc<Network>,
+    crew: Arc<Crew>,
     scratch: Scratch,
     terms: Option<Arc<TermHead>>,
     head_scratch: HeadScratch,
@@ -315,7 +321,8 @@ impl EncoderWorker {
     /// # Errors
     /// If an id has no vector, a row has no positions, or there is not enough memory.
     pub fn run(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
-        self.network.run(rows, &mut self.scratch)
+        let _busy = self.crew.begin();
+        self.network.run(rows, &mut self.scratch, &self.crew)
     }
 
     /// The terms of the vocabulary that have a weight in each of `rows`, by the head that the encoder has
@@ -328,7 +335,8 @@ impl EncoderWorker {
         let Some(terms) = &self.terms else {
             return Ok(None);
         };
-        let states = self.network.run(rows, &mut self.scratch)?;
+        let _busy = self.crew.begin();
+        let states = (self.network).run(rows, &mut self.scratch, &self.crew)?;
         let scratch = &mut self.head_scratch;
         Ok(Some(terms.head.run(states, rows, terms.pooling, scratch)))
     }

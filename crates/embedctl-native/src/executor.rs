@@ -1,17 +1,21 @@
 //! Runs a described network over ragged rows.
 //!
-//! Rows follow one another as `[tokens, hidden]`; nothing is padded. Operations on single tokens run over all tokens at
-//! once, attention over each row. The feed-forward's wide inner activations are made and used up a block of tokens at a
-//! time, so that they stay in the processor's cache.
+//! Rows follow one another as `[tokens, hidden]`; nothing is padded. Operations on single tokens run over pieces of many
+//! tokens, which threads share ([`Crew`]), and attention over each row or parts of its queries. The feed-forward's wide
+//! inner activations are made and used up a block of tokens at a time, so that they stay in the processor's cache.
 
 mod attention;
 mod experts;
 
+use std::sync::Mutex;
+
 use super::architecture::{Architecture, Layer};
+use super::crew::{Crew, piece};
 use super::kernels::{CacheLines, Isa, Matrix, ProductFinish, linear};
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product, SmallWeights};
 use super::room::{block, room};
-use super::scratch::{Rows, Scratch};
+use super::scratch::{Rows, Scratch, ThreadScratch};
+use embedctl_common::threads::locked;
 
 /// A network's description and an instruction set, without weights.
 #[derive(Debug, Clone, Copy)]
@@ -22,31 +26,97 @@ pub(crate) struct Executor<'a> {
     pub isa: Isa,
 }
 
+/// The greatest magnitudes of each product's inputs, where they are collected.
+type NotedRanges<'r> = Option<Mutex<&'r mut InputRanges>>;
+
 impl Executor<'_> {
-    /// Runs one layer over `scratch.states`. `ranges`, if given, collect the greatest magnitudes of each product's
-    /// inputs.
+    /// Runs one layer over `scratch.states`; threads of `crew` help with many tokens. `ranges`, if given, collect the
+    /// greatest magnitudes of each product's inputs.
     pub(crate) fn layer(
         &self,
         layer: &Layer,
         weights: &LayerWeights,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        mut ranges: Option<&mut InputRanges>,
+        crew: &Crew,
+        ranges: Option<&mut InputRanges>,
     ) {
         let LayerWeights { products, small } = weights;
         let (mixing, feed_forward) = products.split_at(Product::ATTENTION.len());
-        self.attention(layer, mixing, small, rows, scratch, ranges.as_deref_mut());
-        self.feed_forward(feed_forward, small, rows.ids.len(), scratch, ranges);
+        let ranges = ranges.map(Mutex::new);
+        let helpers = scratch.helpers(self.architecture, rows, crew);
+        let team = (crew, helpers);
+        self.mix(layer, mixing, small, rows, scratch, team, &ranges);
+        self.pieces(small, rows, scratch, team, |states, context, own| {
+            self.merge(mixing, small, states, context, own, &ranges);
+            self.feed(feed_forward, small, states, own, &ranges);
+        });
     }
 
-    /// Runs a layer's second half, the feed-forward with the products `products`, a block of tokens at a time.
+    /// Runs a layer's first half over `scratch.states`, with the products `products`. `ranges` as in
+    /// [`Executor::layer`].
+    pub(crate) fn attention(
+        &self,
+        layer: &Layer,
+        products: &[Matrix],
+        weights: &SmallWeights,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+        ranges: Option<&mut InputRanges>,
+    ) {
+        let ranges = ranges.map(Mutex::new);
+        let alone = (&Crew::default(), 0);
+        self.mix(layer, products, weights, rows, scratch, alone, &ranges);
+        self.pieces(weights, rows, scratch, alone, |states, context, own| {
+            self.merge(products, weights, states, context, own, &ranges);
+        });
+    }
+
+    /// Runs a layer's second half, the feed-forward with the products `products`, where it is not parallel to attention.
     pub(crate) fn feed_forward(
         &self,
         products: &[Matrix],
         weights: &SmallWeights,
-        tokens: usize,
+        rows: Rows<'_>,
         scratch: &mut Scratch,
-        mut ranges: Option<&mut InputRanges>,
+        ranges: Option<&mut InputRanges>,
+    ) {
+        let ranges = ranges.map(Mutex::new);
+        let alone = (&Crew::default(), 0);
+        self.pieces(weights, rows, scratch, alone, |states, _, own| {
+            self.feed(products, weights, states, own, &ranges);
+        });
+    }
+
+    /// Runs `work` on the states and attention's output of each piece of the tokens, with a thread's memory.
+    fn pieces(
+        &self,
+        weights: &SmallWeights,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+        (crew, helpers): (&Crew, usize),
+        work: impl Fn(&mut [f32], &[f32], &mut ThreadScratch) + Sync,
+    ) {
+        let (tokens, hidden) = (rows.ids.len(), self.architecture.hidden);
+        let [_, width] = self.mixing_widths(weights);
+        let piece = piece(tokens);
+        let states = room(&mut scratch.states, tokens * hidden).chunks_mut(piece * hidden);
+        let context = room(&mut scratch.context, tokens * width).chunks(piece * width);
+        let helpers = &mut scratch.helpers[..helpers];
+        let run = |(states, context): (&mut [f32], &[f32]), own: &mut ThreadScratch| {
+            work(states, context, own);
+        };
+        crew.share(&mut scratch.own, helpers, states.zip(context), run);
+    }
+
+    /// Runs the feed-forward over the states of some tokens.
+    fn feed(
+        &self,
+        products: &[Matrix],
+        weights: &SmallWeights,
+        states: &mut [f32],
+        own: &mut ThreadScratch,
+        ranges: &NotedRanges<'_>,
     ) {
         let Architecture {
             hidden,
@@ -55,27 +125,26 @@ impl Executor<'_> {
             ..
         } = self.architecture;
         let hidden = *hidden;
-        let Scratch {
-            states,
+        let tokens = states.len() / hidden;
+        let ThreadScratch {
             branch,
             inner,
             operand,
             inner_operand,
             experts,
             ..
-        } = scratch;
+        } = own;
         let [up, down, ..] = products else {
             return;
         };
         let norms = &weights.beside.feed_forward_norms;
-        let states = room(states, tokens * hidden);
         let input = if *parallel {
             &*room(branch, tokens * hidden)
         } else {
             self.before(norms, states, branch)
         };
-        note(&mut ranges, Product::Up, up, input);
-        let mut note = |values: &[f32]| note(&mut ranges, Product::Down, down, values);
+        note(ranges, Product::Up, up, input);
+        let note = |values: &[f32]| note(ranges, Product::Down, down, values);
         if let Some(own) = &weights.experts {
             self.experts(
                 products,
@@ -191,10 +260,11 @@ pub(super) fn add(to: &mut [f32], values: &[f32]) {
 
 /// Raises the greatest magnitudes of each channel of a product's inputs (empty at first) to those of `values`, where
 /// they are collected.
-fn note(ranges: &mut Option<&mut InputRanges>, product: Product, matrix: &Matrix, values: &[f32]) {
+fn note(ranges: &NotedRanges<'_>, product: Product, matrix: &Matrix, values: &[f32]) {
     let Some(ranges) = ranges else {
         return;
     };
+    let mut ranges = locked(ranges);
     let (range, channels) = (&mut ranges[product as usize], matrix.inputs());
     range.resize(channels, 0.0);
     for row in values.chunks_exact(channels) {

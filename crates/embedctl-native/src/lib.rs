@@ -34,6 +34,7 @@ mod adapter_settings;
 pub mod architecture;
 mod config_keys;
 mod convolution;
+mod crew;
 mod disentangled;
 mod embedding;
 mod encoder;

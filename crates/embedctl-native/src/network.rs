@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::BATCH_TOKENS;
 use super::architecture::{Architecture, Layer};
+use super::crew::Crew;
 use super::executor::Executor;
 use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
 use super::loader::Loader;
@@ -122,7 +123,7 @@ impl Network {
                 let mut results = Vec::new();
                 share.each(&executor, &self.outer, |rows, scratch, _| {
                     let exact = executor.finish(&self.outer, rows.ids.len(), scratch);
-                    let ours = self.run(rows, &mut own)?;
+                    let ours = self.run(rows, &mut own, &Crew::default())?;
                     let values = rows.spans().map(|it| it.start * width..it.end * width);
                     results.extend(values.map(|it| compare(&ours[it.clone()], &exact[it])));
                     Ok(())
@@ -167,12 +168,18 @@ impl Network {
         }
     }
 
-    /// Token states of these rows.
-    pub(super) fn run<'a>(&self, rows: Rows<'_>, scratch: &'a mut Scratch) -> Result<&'a [f32]> {
+    /// Token states of these rows. Threads of `crew` help with many tokens.
+    pub(super) fn run<'a>(
+        &self,
+        rows: Rows<'_>,
+        scratch: &'a mut Scratch,
+        crew: &Crew,
+    ) -> Result<&'a [f32]> {
         let executor = self.executor();
         executor.embed(&self.outer, rows, scratch)?;
         for layer in &self.architecture.layers {
-            executor.layer(layer, &self.sets[layer.weights], rows, scratch, None);
+            let weights = &self.sets[layer.weights];
+            executor.layer(layer, weights, rows, scratch, crew, None);
         }
         Ok(executor.finish(&self.outer, rows.ids.len(), scratch))
     }
@@ -268,7 +275,7 @@ fn run_exactly(
             drop(mixing);
             let inner = loader.products(set, &Product::FEED_FORWARD, precision, None)?;
             run_all(&executor, outer, shares, |rows, scratch, ranges| {
-                executor.feed_forward(&inner, &small, rows.ids.len(), scratch, Some(ranges));
+                executor.feed_forward(&inner, &small, rows, scratch, Some(ranges));
             })?;
         } else {
             let weights = match held.take() {
@@ -276,7 +283,8 @@ fn run_exactly(
                 None => loader.layer(set, precision, None)?,
             };
             run_all(&executor, outer, shares, |rows, scratch, ranges| {
-                executor.layer(layer, &weights, rows, scratch, Some(ranges));
+                let alone = Crew::default();
+                executor.layer(layer, &weights, rows, scratch, &alone, Some(ranges));
             })?;
             held = Some((set, weights));
         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::architecture::Architecture;
+use super::crew::{Crew, piece};
 use super::disentangled::RelativeScratch;
 use super::experts::ExpertScratch;
 use super::kernels::{AttentionScratch, CacheLines, Operand};
@@ -56,32 +57,78 @@ impl Rows<'_> {
     }
 }
 
-/// One worker's memory, reused from batch to batch.
+/// One worker's memory, reused from batch to batch: of all tokens, and of the pieces in which they run.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// The residual stream `[tokens, hidden]`.
     pub(super) states: CacheLines,
-    /// A branch's normalized input, and its output where that is normalized too.
-    pub(super) branch: CacheLines,
     /// Queries, keys and values, or a convolution's gates and input.
     pub(super) heads: CacheLines,
     /// Attention's or a convolution's output.
     pub(super) context: CacheLines,
-    /// The feed-forward's inner activations.
-    pub(super) inner: CacheLines,
     /// A row of the embeddings.
     pub(super) row: CacheLines,
-    pub(super) operand: Operand,
-    pub(super) inner_operand: Operand,
-    pub(super) attention: AttentionScratch,
     /// Bias of attention scores by distance, for each head, up to a reach that grows with the longest row.
     pub(super) bias: Vec<f32>,
     pub(super) turns: Vec<RotaryTable>,
-    pub(super) experts: ExpertScratch,
     pub(super) relative: RelativeScratch,
     pub(super) latent: LatentScratch,
+    /// The worker's own memory for a piece of the tokens.
+    pub(super) own: ThreadScratch,
+    /// That of threads that help with the batch.
+    pub(super) helpers: Vec<ThreadScratch>,
     /// Tokens and the longest row for which there is room.
     reserved: (usize, usize),
+}
+
+/// A thread's memory for a piece of a batch's tokens.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadScratch {
+    /// A branch's normalized input, and its output where that is normalized too.
+    pub(super) branch: CacheLines,
+    /// The feed-forward's inner activations.
+    pub(super) inner: CacheLines,
+    pub(super) operand: Operand,
+    pub(super) inner_operand: Operand,
+    pub(super) attention: AttentionScratch,
+    pub(super) experts: ExpertScratch,
+}
+
+impl ThreadScratch {
+    /// Floats for a piece of `tokens` tokens, and attention over a row of `longest`.
+    fn floats(architecture: &Architecture, tokens: usize, longest: usize) -> usize {
+        let widths = ScratchWidths::of(architecture);
+        let of_token = widths.branch + widths.operand + ExpertScratch::of_token(architecture);
+        let inner = architecture.feed_forward.widths().into_iter();
+        let inner = inner.map(|inner| block(inner, tokens).saturating_mul(inner));
+        // Keys, values and scores of a tile of queries, padded.
+        let head = architecture.attention.head_size;
+        let attention = longest.saturating_add(64).saturating_mul(2 * head + 64);
+        tokens
+            .saturating_mul(of_token)
+            .saturating_add(inner.max().unwrap_or(0).saturating_mul(2))
+            .saturating_add(attention)
+    }
+
+    /// Room for a piece of `tokens` tokens, and for attention over a row of `longest`.
+    fn grow(
+        &mut self,
+        architecture: &Architecture,
+        tokens: usize,
+        longest: usize,
+    ) -> Result<(), TryReserveError> {
+        let widths = ScratchWidths::of(architecture);
+        self.branch.try_grow(tokens.saturating_mul(widths.branch))?;
+        self.operand.try_reserve(tokens, widths.operand)?;
+        // Narrower experts take more tokens at a time.
+        for width in architecture.feed_forward.widths() {
+            let block = block(width, tokens);
+            self.inner.try_grow(block * width)?;
+            self.inner_operand.try_reserve(block, width)?;
+        }
+        self.experts.try_grow(architecture, tokens)?;
+        (self.attention).try_reserve(architecture.attention.head_size, longest)
+    }
 }
 
 impl Scratch {
@@ -107,6 +154,29 @@ impl Scratch {
             *self = Self::default();
         }
         reserved
+    }
+
+    /// How many threads of `crew` can help with the batch of `rows` at the moment, with memory for each.
+    pub(super) fn helpers(
+        &mut self,
+        architecture: &Architecture,
+        rows: Rows<'_>,
+        crew: &Crew,
+    ) -> usize {
+        let tokens = rows.ids.len();
+        let free = crew.helpers(tokens);
+        if free == 0 {
+            return 0;
+        }
+        let (piece, longest) = (piece(tokens), rows.longest());
+        self.helpers
+            .reserve(free.saturating_sub(self.helpers.len()));
+        while self.helpers.len() < free {
+            self.helpers.push(ThreadScratch::default());
+        }
+        let mut helpers = self.helpers.iter_mut().take(free);
+        let grown = helpers.position(|helper| helper.grow(architecture, piece, longest).is_err());
+        grown.unwrap_or(free)
     }
 
     fn make_room(
@@ -155,15 +225,10 @@ impl Scratch {
     /// Bytes that a batch of `tokens` tokens needs, whose longest row has `longest`.
     pub(super) fn bytes(architecture: &Architecture, tokens: usize, longest: usize) -> usize {
         let widths = ScratchWidths::of(architecture);
-        let head = architecture.attention.head_size;
-        let of_token = widths.of_token() + ExpertScratch::of_token(architecture);
-        let mut floats = tokens.saturating_mul(of_token);
+        let mut floats = tokens.saturating_mul(widths.of_token());
         let mut add = |more: usize| floats = floats.saturating_add(more);
-        let inner = architecture.feed_forward.widths().into_iter();
-        let inner = inner.map(|inner| block(inner, tokens).saturating_mul(inner));
-        add(inner.max().unwrap_or(0).saturating_mul(2));
-        // Keys, values and scores of a tile of queries, padded.
-        add((longest.saturating_add(64)).saturating_mul(2 * head + 64));
+        add(ThreadScratch::floats(architecture, piece(tokens), longest));
+        add(widths.embedded.saturating_mul(2 * tokens));
         for rotary in &architecture.rotary {
             add(longest.saturating_mul(2 * rotary.frequencies.len()));
         }
@@ -184,28 +249,24 @@ impl Scratch {
         let Architecture {
             attention,
             embeddings,
-            feed_forward,
             rotary,
             ..
         } = architecture;
         let widths = ScratchWidths::of(architecture);
         let all = |width: usize| tokens.saturating_mul(width);
         self.states.try_grow(all(widths.states))?;
-        self.branch.try_grow(all(widths.branch))?;
         self.heads.try_grow(all(widths.heads))?;
         self.context.try_grow(all(widths.context))?;
         self.row.try_grow(embeddings.width)?;
-        self.operand.try_reserve(tokens, widths.operand)?;
-        // Narrower experts take more tokens at a time.
-        for width in feed_forward.widths() {
-            let block = block(width, tokens);
-            self.inner.try_grow(block * width)?;
-            self.inner_operand.try_reserve(block, width)?;
+        self.own.grow(architecture, piece(tokens), longest)?;
+        // All embeddings are projected at once.
+        self.own.branch.try_grow(all(widths.embedded))?;
+        self.own.operand.try_reserve(tokens, widths.embedded)?;
+        if attention.disentangled.is_some() {
+            (self.own.operand).try_reserve(longest, attention.head_size)?;
         }
-        self.experts.try_grow(architecture, tokens)?;
         self.relative.try_grow(architecture, longest)?;
         self.latent.try_grow(architecture)?;
-        self.attention.try_reserve(attention.head_size, longest)?;
         self.turns.resize_with(rotary.len(), RotaryTable::default);
         for (turns, rotary) in self.turns.iter_mut().zip(rotary) {
             turns.try_reserve(rotary, longest)?;
@@ -218,13 +279,15 @@ impl Scratch {
     }
 }
 
-/// Floats of a token in each buffer that holds all tokens.
+/// Floats of a token in each buffer that holds several.
 struct ScratchWidths {
     states: usize,
-    branch: usize,
     heads: usize,
     context: usize,
+    branch: usize,
     operand: usize,
+    /// Of embeddings that are projected.
+    embedded: usize,
 }
 
 impl ScratchWidths {
@@ -247,14 +310,16 @@ impl ScratchWidths {
             .any(|norms| norms.all()[..3].iter().any(|names| !names.is_empty()));
         Self {
             states: *hidden,
-            branch: embedded.max(if has_branch { *hidden } else { 0 }),
             heads,
             context,
-            operand: (*hidden).max(context).max(embedded),
+            branch: if has_branch { *hidden } else { 0 },
+            operand: (*hidden).max(context),
+            embedded,
         }
     }
 
+    /// Of the buffers that hold all tokens.
     fn of_token(&self) -> usize {
-        self.states + self.branch + self.heads + self.context + self.operand
+        self.states + self.heads + self.context
     }
 }

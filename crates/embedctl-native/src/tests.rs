@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::adapter_settings::Adapter;
 use super::architecture::Architecture;
+use super::crew::{Crew, SHARED};
 use super::kernels::{Isa, ProductPrecision};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
@@ -95,7 +96,12 @@ pub(super) fn open_changed(
 
 /// The states of these rows, run together.
 fn run(network: &Network, rows: &[&(Vec<u32>, Vec<u32>)], scratch: &mut Scratch) -> Vec<f32> {
-    together(rows, |rows| network.run(rows, scratch).unwrap().to_vec())
+    together(rows, |rows| {
+        network
+            .run(rows, scratch, &Crew::default())
+            .unwrap()
+            .to_vec()
+    })
 }
 
 /// The states of all rows of a case.
@@ -192,6 +198,55 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
     }
 }
 
+/// A batch beyond [`SHARED`] runs in pieces, and a long row's queries in parts, on as many threads as are free.
+#[test]
+fn threads_that_share_many_tokens_change_no_bit() {
+    let crew = Crew::new(4);
+    let mut long = 0;
+    for case in cases() {
+        let mut copies = Vec::new();
+        while copies
+            .iter()
+            .map(|(ids, _): &&(Vec<u32>, _)| ids.len())
+            .sum::<usize>()
+            <= 3 * SHARED
+        {
+            copies.extend(all(&case));
+        }
+        let joined = |part: fn(&(Vec<u32>, Vec<u32>)) -> &[u32]| -> Vec<u32> {
+            let tokens = copies.iter().flat_map(|row| part(row));
+            tokens.copied().take(2 * SHARED + 77).collect()
+        };
+        let one = (joined(|row| &row.0), joined(|row| &row.1));
+        for arithmetic in [ProductPrecision::F32, ProductPrecision::I8] {
+            let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
+            let mut scratch = Scratch::default();
+            let shared = together(&copies, |rows| {
+                network.run(rows, &mut scratch, &crew).unwrap().to_vec()
+            });
+            let mut own = Scratch::default();
+            let apart = copies
+                .iter()
+                .flat_map(|row| run(&network, &[row], &mut own));
+            assert!(
+                shared.into_iter().eq(apart),
+                "{} {arithmetic:?}: many rows",
+                case.name
+            );
+            // Some models have no positions for a row of this length.
+            let shared = together(&[&one], |rows| {
+                let states = network.run(rows, &mut scratch, &crew).ok();
+                states.map(<[f32]>::to_vec)
+            });
+            let Some(shared) = shared else { continue };
+            let alone = run(&network, &[&one], &mut own);
+            assert!(shared == alone, "{} {arithmetic:?}: one row", case.name);
+            long += 1;
+        }
+    }
+    assert!(long > 40, "{long} networks ran a long row");
+}
+
 #[test]
 fn reduced_precision_stays_near_the_exact_states() {
     for case in cases() {
@@ -265,7 +320,7 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
             seen: &[],
         };
         network
-            .run(rows, &mut Scratch::default())
+            .run(rows, &mut Scratch::default(), &Crew::default())
             .unwrap_err()
             .to_string()
     };
@@ -385,15 +440,15 @@ fn a_batch_asks_for_no_memory_beyond_what_is_reserved() {
             ProductPrecision::I8,
         ] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
-            let mut scratch = Scratch::default();
+            let (mut scratch, alone) = (Scratch::default(), Crew::default());
             let asked = together(&all(&case), |rows| {
                 // Tables of activations are made once for all.
-                network.run(rows, &mut Scratch::default()).unwrap();
+                network.run(rows, &mut Scratch::default(), &alone).unwrap();
                 scratch
                     .reserve(&network.architecture, rows.ids.len(), rows.longest())
                     .unwrap();
                 most_asked(|| {
-                    network.run(rows, &mut scratch).unwrap();
+                    network.run(rows, &mut scratch, &alone).unwrap();
                 })
             });
             assert_eq!(asked, 0, "{} {arithmetic:?}", case.name);

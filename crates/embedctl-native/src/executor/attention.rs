@@ -1,64 +1,67 @@
 //! Runs the first half of a layer: attention, or a convolution in its place.
 
-use super::{Executor, note};
+use super::{Executor, NotedRanges, note};
 use crate::architecture::{Architecture, Layer};
+use crate::crew::{Crew, piece};
 use crate::disentangled::RelativeScratch;
 use crate::kernels::{
-    Attention, AttentionScratch, HeadsInput, Matrix, Operand, ProductFinish, ProductPrecision,
-    ScoreBias, Sight, linear, rotary,
+    Attention, HeadsInput, Matrix, ProductFinish, ProductPrecision, ScoreBias, Sight, linear,
+    rotary,
 };
-use crate::packed::{InputRanges, Product, SmallWeights};
+use crate::packed::{Product, SmallWeights};
 use crate::relative_bias;
 use crate::room::room;
 use crate::rotary::RotaryTable;
-use crate::scratch::{Rows, Scratch};
+use crate::scratch::{Rows, Scratch, ThreadScratch};
 
 impl Executor<'_> {
-    /// Runs a layer's first half over `scratch.states`, with the products `products`. `ranges` as in
-    /// [`Executor::layer`]. Of parallel branches, the feed-forward's input is left in `scratch.branch`.
-    pub(crate) fn attention(
+    /// Runs a layer's attention, or its convolution, over `scratch.states`, and leaves the result in `scratch.context`.
+    /// Threads of the crew help, as many as have memory in `scratch.helpers`.
+    pub(super) fn mix(
         &self,
         layer: &Layer,
         products: &[Matrix],
         weights: &SmallWeights,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        mut ranges: Option<&mut InputRanges>,
+        (crew, helpers): (&Crew, usize),
+        ranges: &NotedRanges<'_>,
     ) {
         let Architecture {
             hidden, attention, ..
         } = self.architecture;
-        let hidden = *hidden;
-        let tokens = rows.ids.len();
+        let (hidden, tokens) = (*hidden, rows.ids.len());
         let Scratch {
             states,
-            branch,
             heads,
             context,
-            operand,
-            attention: attention_scratch,
             bias,
             turns,
             relative,
+            own,
+            helpers: all_helpers,
             ..
         } = scratch;
-        let [into, output] = products else {
+        let helpers = &mut all_helpers[..helpers];
+        let Some(into) = products.first() else {
             return;
         };
-        let norms = &weights.beside.attention_norms;
-        let states = room(states, tokens * hidden);
-        let input = self.before(norms, states, branch);
-        note(&mut ranges, Product::Input, into, input);
-        let input = operand.convert(into, input, hidden, tokens);
-        let query = attention.heads * attention.head_size;
-        let key = attention.key_value_heads * attention.head_size;
+        let [stride, width] = self.mixing_widths(weights);
         let convolution = weights.beside.convolution.as_ref();
-        let (stride, width) = match convolution {
-            Some(_) => (3 * hidden, hidden),
-            None => (query + 2 * key, query),
-        };
         let heads = room(heads, tokens * stride);
-        linear(input, 0..tokens, into, heads, stride, ProductFinish::Store);
+        let piece = piece(tokens);
+        let states = room(states, tokens * hidden).chunks(piece * hidden);
+        let pieces = states.zip(heads.chunks_mut(piece * stride)).enumerate();
+        crew.share(own, helpers, pieces, |(number, (states, heads)), own| {
+            let count = states.len() / hidden;
+            let input = self.before(&weights.beside.attention_norms, states, &mut own.branch);
+            note(ranges, Product::Input, into, input);
+            let input = own.operand.convert(into, input, hidden, count);
+            linear(input, 0..count, into, heads, stride, ProductFinish::Store);
+            if convolution.is_none() {
+                self.turn_rows(layer, weights, turns, rows, number * piece, heads);
+            }
+        });
         let context = room(context, tokens * width);
         let own_bias = &weights.beside.relative_bias;
         if let (Some(kind), false) = (attention.position_bias, own_bias.is_empty()) {
@@ -67,45 +70,97 @@ impl Executor<'_> {
         }
         let bias = (!bias.is_empty())
             .then(|| ScoreBias::by_distance(bias, relative_bias::reach(bias, attention.heads)));
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
         for (row, span) in rows.spans().enumerate() {
-            let own = &mut heads[span.start * stride..span.end * stride];
+            let length = span.len();
+            let from = &mut heads[span.start * stride..span.end * stride];
             let out = &mut context[span.start * width..span.end * width];
             if let Some(convolution) = convolution {
-                convolution.run(own, out);
+                convolution.run(from, out);
                 continue;
             }
-            let turns = self.turns(layer, turns, span.len());
-            self.turn(weights, turns, own);
             let shape = self.shape(layer, rows.seen.get(row).copied());
             if attention.disentangled.is_some() {
-                let buffers = (&mut *relative, &mut *operand, &mut *attention_scratch);
-                self.attend_by_pairs(shape, weights, into.arithmetic(), own, out, buffers);
+                let buffers = (&mut *relative, &mut *own);
+                self.attend_by_pairs(shape, weights, into.arithmetic(), from, out, buffers);
                 continue;
             }
             let input = |first: usize| HeadsInput {
-                data: own.get(first..).unwrap_or_default(),
+                data: from.get(first..).unwrap_or_default(),
                 stride,
             };
-            shape.run(
-                self.isa,
-                into.arithmetic(),
-                attention_scratch,
-                (input(0), input(query), input(query + key)),
-                span.len(),
-                bias,
-                out,
-                query,
-            );
+            let inputs = (input(0), input(query), input(query + key));
+            // Of causal attention the last queries see most keys: more parts than threads.
+            let parts = match helpers.len() {
+                0 => 1,
+                helpers => 4 * (helpers + 1),
+            };
+            let parts = Attention::parts(self.isa, length, parts);
+            let parts = parts.scan(out, |rest, part| {
+                let (out, others) = std::mem::take(rest).split_at_mut(part.len() * width);
+                *rest = others;
+                Some((part, out))
+            });
+            crew.share(own, helpers, parts, |(part, out), own| {
+                shape.run(
+                    self.isa,
+                    into.arithmetic(),
+                    &mut own.attention,
+                    inputs,
+                    length,
+                    part,
+                    bias,
+                    out,
+                    width,
+                );
+            });
         }
+    }
+
+    /// Adds the output of attention, or of a convolution, to the states of some tokens. Of parallel branches, the
+    /// feed-forward's input is left in `own.branch`.
+    pub(super) fn merge(
+        &self,
+        products: &[Matrix],
+        weights: &SmallWeights,
+        states: &mut [f32],
+        context: &[f32],
+        own: &mut ThreadScratch,
+        ranges: &NotedRanges<'_>,
+    ) {
+        let hidden = self.architecture.hidden;
+        let tokens = states.len() / hidden;
+        let [_, width] = self.mixing_widths(weights);
+        let Some(output) = products.get(1) else {
+            return;
+        };
+        let ThreadScratch {
+            branch, operand, ..
+        } = own;
         // The same input as attention's; no norm follows that would need the memory.
         if self.architecture.parallel {
             self.before(&weights.beside.feed_forward_norms, states, branch);
         }
-        note(&mut ranges, Product::Output, output, context);
+        note(ranges, Product::Output, output, context);
         let context = operand.convert(output, context, width, tokens);
+        let norms = &weights.beside.attention_norms;
         self.after(norms, states, branch, |out, finish| {
             linear(context, 0..tokens, output, out, hidden, finish);
         });
+    }
+
+    /// Floats of a token in front of a layer's attention, or its convolution, and behind it.
+    pub(super) fn mixing_widths(&self, weights: &SmallWeights) -> [usize; 2] {
+        let Architecture {
+            hidden, attention, ..
+        } = self.architecture;
+        let query = attention.heads * attention.head_size;
+        let key = attention.key_value_heads * attention.head_size;
+        match weights.beside.convolution {
+            Some(_) => [3 * hidden, *hidden],
+            None => [query + 2 * key, query],
+        }
     }
 
     /// A layer's attention over a row, of which all tokens attend to the first `seen` where that is given.
@@ -143,29 +198,47 @@ impl Executor<'_> {
         })
     }
 
-    /// Norms and turns the queries and keys of a row's tokens, whose values lie behind them.
-    fn turn(&self, weights: &SmallWeights, turns: Option<&RotaryTable>, row: &mut [f32]) {
+    /// Norms and turns the queries and keys of tokens from number `first` on, whose values lie behind them.
+    fn turn_rows(
+        &self,
+        layer: &Layer,
+        weights: &SmallWeights,
+        turns: &[RotaryTable],
+        rows: Rows<'_>,
+        first: usize,
+        tokens: &mut [f32],
+    ) {
         let norms = &weights.beside.query_key_norms;
-        if norms.is_none() && turns.is_none() {
+        if norms.is_none() && layer.rotary.is_none() {
             return;
         }
         let attention = &self.architecture.attention;
         let query = attention.heads * attention.head_size;
         let key = attention.key_value_heads * attention.head_size;
-        for (position, token) in row.chunks_exact_mut(query + 2 * key).enumerate() {
-            if let Some([query_norm, key_norm]) = norms {
-                query_norm.apply(self.isa, &mut token[..query]);
-                key_norm.apply(self.isa, &mut token[query..query + key]);
+        let stride = query + 2 * key;
+        let end = first + tokens.len() / stride;
+        for span in rows.spans() {
+            let taken = span.start.max(first)..span.end.min(end);
+            if taken.is_empty() {
+                continue;
             }
-            if let Some(turns) = turns {
-                let (cosines, sines) = turns.at(position);
-                rotary(
-                    self.isa,
-                    &mut token[..query + key],
-                    attention.head_size,
-                    cosines,
-                    sines,
-                );
+            let turns = self.turns(layer, turns, span.len());
+            let own = &mut tokens[(taken.start - first) * stride..(taken.end - first) * stride];
+            for (number, token) in taken.zip(own.chunks_exact_mut(stride)) {
+                if let Some([query_norm, key_norm]) = norms {
+                    query_norm.apply(self.isa, &mut token[..query]);
+                    key_norm.apply(self.isa, &mut token[query..query + key]);
+                }
+                if let Some(turns) = turns {
+                    let (cosines, sines) = turns.at(number - span.start);
+                    rotary(
+                        self.isa,
+                        &mut token[..query + key],
+                        attention.head_size,
+                        cosines,
+                        sines,
+                    );
+                }
             }
         }
     }
@@ -179,8 +252,13 @@ impl Executor<'_> {
         arithmetic: ProductPrecision,
         row: &[f32],
         out: &mut [f32],
-        (relative, operand, scratch): (&mut RelativeScratch, &mut Operand, &mut AttentionScratch),
+        (relative, own): (&mut RelativeScratch, &mut ThreadScratch),
     ) {
+        let ThreadScratch {
+            operand,
+            attention: scratch,
+            ..
+        } = own;
         let one = Attention {
             heads: 1,
             kv_heads: 1,
@@ -204,6 +282,7 @@ impl Executor<'_> {
                 scratch,
                 (of(0), of(query), of(query + key)),
                 tokens,
+                0..tokens,
                 bias.map(|bias| ScoreBias::of_pairs(bias, tokens)),
                 &mut out[head * size..],
                 query,

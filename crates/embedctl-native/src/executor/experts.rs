@@ -20,7 +20,7 @@ impl Executor<'_> {
         operand: &mut Operand,
         inner: &mut CacheLines,
         inner_operand: &mut Operand,
-        mut note: impl FnMut(&[f32]),
+        note: impl Fn(&[f32]),
     ) {
         let hidden = self.architecture.hidden;
         let Some(described) = self.architecture.feed_forward.experts else {

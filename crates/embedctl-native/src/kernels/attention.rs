@@ -20,6 +20,7 @@ use super::operand::{part, round16};
 use super::simd::Simd;
 use super::tile::{
     Block, Dot, Floats, MOST_ROWS, MOST_WIDTH, Next, Pairs, Raw, TileSums, multiply, split,
+    tile_start,
 };
 
 /// The shape of attention, the same for all texts.
@@ -118,8 +119,19 @@ impl<'a> ScoreBias<'a> {
 const SUMMED: usize = 512;
 
 impl Attention {
-    /// Attention among the `len` tokens of one text. Token `i`'s result, heads side by side, begins at
-    /// `out[i * stride]`. All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`].
+    /// Parts of the `len` queries of a text, about `count` and nearly even, that [`Attention::run`] takes one by one.
+    pub fn parts(isa: Isa, len: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
+        let height = with!(isa, s => narrow_rows(s));
+        let tiles = len.div_ceil(height).max(1);
+        let each = tiles.div_ceil(count.max(1));
+        let start = move |tile| tile_start(len, height, tile);
+        (0..tiles)
+            .step_by(each)
+            .map(move |tile| start(tile)..start((tile + each).min(tiles)))
+    }
+
+    /// Attention of the queries `part` to the `len` tokens of one text: all of them, or one of [`Attention::parts`]. The
+    /// result of the part's query `i`, heads side by side, begins at `out[i * stride]`; it is the same bits in each part. All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`].
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, the bias doesn't reach, or the system refuses
@@ -135,29 +147,31 @@ impl Attention {
         scratch: &mut AttentionScratch,
         (queries, keys, values): (HeadsInput<'_>, HeadsInput<'_>, HeadsInput<'_>),
         len: usize,
+        part: Range<usize>,
         bias: Option<ScoreBias<'_>>,
         out: &mut [f32],
         stride: usize,
     ) {
-        if len == 0 {
+        if part.is_empty() {
             return;
         }
+        assert!(part.end <= len, "queries of the text");
         assert!(
             self.kv_heads > 0 && self.heads.is_multiple_of(self.kv_heads),
             "query heads share key heads evenly"
         );
         assert!(self.head_width > 0, "heads of no channels");
-        let check = |have: usize, stride: usize, heads: usize| {
+        let check = |have: usize, tokens: usize, stride: usize, heads: usize| {
             let width = heads * self.head_width;
             assert!(
-                stride >= width && have >= (len - 1) * stride + width,
+                stride >= width && have >= (tokens - 1) * stride + width,
                 "too few values for the tokens"
             );
         };
-        check(queries.data.len(), queries.stride, self.heads);
-        check(keys.data.len(), keys.stride, self.kv_heads);
-        check(values.data.len(), values.stride, self.kv_heads);
-        check(out.len(), stride, self.heads);
+        check(queries.data.len(), len, queries.stride, self.heads);
+        check(keys.data.len(), len, keys.stride, self.kv_heads);
+        check(values.data.len(), len, values.stride, self.kv_heads);
+        check(out.len(), part.len(), stride, self.heads);
         if let Some(bias) = bias {
             assert!(
                 bias.covers(self.heads, len),
@@ -172,6 +186,7 @@ impl Attention {
                     keys,
                     values,
                     len,
+                    part,
                     bias,
                 };
                 with!(isa, s => match arithmetic {
@@ -188,6 +203,12 @@ impl Attention {
     }
 }
 
+/// Queries of a tile at most.
+#[inline(always)]
+fn narrow_rows<S: Simd>(_: S) -> usize {
+    S::NARROW_ROWS
+}
+
 /// One call. `WIDTH` is the channels of a head where loops over them are written out, else 0.
 struct Text<'a, const WIDTH: usize> {
     shape: &'a Attention,
@@ -195,6 +216,8 @@ struct Text<'a, const WIDTH: usize> {
     keys: HeadsInput<'a>,
     values: HeadsInput<'a>,
     len: usize,
+    /// The queries that are wanted.
+    part: Range<usize>,
     bias: Option<ScoreBias<'a>>,
 }
 
@@ -240,8 +263,9 @@ impl<const WIDTH: usize> Text<'_, WIDTH> {
                     score_worth: query.worth * key_worth * shape.scale * LOG2_E,
                     value_worth,
                 };
-                for (first, rows) in split(self.len, S::NARROW_ROWS) {
-                    let out = &mut out[first * stride..];
+                let tiles = split(self.len, S::NARROW_ROWS);
+                for (first, rows) in tiles.filter(|(first, _)| self.part.contains(first)) {
+                    let out = &mut out[(first - self.part.start) * stride..];
                     self.tile(
                         s,
                         dot,

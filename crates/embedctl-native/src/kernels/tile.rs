@@ -194,3 +194,9 @@ pub(super) fn split(rows: usize, most: usize) -> impl Iterator<Item = (usize, us
     let (each, longer) = (rows / tiles, rows % tiles);
     (0..tiles).map(move |i| (i * each + i.min(longer), each + usize::from(i < longer)))
 }
+
+/// The first row of tile `tile` of these; with the number of tiles, the end of the last one.
+pub(super) fn tile_start(rows: usize, most: usize, tile: usize) -> usize {
+    let tiles = rows.div_ceil(most).max(1);
+    tile * (rows / tiles) + tile.min(rows % tiles)
+}

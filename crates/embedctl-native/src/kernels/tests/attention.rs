@@ -59,12 +59,14 @@ fn plain_attention(case: &Case, q: &[f32], k: &[f32], v: &[f32], bias: &[f32]) -
     out
 }
 
-fn attend(
+/// Attention of all queries, in about `parts` parts.
+fn attend_in_parts(
     isa: Isa,
     arithmetic: ProductPrecision,
     case: &Case,
     (q, k, v): (&[f32], &[f32], &[f32]),
     bias: &[f32],
+    parts: usize,
 ) -> Vec<f32> {
     let Attention {
         heads,
@@ -80,17 +82,35 @@ fn attend(
     let inputs = (input(q, heads), input(k, kv_heads), input(v, kv_heads));
     let bias = case.reach.map(|reach| ScoreBias::by_distance(bias, reach));
     let mut scratch = AttentionScratch::default();
-    case.shape.run(
-        isa,
-        arithmetic,
-        &mut scratch,
-        inputs,
-        case.len,
-        bias,
-        &mut out,
-        heads * width,
-    );
+    let (mut rest, mut next) = (&mut out[..], 0);
+    for part in Attention::parts(isa, case.len, parts) {
+        assert_eq!(std::mem::replace(&mut next, part.end), part.start);
+        let (own, others) = rest.split_at_mut(part.len() * heads * width);
+        rest = others;
+        case.shape.run(
+            isa,
+            arithmetic,
+            &mut scratch,
+            inputs,
+            case.len,
+            part,
+            bias,
+            own,
+            heads * width,
+        );
+    }
+    assert_eq!(next, case.len);
     out
+}
+
+fn attend(
+    isa: Isa,
+    arithmetic: ProductPrecision,
+    case: &Case,
+    inputs: (&[f32], &[f32], &[f32]),
+    bias: &[f32],
+) -> Vec<f32> {
+    attend_in_parts(isa, arithmetic, case, inputs, bias, 1)
 }
 
 fn attention_cases() -> Vec<Case> {
@@ -224,6 +244,15 @@ fn attention_agrees_with_plain_code() {
                 [(ProductPrecision::F32, 2e-6), (ProductPrecision::I16, 2e-3)]
             {
                 let got = attend(isa, arithmetic, &case, (&q, &k, &v), &bias);
+                for parts in [2, 3, 7, case.len] {
+                    let inputs = (&q[..], &k[..], &v[..]);
+                    let same = attend_in_parts(isa, arithmetic, &case, inputs, &bias, parts);
+                    assert!(
+                        got == same,
+                        "{isa} {arithmetic:?}, {parts} parts of {}",
+                        case.len
+                    );
+                }
                 let worst = got
                     .iter()
                     .zip(&want)
