@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{activation, base, epsilon};
-use super::decoders::root;
+use super::common::{activation, base, epsilon, root};
 use super::{Architecture, KnownType, LearnedPositions};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};

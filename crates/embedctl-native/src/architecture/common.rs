@@ -105,6 +105,11 @@ pub(super) fn base(
 }
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+pub(super) fn root(size: usize) -> f32 {
+    (size as f64).sqrt() as f32
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 pub(super) fn inverse_root(size: usize) -> f32 {
     (size as f64).powf(-0.5) as f32
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::common::{activation, epsilon, key_value_heads, layer_types, turn_all};
-use super::decoders::{grouped, root};
+use super::common::{activation, epsilon, key_value_heads, layer_types, root, turn_all};
+use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names;
 use crate::settings::{ConfigSettings, Supported};

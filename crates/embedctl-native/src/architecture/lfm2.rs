@@ -1,7 +1,7 @@
 //! LFM2: convolutions over a few tokens in most layers, attention in the others.
 
 use super::common::{epsilon, key_value_heads, turn_all};
-use super::decoders::grouped;
+use super::llama_like::grouped;
 use super::{
     Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm,
     ShortConvolution,

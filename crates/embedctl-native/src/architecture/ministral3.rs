@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::common::{activation, epsilon, key_value_heads, rope_parameters, turn_by};
-use super::decoders::grouped;
+use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names;
 use crate::rotary::RotaryShape;

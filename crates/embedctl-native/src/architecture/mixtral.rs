@@ -1,6 +1,7 @@
 //! Mixtral: Mistral with experts in each layer.
 
-use super::decoders::{Decoder, decoder};
+use super::llama_like::LlamaLike;
+use super::mistral::MISTRAL;
 use super::{Architecture, ExpertsDescription, KnownType, MODEL};
 use crate::names::{ExpertNames, LLAMA_BASE, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -20,8 +21,14 @@ static MIXTRAL: TensorNames = TensorNames {
     ..LLAMA_BASE
 };
 
+const LAYERS: LlamaLike = LlamaLike {
+    theta: 1e6,
+    windows: Some(|settings, layers| Ok(vec![settings.optional_count("sliding_window")?; layers])),
+    ..MISTRAL
+};
+
 fn mixtral(settings: &ConfigSettings) -> Supported<Architecture> {
-    let mut all = decoder(settings, Decoder::Mixtral)?;
+    let mut all = LAYERS.read(settings)?;
     all.names = &MIXTRAL;
     // Shares of the router, for training.
     for unread in [

@@ -3,40 +3,59 @@
 //! Every function below restates how the class that `AutoModel` would take uses its settings;
 //! [`ConfigSettings::finish`] refuses settings that none of them has read. The executor knows no model types.
 
+mod albert;
+mod bert;
+mod bert_like;
 mod big_bird;
 mod bloom;
 mod clip_text;
 mod common;
 mod deberta;
 mod deberta_v2;
-mod decoders;
 mod description;
-mod encoders;
+mod distilbert;
+mod electra;
+mod ernie;
+mod eurobert;
+mod gemma;
 mod gemma2;
+mod gemma3;
 mod gpt2;
 mod gpt_neo;
 mod gpt_neox;
 mod gptj;
 mod granite;
+mod gte;
 mod gte_new;
 mod jina_bert;
 mod jina_lora;
+mod jina_v3;
 mod lfm2;
+mod llama;
+mod llama_like;
 mod longformer;
+mod luke;
 mod ministral3;
+mod mistral;
 mod mixtral;
+mod modernbert;
 mod modernbert_decoder;
+mod mpnet;
 mod neobert;
+mod nomic_bert;
 mod nomic_moe;
 mod nvembed;
 mod olmo;
 mod opt;
 mod phi;
 mod phi3;
+mod qwen;
 mod qwen3_moe;
 mod qwen_vl;
 mod refused;
+mod roberta;
 mod roformer;
+mod rotary_bert;
 mod smollm3;
 mod starcoder2;
 mod t5;
@@ -115,8 +134,24 @@ impl KnownType {
 
 /// All that the engine runs, by file of this folder.
 const KNOWN: &[&[KnownType]] = &[
-    encoders::TYPES,
-    decoders::TYPES,
+    bert::TYPES,
+    ernie::TYPES,
+    electra::TYPES,
+    roberta::TYPES,
+    luke::TYPES,
+    mpnet::TYPES,
+    distilbert::TYPES,
+    albert::TYPES,
+    modernbert::TYPES,
+    nomic_bert::TYPES,
+    gte::TYPES,
+    jina_v3::TYPES,
+    llama::TYPES,
+    eurobert::TYPES,
+    mistral::TYPES,
+    qwen::TYPES,
+    gemma::TYPES,
+    gemma3::TYPES,
     gte_new::TYPES,
     t5::TYPES,
     deberta_v2::TYPES,

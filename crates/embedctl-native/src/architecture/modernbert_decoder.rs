@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::encoders::modernbert_like;
+use super::modernbert::modernbert;
 use super::{Architecture, KnownType, MODEL};
 use crate::names::{MODERNBERT_BASE, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -19,7 +19,7 @@ static MODERNBERT_DECODER: TensorNames = TensorNames {
 };
 
 fn modernbert_decoder(settings: &ConfigSettings) -> Supported<Architecture> {
-    let mut all = modernbert_like(settings, &MODERNBERT_DECODER)?;
+    let mut all = modernbert(settings, &MODERNBERT_DECODER)?;
     // Written by the class, which computes it.
     let window = settings.count("local_attention", 128)? / 2;
     settings.pinned("sliding_window", &[json!(window)])?;

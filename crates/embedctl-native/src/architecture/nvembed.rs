@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::decoders::{Decoder, decoder};
+use super::mistral::MISTRAL;
 use super::{Architecture, KnownType, LatentAttention};
 use crate::settings::{ConfigSettings, Supported};
 
@@ -23,7 +23,7 @@ fn nvembed(settings: &ConfigSettings) -> Supported<Architecture> {
     }
     let text = settings.nested("text_config")?;
     text.pinned("model_type", &[json!("bidir_mistral")])?;
-    let mut all = decoder(&text, Decoder::Mistral)?;
+    let mut all = MISTRAL.read(&text)?;
     // The code's masks hide padding alone, whatever the settings say.
     for layer in &mut all.layers {
         (layer.causal, layer.reach) = (false, None);

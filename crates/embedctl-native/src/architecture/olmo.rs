@@ -1,6 +1,7 @@
 //! OLMo: Llama with norms that have no weights; OLMo 2: with norms of branches' outputs and of whole queries and keys.
 
-use super::decoders::{Decoder, decoder};
+use super::llama::LLAMA;
+use super::llama_like::LlamaLike;
 use super::{Architecture, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm};
 use crate::names::{LLAMA_BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -16,8 +17,18 @@ static OLMO2: TensorNames = TensorNames {
     ..LLAMA_BASE
 };
 
+const OLMO: LlamaLike = LlamaLike {
+    reads_mlp_bias: false,
+    ..LLAMA
+};
+
+const OLMO2_LAYERS: LlamaLike = LlamaLike {
+    epsilon: 1e-5,
+    ..OLMO
+};
+
 fn olmo(settings: &ConfigSettings) -> Supported<Architecture> {
-    let mut all = decoder(settings, Decoder::Olmo)?;
+    let mut all = OLMO.read(settings)?;
     settings.pinned("clip_qkv", &[])?;
     all.norm = NormDescription {
         kind: NormKind::Plain,
@@ -27,7 +38,7 @@ fn olmo(settings: &ConfigSettings) -> Supported<Architecture> {
 }
 
 fn olmo2(settings: &ConfigSettings) -> Supported<Architecture> {
-    let mut all = decoder(settings, Decoder::Olmo2)?;
+    let mut all = OLMO2_LAYERS.read(settings)?;
     all.names = &OLMO2;
     all.attention.query_key_norm = Some(QueryKeyNorm {
         norm: all.norm,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::common::{activation, epsilon, key_value_heads, rope_parameters, turn_by};
-use super::decoders::grouped;
+use super::llama_like::grouped;
 use super::{Architecture, KnownType, MODEL, QueryKeyNorm};
 use crate::names::{LLAMA_BASE, NormNames, TensorNames};
 use crate::rotary::RotaryShape;

@@ -2,14 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::decoders::{Decoder, decoder};
+use super::llama_like::LlamaLike;
+use super::qwen::{QWEN3, window};
 use super::{Architecture, ExpertsDescription, KnownType, MODEL};
 use crate::settings::{ConfigSettings, Supported};
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("qwen3_moe", MODEL, qwen3_moe)];
 
+const LAYERS: LlamaLike = LlamaLike {
+    sizes: [2048, 24, 32],
+    inner: 6144,
+    head_size: None,
+    key_value_heads: Some(4),
+    windows: Some(|settings, layers| Ok(vec![window(settings)?; layers])),
+    ..QWEN3
+};
+
 fn qwen3_moe(settings: &ConfigSettings) -> Supported<Architecture> {
-    let mut all = decoder(settings, Decoder::Qwen3Moe)?;
+    let mut all = LAYERS.read(settings)?;
     // Shares of the router, for training.
     for unread in [
         "output_router_logits",

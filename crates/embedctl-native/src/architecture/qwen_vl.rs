@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::common::{activation, epsilon, key_value_heads, layer_types, rope_parameters, turn_by};
-use super::decoders::grouped;
+use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm};
 use crate::names;
 use crate::rotary::RotaryShape;

@@ -2,14 +2,23 @@
 
 use serde_json::json;
 
-use super::decoders::{Decoder, decoder};
+use super::llama::LLAMA;
+use super::llama_like::LlamaLike;
 use super::{Architecture, KnownType, MODEL};
 use crate::settings::{ConfigSettings, Supported};
 
 pub(super) const TYPES: &[KnownType] = &[KnownType::new("smollm3", MODEL, smollm3)];
 
+const SMOLLM3: LlamaLike = LlamaLike {
+    sizes: [2048, 36, 16],
+    positions: 32768,
+    key_value_heads: Some(4),
+    theta: 2e6,
+    ..LLAMA
+};
+
 fn smollm3(settings: &ConfigSettings) -> Supported<Architecture> {
-    let mut all = decoder(settings, Decoder::SmolLm3)?;
+    let mut all = SMOLLM3.read(settings)?;
     settings.pinned("use_sliding_window", &[json!(false)])?;
     settings.value("sliding_window");
     settings.value("max_window_layers");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::common::{activation, epsilon, key_value_heads, turn_all};
-use super::decoders::grouped;
+use super::llama_like::grouped;
 use super::{Architecture, KnownType, MODEL};
 use crate::names::{LLAMA_BASE, TensorNames};
 use crate::settings::{ConfigSettings, Supported};

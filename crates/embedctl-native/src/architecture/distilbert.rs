@@ -1,0 +1,27 @@
+//! DistilBERT: BERT of half as many layers, with names of its own.
+
+use super::common::{activation, base};
+use super::{Architecture, KnownType, LearnedPositions};
+use crate::names;
+use crate::settings::{ConfigSettings, Supported};
+
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("distilbert", &["distilbert"], distilbert)];
+
+fn distilbert(settings: &ConfigSettings) -> Supported<Architecture> {
+    let mut all = base(
+        settings,
+        &names::DISTILBERT,
+        settings.count("dim", 768)?,
+        settings.count_or_zero("n_layers", 6)?,
+        settings.count("n_heads", 12)?,
+    )?;
+    all.embeddings.norm = Some(all.norm);
+    all.embeddings.positions = Some(LearnedPositions {
+        first: 0,
+        count: settings.count("max_position_embeddings", 512)?,
+        after: None,
+    });
+    all.feed_forward.width = settings.count("hidden_dim", 4 * 768)?;
+    all.feed_forward.activation = activation(settings, "activation", "gelu")?;
+    Ok(all)
+}

@@ -1,0 +1,34 @@
+//! Gemma: Llama with scaled embeddings.
+
+use serde_json::json;
+
+use super::common::root;
+use super::llama::LLAMA;
+use super::llama_like::LlamaLike;
+use super::{Architecture, KnownType, MODEL};
+use crate::kernels::Activation;
+use crate::settings::{ConfigSettings, Supported};
+
+pub(super) const TYPES: &[KnownType] = &[KnownType::new("gemma", MODEL, gemma)];
+
+const GEMMA: LlamaLike = LlamaLike {
+    sizes: [3072, 28, 16],
+    inner: 24576,
+    positions: 8192,
+    head_size: Some(256),
+    key_value_heads: Some(16),
+    norm_offset: 1.0,
+    activation: "gelu_pytorch_tanh",
+    reads_mlp_bias: false,
+    ..LLAMA
+};
+
+fn gemma(settings: &ConfigSettings) -> Supported<Architecture> {
+    let mut all = GEMMA.read(settings)?;
+    all.embeddings.scale = root(all.hidden);
+    if all.feed_forward.activation == Activation::Gelu {
+        all.feed_forward.activation = Activation::GeluTanh; // the class's choice for its first releases
+    }
+    settings.pinned("use_bidirectional_attention", &[json!(false)])?;
+    Ok(all)
+}
