@@ -213,11 +213,12 @@ fn threads_that_share_many_tokens_change_no_bit() {
         {
             copies.extend(all(&case));
         }
-        let joined = |part: fn(&(Vec<u32>, Vec<u32>)) -> &[u32]| -> Vec<u32> {
-            let tokens = copies.iter().flat_map(|row| part(row));
-            tokens.copied().take(2 * SHARED + 77).collect()
-        };
-        let one = (joined(|row| &row.0), joined(|row| &row.1));
+        let (ids, types): (Vec<&[u32]>, Vec<&[u32]>) = (copies.iter())
+            .map(|(ids, types)| (&ids[..], &types[..]))
+            .unzip();
+        let mut one = (ids.concat(), types.concat());
+        one.0.truncate(2 * SHARED + 77);
+        one.1.truncate(2 * SHARED + 77);
         for arithmetic in [ProductPrecision::F32, ProductPrecision::I8] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
             let mut scratch = Scratch::default();

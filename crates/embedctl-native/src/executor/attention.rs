@@ -16,7 +16,11 @@ use crate::scratch::{Rows, Scratch, ThreadScratch};
 
 impl Executor<'_> {
     /// Runs a layer's attention, or its convolution, over `scratch.states`, and leaves the result in `scratch.context`.
-    /// Threads of the crew help, as many as have memory in `scratch.helpers`.
+    /// Threads of the crew help, so many as the number beside it.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a layer, its rows, and the threads that run it"
+    )]
     pub(super) fn mix(
         &self,
         layer: &Layer,

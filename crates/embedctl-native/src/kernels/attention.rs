@@ -14,7 +14,7 @@ use std::ops::Range;
 use self::packing::{AS_IS, pack_weights, score_top};
 pub use self::scratch::AttentionScratch;
 use self::softmax::{Heavy, KeyWeights, SHORT, exponentiate, mask, take_heavy};
-use super::isa::{Isa, ProductPrecision, with};
+use super::isa::{Isa, ProductPrecision, with, with_floats};
 use super::math::tanh;
 use super::operand::{part, round16};
 use super::simd::Simd;
@@ -121,7 +121,7 @@ const SUMMED: usize = 512;
 impl Attention {
     /// Parts of the `len` queries of a text, about `count` and nearly even, that [`Attention::run`] takes one by one.
     pub fn parts(isa: Isa, len: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
-        let height = with!(isa, s => narrow_rows(s));
+        let height = with_floats!(isa, s => narrow_rows(s));
         let tiles = len.div_ceil(height).max(1);
         let each = tiles.div_ceil(count.max(1));
         let start = move |tile| tile_start(len, height, tile);
@@ -189,10 +189,14 @@ impl Attention {
                     part,
                     bias,
                 };
-                with!(isa, s => match arithmetic {
-                    ProductPrecision::F32 => text.run(s, Floats, scratch, out, stride),
-                    ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => text.run(s, Pairs, scratch, out, stride),
-                });
+                match arithmetic {
+                    ProductPrecision::F32 => {
+                        with_floats!(isa, s => text.run(s, Floats, scratch, out, stride));
+                    }
+                    ProductPrecision::Bf16 | ProductPrecision::I16 | ProductPrecision::I8 => {
+                        with!(isa, s => text.run(s, Pairs, scratch, out, stride));
+                    }
+                }
             }};
         }
         match self.head_width {

@@ -172,7 +172,8 @@ impl ProductPrecision {
     }
 }
 
-/// `with!(isa, simd => work)`: evaluates `work` compiled for `isa`, with its token in `simd`.
+/// `with!(isa, simd => work)`: evaluates `work` compiled for `isa`, with its token in `simd`. Work without products of
+/// integers takes [`with_floats!`], which compiles less.
 macro_rules! with {
     ($isa:expr, $simd:ident => $work:expr) => {{
         use $crate::kernels::{isa::InstructionLevel, simd::Simd};
@@ -222,3 +223,66 @@ macro_rules! with {
     }};
 }
 pub(crate) use with;
+
+/// As [`with!`], for work that multiplies no integers: sets that differ in such instructions alone share one compilation.
+macro_rules! with_floats {
+    ($isa:expr, $simd:ident => $work:expr) => {{
+        use $crate::kernels::{isa::InstructionLevel, simd::Simd};
+        match $isa.0 {
+            InstructionLevel::Portable => {
+                let $simd = $crate::kernels::simd::portable::Portable;
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "x86_64")]
+            InstructionLevel::Avx2 | InstructionLevel::Avx2Vnni => {
+                // SAFETY: an `Isa` of these levels is made only where the processor has AVX2 and FMA.
+                let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<false>::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "x86_64")]
+            InstructionLevel::Avx512 => {
+                // SAFETY: an `Isa` of this level is made only where the processor has AVX-512 with the
+                // extensions that the token's documentation lists.
+                let $simd = unsafe { $crate::kernels::simd::avx512::Avx512::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+            #[cfg(target_arch = "aarch64")]
+            InstructionLevel::Neon | InstructionLevel::NeonDot | InstructionLevel::NeonI8mm => {
+                // SAFETY: an `Isa` of these levels is made only where the processor has NEON.
+                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false, false>::new() };
+                $simd.enter(#[inline(always)] || $work)
+            }
+        }
+    }};
+}
+pub(crate) use with_floats;
+
+/// `with_bf16!(isa, simd, halves => work)`: evaluates `work` compiled for the instructions that multiply bfloat16, as
+/// `Some`; `None` where `isa` has none ([`Isa::multiplies_bf16`]).
+macro_rules! with_bf16 {
+    ($isa:expr, $simd:ident, $halves:ident => $work:expr) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            use $crate::kernels::simd::Simd;
+            $isa.multiplies_bf16().then(|| {
+                // SAFETY: only AVX-512 has them, and the processor was asked.
+                let ($simd, $halves) = unsafe {
+                    (
+                        $crate::kernels::simd::avx512::Avx512::new(),
+                        $crate::kernels::tile::Halves::new(),
+                    )
+                };
+                $simd.enter(
+                    #[inline(always)]
+                    || $work,
+                )
+            })
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = $isa;
+            None
+        }
+    }};
+}
+pub(crate) use with_bf16;

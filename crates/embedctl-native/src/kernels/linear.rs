@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::isa::{ProductPrecision, with};
+use super::isa::{ProductPrecision, with, with_bf16, with_floats};
 use super::lines::dwords_mut;
 use super::math::{Activation, Polynomials, activate, gelu_coarse};
 use super::matrix::{Matrix, panel_width};
@@ -10,7 +10,7 @@ use super::operand::Converted;
 use super::rounding::i16_block;
 use super::simd::Simd;
 use super::tile::{
-    Block, Dot, Floats, Halves, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,
+    Block, Dot, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,
     WidenedHalves, multiply, split,
 };
 
@@ -90,16 +90,18 @@ pub fn linear_part(
         part,
         finish,
     };
-    with!(matrix.isa(), s => match matrix.arithmetic() {
-        ProductPrecision::F32 => call.run(s, Floats, out, stride),
-        ProductPrecision::Bf16 if matrix.isa().multiplies_bf16() => {
-            // SAFETY: just asked.
-            call.run(s, unsafe { Halves::new() }, out, stride);
+    let isa = matrix.isa();
+    match matrix.arithmetic() {
+        ProductPrecision::F32 => with_floats!(isa, s => call.run(s, Floats, out, stride)),
+        ProductPrecision::Bf16 => {
+            let done: Option<()> = with_bf16!(isa, s, halves => call.run(s, halves, out, stride));
+            if done.is_none() {
+                with_floats!(isa, s => call.run(s, WidenedHalves, out, stride));
+            }
         }
-        ProductPrecision::Bf16 => call.run(s, WidenedHalves, out, stride),
-        ProductPrecision::I16 => call.run(s, Pairs, out, stride),
-        ProductPrecision::I8 => call.run(s, Quads, out, stride),
-    });
+        ProductPrecision::I16 => with!(isa, s => call.run(s, Pairs, out, stride)),
+        ProductPrecision::I8 => with!(isa, s => call.run(s, Quads, out, stride)),
+    }
 }
 
 /// Cache lines that are asked for at a time: above, they wait for each other.

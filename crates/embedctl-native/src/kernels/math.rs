@@ -3,7 +3,7 @@
 use std::f32::consts::{FRAC_2_SQRT_PI, LOG2_E, SQRT_2};
 use std::sync::LazyLock;
 
-use super::isa::{Isa, with};
+use super::isa::{Isa, with_floats};
 use super::simd::{Coefficients, MOST_LANES, Simd};
 
 /// The activation after a feed-forward layer's first product.
@@ -26,7 +26,7 @@ pub enum Activation {
 impl Activation {
     /// Applies it to every value.
     pub fn apply(self, isa: Isa, x: &mut [f32]) {
-        with!(isa, s => {
+        with_floats!(isa, s => {
             let tables = Polynomials::get(s).erf(s);
             for x in x.chunks_mut(lanes(s)) {
                 let v = s.load_part(x, 0.0);
@@ -44,7 +44,7 @@ impl Activation {
             gate.len() == up.len() && up.len() == out.len(),
             "slices of one length"
         );
-        with!(isa, s => {
+        with_floats!(isa, s => {
             let tables = Polynomials::get(s).erf(s);
             let inputs = gate.chunks(lanes(s)).zip(up.chunks(lanes(s)));
             for (out, (gate, up)) in out.chunks_mut(lanes(s)).zip(inputs) {

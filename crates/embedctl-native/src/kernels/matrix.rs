@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::isa::{Isa, ProductPrecision, with};
+use super::isa::{Isa, ProductPrecision, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;
 use super::rounding::quantize;
@@ -60,7 +60,11 @@ impl PackedLayout {
 
     /// Bytes of a matrix's [parts](Matrix::parts).
     pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
-        let columns = columns(with!(isa, s => panel_width(s)), self.outputs, self.gated);
+        let columns = columns(
+            with_floats!(isa, s => panel_width(s)),
+            self.outputs,
+            self.gated,
+        );
         let steps = self.inputs.div_ceil(arithmetic.per_lane());
         let factors = match arithmetic {
             ProductPrecision::I8 => self.inputs,
@@ -135,7 +139,7 @@ impl Matrix {
             Preparation::new(inputs, ranges, &tops)
         });
         let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
-        let width = with!(isa, s => panel_width(s));
+        let width = with_floats!(isa, s => panel_width(s));
         let columns = columns(width, outputs, gated);
         let steps = matrix.steps();
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
@@ -151,7 +155,7 @@ impl Matrix {
                 if let Some(bias) = bias.get(source) {
                     matrix.bias.floats_mut()[column] = *bias;
                 }
-                let (scale, sum) = with!(isa, s => {
+                let (scale, sum) = with_floats!(isa, s => {
                     if let Some(preparation) = &matrix.preparation {
                         preparation.apply_to_weights(s, &mut row);
                     }
@@ -195,7 +199,7 @@ impl Matrix {
                 None => 0,
             },
         };
-        let width = with!(isa, s => panel_width(s));
+        let width = with_floats!(isa, s => panel_width(s));
         let columns = columns(width, outputs, gated);
         let steps = inputs.div_ceil(arithmetic.per_lane());
         Self {
@@ -313,7 +317,7 @@ impl Matrix {
     /// Outputs of a panel: parts of a product begin at its multiples.
     #[must_use]
     pub fn panel_outputs(&self) -> usize {
-        let width = with!(self.form.isa, s => panel_width(s));
+        let width = with_floats!(self.form.isa, s => panel_width(s));
         width / (1 + usize::from(self.gated))
     }
 

@@ -1,6 +1,6 @@
 //! Normalization of rows.
 
-use super::isa::{Isa, with};
+use super::isa::{Isa, with_floats};
 use super::simd::Simd;
 
 /// Layer norm or RMS norm, with its weights.
@@ -91,7 +91,7 @@ impl Norm {
     /// `x` is not a whole number of rows.
     pub fn apply(&self, isa: Isa, x: &mut [f32]) {
         assert!(x.len().is_multiple_of(self.width()), "whole rows");
-        with!(isa, s => {
+        with_floats!(isa, s => {
             for row in x.chunks_exact_mut(self.weight.len()) {
                 self.row(s, row);
             }
@@ -107,7 +107,7 @@ impl Norm {
             x.len().is_multiple_of(self.width()) && x.len() == out.len(),
             "whole rows, as many out as in"
         );
-        with!(isa, s => {
+        with_floats!(isa, s => {
             let width = self.weight.len();
             for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
                 out.copy_from_slice(x);

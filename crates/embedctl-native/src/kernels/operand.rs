@@ -2,7 +2,7 @@
 
 use std::collections::TryReserveError;
 
-use super::isa::{ProductPrecision, with};
+use super::isa::{ProductPrecision, with_floats};
 use super::lines::{CacheLines, dwords};
 use super::matrix::{Matrix, OperandForm};
 use super::preparation::Range;
@@ -119,7 +119,7 @@ impl Operand {
         self.prepared.try_grow(inputs).expect(refused);
         self.scale.resize(self.scale.len().max(rows), 0.0);
         self.base.resize(self.base.len().max(rows), 0.0);
-        with!(matrix.isa(), s => {
+        with_floats!(matrix.isa(), s => {
             for row in 0..rows {
                 let x = &x[row * stride..][..inputs];
                 let out = &mut self.data.dwords_mut()[row * steps..][..steps];

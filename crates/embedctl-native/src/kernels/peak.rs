@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
-use super::isa::{Isa, ProductPrecision, with};
+use super::isa::{Isa, ProductPrecision, with, with_bf16, with_floats};
 use super::simd::Simd;
-use super::tile::{Dot, Floats, Halves, Pairs, Quads, WidenedHalves, multiplies_blocks};
+use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks};
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
 const CHAINS: usize = 12;
@@ -13,16 +13,13 @@ const CHAINS: usize = 12;
 /// a product and its addition are two. The caller takes the time.
 #[must_use]
 pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize {
-    with!(isa, s => match arithmetic {
-        ProductPrecision::F32 => run(s, Floats, turns),
-        ProductPrecision::Bf16 if isa.multiplies_bf16() => {
-            // SAFETY: just asked.
-            run(s, unsafe { Halves::new() }, turns)
-        }
-        ProductPrecision::Bf16 => run(s, WidenedHalves, turns),
-        ProductPrecision::I16 => run(s, Pairs, turns),
-        ProductPrecision::I8 => run(s, Quads, turns),
-    })
+    match arithmetic {
+        ProductPrecision::F32 => with_floats!(isa, s => run(s, Floats, turns)),
+        ProductPrecision::Bf16 => with_bf16!(isa, s, halves => run(s, halves, turns))
+            .unwrap_or_else(|| with_floats!(isa, s => run(s, WidenedHalves, turns))),
+        ProductPrecision::I16 => with!(isa, s => run(s, Pairs, turns)),
+        ProductPrecision::I8 => with!(isa, s => run(s, Quads, turns)),
+    }
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Rotary position embedding.
 
-use super::isa::{Isa, with};
+use super::isa::{Isa, with_floats};
 use super::math::lanes;
 
 /// Turns each head of one token: channels `i` and `i + n` of the first `2 n` channels of every head by the
@@ -16,7 +16,7 @@ pub fn rotary(isa: Isa, x: &mut [f32], head: usize, cosine: &[f32], sine: &[f32]
         "half a head's angles"
     );
     assert!(x.len().is_multiple_of(head), "whole heads");
-    with!(isa, s => {
+    with_floats!(isa, s => {
         for head in x.chunks_exact_mut(head) {
             let (a, rest) = head.split_at_mut(half);
             let pairs = a.chunks_mut(lanes(s)).zip(rest[..half].chunks_mut(lanes(s)));

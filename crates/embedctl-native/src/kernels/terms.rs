@@ -1,6 +1,6 @@
 //! Logits of a vocabulary's terms, reduced over a row's tokens.
 
-use super::isa::{Isa, with};
+use super::isa::{Isa, with_floats};
 
 /// How a term's logits over all tokens of a row become its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl TermPooling {
     /// If `logits` and `tops` differ in length.
     pub fn take(self, isa: Isa, logits: &[f32], tops: &mut [f32], odd: &mut f32) {
         assert!(logits.len() == tops.len(), "a place for each logit");
-        with!(isa, _s => {
+        with_floats!(isa, _s => {
             let mut sums = [0.0_f32; 16];
             for logits in logits.chunks(16) {
                 for (sum, logit) in sums.iter_mut().zip(logits) {

@@ -4,9 +4,12 @@ use super::isa::ProductPrecision;
 use super::simd::Simd;
 use super::tile_pairs::tile_pairs;
 pub(super) use super::tile_parts::{
-    Block, Dot, Floats, Halves, LINE, MOST_ROWS, MOST_WIDTH, Next, Pairs, Quads, RUN, Raw, TileEnd,
+    Block, Dot, Floats, LINE, MOST_ROWS, MOST_WIDTH, Next, Pairs, Quads, RUN, Raw, TileEnd,
     TileSums, WidenedHalves, put,
 };
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use super::tile_parts::Halves;
 
 /// Whether tiles are multiplied by blocks of two rows, two columns and two dwords ([`tile_pairs`]).
 pub(super) const fn multiplies_blocks<S: Simd, D: Dot>() -> bool {
