@@ -385,7 +385,7 @@ def speed(args, name, model):
 
     _, settings, *_, kind = SHAPES[name]
     wide, inner, layers = (settings[key] for key in ["hidden_size", "intermediate_size", "num_hidden_layers"])
-    count = max(24, min(400, int(1.2e12 / (2 * layers * (4 * wide * wide + 3 * wide * inner)) / 100)))
+    count = max(24, min(400, int(6e11 / (2 * layers * (4 * wide * wide + 3 * wide * inner)) / 100)))
     source = args.work / "speed.jsonl"
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in draw(count, 76, 9)))
     runs = {}
