@@ -15,7 +15,7 @@ pub(crate) use self::loaded::LoadedModel;
 pub(crate) use self::output_kinds::output_of;
 pub use self::scorer::Scorer;
 use crate::batch::TokenRows;
-use crate::engine::row_bounds::RowBounds;
+use crate::engine::row_worker::RowBounds;
 use crate::engine::row_worker::{Finished, RowWorker};
 use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow};
 use crate::error::{Error, Place, Result};

@@ -19,7 +19,7 @@ use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::embedder::cosine_of_samples;
-use crate::engine::row_bounds::RowBounds;
+use crate::engine::row_worker::RowBounds;
 use crate::engine::row_worker::RowWorker;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result, with_causes};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::batch::{self, BatchPlan, TokenRows};
-use crate::engine::row_bounds::RowBounds;
+use crate::engine::row_worker::RowBounds;
 use crate::engine::row_worker::{RowWorker, not_finite_empty};
 use crate::engine::{self, Engine, EngineInfo, EngineOptions};
 use crate::error::{Cause, Result};

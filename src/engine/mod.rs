@@ -6,7 +6,6 @@ pub mod availability;
 pub mod native;
 mod open;
 pub(crate) mod padding;
-pub(crate) mod row_bounds;
 pub(crate) mod row_worker;
 pub(crate) mod work;
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
-use super::provenance::ProvenanceBuilder;
-use super::sink::{EarlierRuns, RowSink, SettledPortion};
+use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
 use super::source::{InputEnd, range, shares, source_states, told};
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;

@@ -7,8 +7,8 @@ use std::ops::Range;
 use super::assembly::{Assembly, Extra, OutputRow};
 use super::fault::record_place;
 use super::in_flight::{InFlight, Portion};
-use super::provenance::ProvenanceBuilder;
-use super::sink::{RowSink, SettledPortion};
+use super::sink::{ProvenanceBuilder, RowSink, SettledPortion};
+use super::workers::{Collected, Workers, collect};
 use super::{OnError, Summary};
 use crate::engine::row_worker::{Finished, not_finite_empty};
 use crate::error::{Cause, Error, Place, Result};
@@ -16,8 +16,10 @@ use crate::input::InputOptions;
 use crate::model::Model;
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
-use crate::record::{Origin, Reject, RowRef, RowVector, SourceNames};
-use crate::setting::FAIL_ON_EMPTY;
+use crate::record::{Origin, Reject, RowRef, RowVector, SourceNames, Texts, Window};
+use crate::setting::{FAIL_ON_EMPTY, ID_FIELD};
+use crate::stage::Clocks;
+use arrow::array::Array;
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
 fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {
@@ -38,6 +40,7 @@ pub(super) struct Ledger<'a> {
     pub(super) counts: Counts,
     pub(super) reasons: Vec<String>,
     pub(super) without_tokens: u64,
+    pub(super) tally: RecordTally,
     pub(super) made: &'a ProvenanceBuilder<'a>,
     pub(super) sink: Box<dyn RowSink>,
 }
@@ -57,9 +60,35 @@ struct Outcome<'a> {
 }
 
 impl Ledger<'_> {
+    /// Settles a window portion by portion, as soon as the batches of each are run.
+    pub(super) fn settle_window(
+        &mut self,
+        in_flight: &InFlight,
+        workers: &Workers,
+        clocks: &Clocks,
+    ) -> Result<()> {
+        let window = &in_flight.window;
+        let texts = in_flight.records.as_ref().unwrap_or(&window.texts);
+        self.tally.add(window, texts, self.names);
+        let (progress, cancel) = (self.progress, self.made.cancel);
+        let mut collected = Collected::new(in_flight, progress);
+        for (number, portion) in in_flight.portions.iter().enumerate() {
+            collect(in_flight, number, &mut collected, workers, progress, cancel)?;
+            let finished = &collected.finished;
+            clocks
+                .write
+                .time(|| self.settle(in_flight, portion, finished))?;
+            // Vectors of tokens are the only large ones.
+            if self.model.config.multi().is_some() {
+                collected.release(in_flight, in_flight.texts(portion).end);
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the vectors of a window's portion back into input order, writes them, and accounts for every record;
     /// `finished` are the window's batches so far, those of the portion among them.
-    pub(super) fn settle(
+    fn settle(
         &mut self,
         in_flight: &InFlight,
         portion: &Portion,
@@ -297,5 +326,63 @@ impl Ledger<'_> {
             self.reasons.push(format!("{place}: {}", reject.cause));
         }
         Ok(())
+    }
+}
+
+/// Counts of records that are embedded and may not be meant so, in the windows that were read: empty texts, and ids that
+/// are all null.
+#[derive(Debug, Default)]
+pub(super) struct RecordTally {
+    records: u64,
+    /// Records with an id.
+    with_id: u64,
+    /// Whether the input has the field of ids.
+    has_id_field: bool,
+    /// Texts of nothing but white space.
+    pub(super) empty: u64,
+    first_empty: Option<Place>,
+}
+
+impl RecordTally {
+    /// Counts the records of a window with these texts.
+    pub(super) fn add(&mut self, window: &Window, texts: &Texts, names: &SourceNames) {
+        for (text, origin) in texts.iter().zip(&window.origins) {
+            if text.trim_ascii().is_empty() {
+                self.empty += 1;
+                self.first_empty
+                    .get_or_insert_with(|| record_place(names, origin));
+            }
+        }
+        self.has_id_field |= window.has_id_field;
+        self.records += texts.len() as u64;
+        let ids = window.columns.columns().first();
+        self.with_id += ids.map_or(0, |ids| (ids.len() - ids.null_count()) as u64);
+    }
+
+    /// Notes for the user about them.
+    pub(super) fn notes(&self, input: &InputOptions) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(place) = &self.first_empty {
+            let texts = match self.empty {
+                1 => "1 text is".to_owned(),
+                count => format!("{count} texts are"),
+            };
+            notes.push(format!(
+                "{texts} empty and embedded like any other (the first is {place})"
+            ));
+        }
+        // A batch that is answered as it came has no ids of its own.
+        let field = input.id_field.as_ref().filter(|_| !input.window_per_batch);
+        if let Some(field) = field
+            && self.records > 0
+            && self.with_id == 0
+            && self.has_id_field
+        {
+            notes.push(format!(
+                "all ids are null: no record has a value in `{field}`; name the field that holds ids with \
+                 `{ID_FIELD}`, or leave the column out with `{ID_FIELD} none`"
+            ));
+        }
+        notes
     }
 }

@@ -10,34 +10,31 @@
 //! behind one interface (`source.rs`), and so is where rows go (`sink.rs`, and of a job `job.rs`).
 //!
 //! The batches of a window *in flight* run on any worker in any order, and the calling thread waits for windows, and for
-//! the portions of a slow model's window (`portion.rs`), in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
+//! the portions of a slow model's window (`in_flight.rs`), in input order, so rows cannot change places. Channels between reader, tokenizer and writer hold
 //! one element each: at most five windows exist at a time (one is being read, one tokenized, one settled, and
 //! two wait), and the rows of one more that the writer of a file has, whatever the size of the input.
 //! The calling thread waits on nothing without also waiting for cancellation, and never for the reader.
 
 mod assembly;
-mod distinct;
 #[cfg(test)]
 mod fake_tests;
 mod fault;
 mod fingerprint;
 mod finished;
 mod in_flight;
+#[cfg(test)]
+mod in_flight_tests;
 mod job;
 mod keys;
 mod labels;
 mod ledger;
-mod opening;
 mod plan;
-mod portion;
 #[cfg(test)]
 mod portion_tests;
-mod provenance;
 mod reuse;
 mod run;
 mod sink;
 mod source;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod tokenizing;
@@ -48,13 +45,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::assembly::{Assembly, Extra, OutputRow};
-pub(crate) use self::distinct::Distinct;
 pub(crate) use self::fault::record_place;
 pub use self::finished::Complete;
+pub(crate) use self::in_flight::Distinct;
 use self::labels::LabelColumns;
-use self::opening::Opening;
 pub use self::plan::{RunPlan, check_places, job};
 pub(crate) use self::reuse::EarlierVectors;
+use self::workers::Opening;
 use crate::cancel::CancelToken;
 use crate::embedder;
 use crate::engine::{Engine, EngineInfo, EngineOptions};

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::EmbedOptions;
-use super::distinct::Distinct;
-use crate::batch::TokenRows;
+use super::in_flight::Distinct;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
@@ -126,22 +125,4 @@ impl EarlierVectors {
         };
         reuse.find((0..distinct.len()).map(|number| texts.get(distinct.first(number))))
     }
-}
-
-/// The tokens of all texts, `tokens` being those of the texts that were not found: the others have none.
-pub(super) fn with_found(found: &Found, texts: usize, tokens: TokenRows) -> TokenRows {
-    if tokens.len() == texts {
-        return tokens;
-    }
-    let mut all = TokenRows::default();
-    let mut next = 0;
-    for text in 0..texts {
-        if found.get(text).is_some() {
-            all.push([], false);
-        } else {
-            all.push_row(&tokens, next);
-            next += 1;
-        }
-    }
-    all
 }

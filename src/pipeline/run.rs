@@ -6,23 +6,19 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, PortionLimits};
 use super::job::JobSink;
-use super::ledger::Ledger;
-use super::opening::{Opening, ended, in_background, open_engine, precision_hook, wait};
+use super::ledger::{Ledger, RecordTally};
 use super::plan::RunPlan;
-use super::portion::PortionLimits;
-use super::provenance::ProvenanceBuilder;
 use super::reuse::Earlier;
-use super::sink::{RowSink, WholeSink};
+use super::sink::{ProvenanceBuilder, RowSink, WholeSink};
 use super::source::{RecordSource, SourceEvent, Streams, spawn_reader};
-use super::tally::RecordTally;
-use super::tokenizing::{Batching, Tokenizing};
-use super::workers::{Collected, Workers, collect};
+use super::tokenizing::{Batching, Tokenizing, precision_hook};
+use super::workers::{Opening, Workers, ended, in_background, open_engine, wait};
 use super::{EmbedOptions, Opened, Summary};
 use crate::cancel::CancelToken;
 use crate::embedder::cosine_of_samples;
-use crate::engine::row_bounds::RowBounds;
+use crate::engine::row_worker::RowBounds;
 use crate::engine::work::Work;
 use crate::engine::{self, BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result};
@@ -213,35 +209,22 @@ impl Run {
             counts: Counts::default(),
             reasons: Vec::new(),
             without_tokens: 0,
+            tally: RecordTally::default(),
             sink: self.sink,
         };
         let columns = |records: &Schema| columns(&self.options, &made.model, &names, records);
         let mut named = false;
-        let mut tally = RecordTally::default();
-        // Their rows are the only large ones.
-        let is_multi = made.model.config.multi().is_some();
         let mut settle = |event: SourceEvent<Box<InFlight>>| {
             match event {
                 SourceEvent::Window(in_flight) => {
                     made.check_files()?;
                     // Which fields `--keep '*'` stands for is known by the first text.
                     let window = &in_flight.window;
-                    let texts = in_flight.records.as_ref().unwrap_or(&window.texts);
-                    tally.add(window, texts, &names);
                     if !named && window.batch.is_none() && !window.texts.is_empty() {
                         columns(&window.columns.schema())?;
                         named = true;
                     }
-                    let mut collected = Collected::new(&in_flight, progress);
-                    for (number, portion) in in_flight.portions.iter().enumerate() {
-                        let batches = &mut collected;
-                        collect(&in_flight, number, batches, &workers, progress, cancel)?;
-                        let finished = &collected.finished;
-                        (clocks.write).time(|| ledger.settle(&in_flight, portion, finished))?;
-                        if is_multi {
-                            collected.release(&in_flight, in_flight.texts(portion).end);
-                        }
-                    }
+                    ledger.settle_window(&in_flight, &workers, &clocks)?;
                     if let Some(written) = &written {
                         written.window();
                     }
@@ -284,6 +267,7 @@ impl Run {
             counts,
             reasons,
             without_tokens,
+            tally,
             sink,
             ..
         } = ledger;

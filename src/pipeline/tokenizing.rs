@@ -1,26 +1,26 @@
-//! The tokenizer: texts of windows become tokens, and tokens batches, in input order.
+//! The tokenizer: texts of windows become tokens, and tokens batches, in input order. Windows' tokens are also those by
+//! which reduced precision is measured.
 
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::OnError;
-use super::distinct::Distinct;
 use super::fault::bad_record;
-use super::in_flight::InFlight;
-use super::opening::WindowHook;
-use super::portion::{self, PortionLimits};
+use super::in_flight::{Distinct, InFlight, PortionLimits, cut_portions};
 use super::reuse::EarlierVectors;
 use super::source::SourceEvent;
-use super::workers::BatchJob;
-use crate::batch::{self, BatchPlan};
-use crate::engine::BatchLimits;
-use crate::engine::row_bounds::RowBounds;
+use super::workers::{BatchJob, Joined};
+use crate::batch::{self, BatchPlan, TokenRows};
+use crate::embedder;
+use crate::engine::row_worker::RowBounds;
+use crate::engine::{BatchLimits, Engine, EngineOptions};
 use crate::error::{Error, Result};
+use crate::pool::Pooler;
 use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::stage::Clocks;
-use crate::threads::{guarded, spawn};
+use crate::threads::{guarded, locked, spawn};
 use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 
 /// How tokens are cut into batches, which is known once the engine is open.
@@ -106,7 +106,7 @@ impl Tokenizing {
         let whole = in_flight.window.batch.is_some();
         let most = batching.portions.as_ref().filter(|_| !whole);
         let (mut portions, plans) = clocks.tokenize.time(|| {
-            let portions = portion::cut(in_flight, most);
+            let portions = cut_portions(in_flight, most);
             let runs = portions.iter().map(|portion| portion.runs.iter().copied());
             let plans = runs.map(|runs| batch::plan_rows(tokens, runs, limits, ragged));
             let plans: Vec<Vec<BatchPlan>> = plans.collect();
@@ -199,5 +199,79 @@ fn found(reuse: &mut Option<EarlierVectors>, texts: &Texts, distinct: &Distinct)
     match reuse {
         Some(reuse) => reuse.find(texts, distinct),
         None => Ok(Found::default()),
+    }
+}
+
+/// Sees a window's tokens before they run; an error ends the run.
+pub(super) type WindowHook = Box<dyn FnMut(&TokenRows) -> Result<()> + Send>;
+
+/// Rows of the first window by which reduced precision is measured.
+const SAMPLE_ROWS: usize = 64;
+
+/// Upper limit on their tokens, so that the measurement takes some tenths of a second.
+const SAMPLE_TOKENS: usize = 2048;
+
+/// Operations per core and second in single precision, roughly: the budget for long rows.
+const SECOND: u64 = 100_000_000_000;
+
+/// Measures reduced precision by rows of the first window and its longest ones; and again by the longest rows of a
+/// later window, where they are more than twice as long: attention sums over all of a row, so that errors may grow with
+/// its length.
+pub(super) fn precision_hook(
+    engine: &Arc<dyn Engine>,
+    pooler: &Arc<Pooler>,
+    cosine: &Joined,
+    options: EngineOptions,
+) -> WindowHook {
+    let (engine, pooler) = (Arc::clone(engine), Arc::clone(pooler));
+    let cosine = Arc::clone(cosine);
+    let most = long_tokens(|tokens| engine.operations(tokens));
+    let mut longest = None;
+    Box::new(move |tokens| {
+        let sample = match longest {
+            Some(length) => batch::longest(tokens, 2 * length, most),
+            None => {
+                let mut sample = batch::sample(tokens, SAMPLE_ROWS, SAMPLE_TOKENS);
+                sample.append(&batch::longest(tokens, sample.longest(), most));
+                sample
+            }
+        };
+        if sample.tokens() == 0 {
+            return Ok(());
+        }
+        longest = longest.max(Some(sample.longest()));
+        let mut joined = locked(&cosine);
+        *joined = embedder::cosine(engine.as_ref(), &pooler, &sample, *joined, &options)?;
+        Ok(())
+    })
+}
+
+/// Tokens that long rows may have together: as many as take a second, and half as many as the other rows' at least.
+fn long_tokens(operations: impl Fn(usize) -> u64) -> usize {
+    let (mut fits, mut too_long) = (SAMPLE_TOKENS / 2, 1 << 20);
+    while fits + 1 < too_long {
+        let middle = usize::midpoint(fits, too_long);
+        match operations(middle) <= SECOND {
+            true => fits = middle,
+            false => too_long = middle,
+        }
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_rows_take_a_second_or_half_a_sample() {
+        // all-MiniLM-L6-v2 and a model of 7 billion parameters: products of a token, and of a pair of tokens.
+        let of = |products: u64, pairs: u64| {
+            move |tokens: usize| tokens as u64 * (products + tokens as u64 * pairs)
+        };
+        let small = long_tokens(of(21_000_000, 9_216));
+        assert!((2000..4000).contains(&small), "{small}");
+        assert_eq!(long_tokens(of(14_000_000_000, 500_000)), SAMPLE_TOKENS / 2);
+        assert_eq!(long_tokens(|_| 0), (1 << 20) - 1);
     }
 }

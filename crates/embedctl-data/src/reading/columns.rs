@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::builder::{Builder, KeptColumn};
-use super::cells::{self, Basis, Cell};
+use super::cells::{self, Basis, Builder, Cell, KeptColumn};
 use super::fault::unsound;
 use super::fields::{IdType, KeepType};
 use super::fit;

@@ -8,7 +8,6 @@
 //! ```
 
 mod batch_lines;
-mod builder;
 pub(crate) mod cells;
 pub(crate) mod columns;
 pub(crate) mod compression;

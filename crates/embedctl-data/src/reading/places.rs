@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
-use super::builder::{Builder, KeptColumn};
-use super::cells::{Basis, Cell};
+use super::cells::{Basis, Builder, Cell, KeptColumn};
 use super::fields::KeepType;
 use super::options::InputOptions;
 use super::source::Planned;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::record::Rows;
+use crate::writing::encoding::BatchBuilder;
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::fault::encoding_error;
-use crate::writing::table::BatchBuilder;
 use crate::writing::target::Target;
 use crate::writing::writer::{Finish, VectorWriter};
 use arrow::datatypes::Schema;
