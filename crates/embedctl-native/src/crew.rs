@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::scratch::ThreadScratch;
 use embedctl_common::threads::locked;
 
 /// Tokens of a batch from which on its pieces are shared, and tokens of a piece about. A piece of fewer would stream the
@@ -71,20 +70,20 @@ impl Crew {
     }
 
     /// Runs `work` on each of `pieces`: here with the memory `own`, and beside it by a thread for each of `helpers`.
-    pub(super) fn share<T>(
+    pub(super) fn share<T, Memory: Send>(
         &self,
-        own: &mut ThreadScratch,
-        helpers: &mut [ThreadScratch],
+        own: &mut Memory,
+        helpers: &mut [Memory],
         pieces: impl Iterator<Item = T> + Send,
-        work: impl Fn(T, &mut ThreadScratch) + Sync,
+        work: impl Fn(T, &mut Memory) + Sync,
     ) {
         let pieces = Mutex::new(pieces);
-        let run = |scratch: &mut ThreadScratch| {
+        let run = |memory: &mut Memory| {
             loop {
                 // Locked while a piece is taken, not while it runs.
                 let piece = locked(&pieces).next();
                 match piece {
-                    Some(piece) => work(piece, scratch),
+                    Some(piece) => work(piece, memory),
                     None => break,
                 }
             }
@@ -149,14 +148,15 @@ mod tests {
     #[test]
     fn every_piece_runs_once_and_a_failed_one_is_told() {
         let crew = Crew::new(3);
-        let mut helpers = [ThreadScratch::default(), ThreadScratch::default()];
-        let mut own = ThreadScratch::default();
+        let (mut own, mut helpers) = (0, [0, 0]);
         let mut counts = vec![0; 1000];
         for times in 1..20 {
-            crew.share(&mut own, &mut helpers, counts.iter_mut(), |count, _| {
+            crew.share(&mut own, &mut helpers, counts.iter_mut(), |count, taken| {
                 *count += 1;
+                *taken += 1;
             });
             assert!(counts.iter().all(|count| *count == times));
+            assert_eq!(own + helpers.iter().sum::<usize>(), times * counts.len());
         }
         let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             crew.share(&mut own, &mut helpers, 0..1000, |number, _| {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::isa::{ProductPrecision, with, with_bf16, with_floats};
+use super::isa::{ProductPrecision, with, with_floats};
 use super::lines::dwords_mut;
 use super::math::{Activation, Polynomials, activate, gelu_coarse};
 use super::matrix::{Matrix, panel_width};
@@ -11,7 +11,7 @@ use super::rounding::i16_block;
 use super::simd::Simd;
 use super::tile::{
     Block, Dot, Floats, LINE, MOST_WIDTH, Next, Pairs, Quads, RUN, TileEnd, TileSums,
-    WidenedHalves, multiply, split,
+    WidenedHalves, multiply, split, with_bf16,
 };
 
 /// The last operation on a product `y = x W' + bias`.

@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
-use super::isa::{Isa, ProductPrecision, with, with_bf16, with_floats};
+use super::isa::{Isa, ProductPrecision, with, with_floats};
 use super::simd::Simd;
-use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks};
+use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks, with_bf16};
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
 const CHAINS: usize = 12;

@@ -203,3 +203,33 @@ pub(super) fn tile_start(rows: usize, most: usize, tile: usize) -> usize {
     let tiles = rows.div_ceil(most).max(1);
     tile * (rows / tiles) + tile.min(rows % tiles)
 }
+
+/// `with_bf16!(isa, simd, halves => work)`: evaluates `work` compiled for the instructions that multiply bfloat16, as
+/// `Some`; `None` where `isa` has none ([`Isa::multiplies_bf16`](super::isa::Isa::multiplies_bf16)).
+macro_rules! with_bf16 {
+    ($isa:expr, $simd:ident, $halves:ident => $work:expr) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            use $crate::kernels::simd::Simd;
+            $isa.multiplies_bf16().then(|| {
+                // SAFETY: only AVX-512 has them, and the processor was asked.
+                let ($simd, $halves) = unsafe {
+                    (
+                        $crate::kernels::simd::avx512::Avx512::new(),
+                        $crate::kernels::tile::Halves::new(),
+                    )
+                };
+                $simd.enter(
+                    #[inline(always)]
+                    || $work,
+                )
+            })
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = $isa;
+            None
+        }
+    }};
+}
+pub(crate) use with_bf16;
