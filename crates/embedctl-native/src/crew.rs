@@ -1,7 +1,7 @@
 //! The threads that share a batch of many tokens.
 //!
 //! A batch of many tokens is run in pieces, one after another. Threads of the encoder that run no batch of their own take
-//! pieces, too, so that one long row does not keep a single core busy. Which thread runs a piece changes no bit.
+//! pieces, too, so that one long row does not leave the other cores idle. Which thread runs a piece changes no bit.
 
 use std::sync::Mutex;
 use std::sync::OnceLock;
@@ -11,9 +11,10 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use embedctl_common::threads::locked;
 
-/// Tokens of a batch from which on its pieces are shared, and tokens of a piece about. A piece of fewer would stream the
-/// weights through the caches too often.
+/// Batches of more tokens run in pieces, which threads share.
 pub(super) const SHARED: usize = 512;
+
+/// Tokens of a piece, about: smaller ones would stream the weights through the caches too often.
 const PIECE: usize = 256;
 
 /// Tokens of each piece of a batch of `tokens` tokens but the last.
@@ -25,13 +26,22 @@ pub(super) fn piece(tokens: usize) -> usize {
     }
 }
 
-/// The threads of an encoder, and how many of them run a batch.
+/// The threads of an encoder, how many of them run a batch, and the memory of those that help.
 #[derive(Debug, Default)]
-pub(crate) struct Crew {
+pub(crate) struct Crew<Memory> {
     threads: usize,
     busy: AtomicUsize,
     /// Made for the first batch that is shared; `None`: the system has no more threads.
     pool: OnceLock<Option<ThreadPool>>,
+    spare: Mutex<Spare<Memory>>,
+}
+
+/// Memory for helping threads. All batches share it, so that there is never more than one for each thread.
+#[derive(Debug, Default)]
+struct Spare<Memory> {
+    /// How many there are, those in use included.
+    made: usize,
+    unused: Vec<Memory>,
 }
 
 /// A thread that runs a batch of its own, until this is dropped.
@@ -43,7 +53,7 @@ impl Drop for BusyThread<'_> {
     }
 }
 
-impl Crew {
+impl<Memory: Default + Send> Crew<Memory> {
     /// So many threads. With one at most nothing is shared.
     pub(crate) fn new(threads: usize) -> Self {
         Self {
@@ -58,8 +68,33 @@ impl Crew {
         BusyThread(&self.busy)
     }
 
-    /// How many threads run no batch at the moment and can help with one of `tokens` tokens.
-    pub(super) fn helpers(&self, tokens: usize) -> usize {
+    /// Memory for each thread that runs no batch at the moment and can help with one of `tokens` tokens; it goes back by
+    /// [`Crew::take_back`].
+    pub(super) fn helpers(&self, tokens: usize) -> Vec<Memory> {
+        let wanted = self.free(tokens);
+        if wanted == 0 {
+            return Vec::new();
+        }
+        let mut spare = locked(&self.spare);
+        let more = wanted
+            .min(self.threads - 1)
+            .saturating_sub(spare.unused.len());
+        let more = more.min((self.threads - 1).saturating_sub(spare.made));
+        spare.made += more;
+        let rest = spare.unused.len().saturating_sub(wanted);
+        let mut helpers = spare.unused.split_off(rest);
+        helpers.extend((0..more).map(|_| Memory::default()));
+        helpers
+    }
+
+    /// Takes the memory of helpers for other batches.
+    pub(super) fn take_back(&self, helpers: Vec<Memory>) {
+        if !helpers.is_empty() {
+            locked(&self.spare).unused.extend(helpers);
+        }
+    }
+
+    fn free(&self, tokens: usize) -> usize {
         if self.threads < 2 || tokens <= SHARED {
             return 0;
         }
@@ -70,7 +105,7 @@ impl Crew {
     }
 
     /// Runs `work` on each of `pieces`: here with the memory `own`, and beside it by a thread for each of `helpers`.
-    pub(super) fn share<T, Memory: Send>(
+    pub(super) fn share<T>(
         &self,
         own: &mut Memory,
         helpers: &mut [Memory],
@@ -133,21 +168,36 @@ mod tests {
 
     #[test]
     fn threads_that_run_a_batch_do_not_help() {
-        let crew = Crew::new(4);
-        assert_eq!(crew.helpers(100_000), 4);
+        let crew: Crew<u8> = Crew::new(4);
+        assert_eq!(crew.free(100_000), 4);
         let first = crew.begin();
-        assert_eq!((crew.helpers(100_000), crew.helpers(SHARED)), (3, 0));
-        assert_eq!(crew.helpers(SHARED + 1), 2);
+        assert_eq!((crew.free(100_000), crew.free(SHARED)), (3, 0));
+        assert_eq!(crew.free(SHARED + 1), 2);
         let others = [crew.begin(), crew.begin(), crew.begin(), crew.begin()];
-        assert_eq!(crew.helpers(100_000), 0);
+        assert_eq!(crew.free(100_000), 0);
         drop((first, others));
-        assert_eq!(crew.helpers(100_000), 4);
-        assert_eq!(Crew::default().helpers(100_000), 0);
+        assert_eq!(crew.free(100_000), 4);
+        assert_eq!(Crew::<u8>::default().free(100_000), 0);
+    }
+
+    #[test]
+    fn batches_share_the_memory_of_helpers() {
+        let crew: Crew<u8> = Crew::new(4);
+        let mut first = crew.helpers(100_000);
+        assert_eq!(first, [0, 0, 0]);
+        first.fill(7);
+        assert!(crew.helpers(100_000).is_empty(), "all of it is in use");
+        crew.take_back(first);
+        let few = crew.helpers(SHARED + 1);
+        assert_eq!(
+            (few.as_slice(), crew.helpers(100_000).as_slice()),
+            (&[7, 7][..], &[7][..])
+        );
     }
 
     #[test]
     fn every_piece_runs_once_and_a_failed_one_is_told() {
-        let crew = Crew::new(3);
+        let crew: Crew<usize> = Crew::new(3);
         let (mut own, mut helpers) = (0, [0, 0]);
         let mut counts = vec![0; 1000];
         for times in 1..20 {

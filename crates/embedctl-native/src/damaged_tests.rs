@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::crew::Crew;
 use super::kernels::{Isa, ProductPrecision};
-use super::scratch::{Rows, Scratch};
+use super::scratch::{Rows, Scratch, ThreadCrew};
 use super::tests::{CASES, open};
 /// A copy of a case in a folder of its own.
 fn copy(name: &str) -> tempfile::TempDir {
@@ -276,7 +275,7 @@ fn mutate(times: usize, seed: u64) {
                     seen: &[],
                 };
                 // Positions and vocabulary may have shrunk: an error is as good as states.
-                let _ = network.run(rows, &mut Scratch::default(), &Crew::default());
+                let _ = network.run(rows, &mut Scratch::default(), &ThreadCrew::default());
             }
         }
     }

@@ -9,7 +9,6 @@ use embedctl_common::{machine, remedies, size, small_file};
 
 use crate::adapter_settings::Adapter;
 use crate::architecture::{Architecture, LARGEST_CONFIG};
-use crate::crew::Crew;
 use crate::kernels::{Isa, ProductPrecision, TermPooling};
 use crate::loader::Loader;
 use crate::masked_head::{HeadScratch, MaskedHead};
@@ -17,7 +16,7 @@ use crate::need::{self, Need};
 use crate::network::Network;
 use crate::network_weights::NetworkWeights;
 use crate::prepared::PreparedCache;
-use crate::scratch::{Rows, Scratch};
+use crate::scratch::{Rows, Scratch, ThreadCrew};
 
 /// The engine's name in messages.
 const NAME: &str = "native";
@@ -30,7 +29,7 @@ pub struct Encoder {
     isa: Isa,
     arithmetic: ProductPrecision,
     threads: usize,
-    crew: Arc<Crew>,
+    crew: Arc<ThreadCrew>,
     need: u64,
     terms: Option<Arc<TermHead>>,
 }
@@ -97,7 +96,7 @@ impl Encoder {
             isa,
             arithmetic,
             threads,
-            crew: Arc::new(Crew::new(threads)),
+            crew: Arc::new(ThreadCrew::new(threads)),
             need,
             terms: None,
         })
@@ -309,7 +308,7 @@ fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send
 /// One thread's memory beside the shared weights.
 pub struct EncoderWorker {
     network: Arc<Network>,
-    crew: Arc<Crew>,
+    crew: Arc<ThreadCrew>,
     scratch: Scratch,
     terms: Option<Arc<TermHead>>,
     head_scratch: HeadScratch,

@@ -1,7 +1,7 @@
 //! Runs a described network over ragged rows.
 //!
 //! Rows follow one another as `[tokens, hidden]`; nothing is padded. Operations on single tokens run over pieces of many
-//! tokens, which threads share ([`Crew`]), and attention over each row or parts of its queries. The feed-forward's wide
+//! tokens, which threads share ([`ThreadCrew`]), and attention over each row or parts of its queries. The feed-forward's wide
 //! inner activations are made and used up a block of tokens at a time, so that they stay in the processor's cache.
 
 mod attention;
@@ -10,11 +10,11 @@ mod experts;
 use std::sync::Mutex;
 
 use super::architecture::{Architecture, Layer};
-use super::crew::{Crew, piece};
+use super::crew::piece;
 use super::kernels::{CacheLines, Isa, Matrix, ProductFinish, linear};
 use super::packed::{InputRanges, LayerWeights, Norms, OuterWeights, Product, SmallWeights};
 use super::room::{block, room};
-use super::scratch::{Rows, Scratch, ThreadScratch};
+use super::scratch::{Rows, Scratch, ThreadCrew, ThreadScratch, helpers};
 use embedctl_common::threads::locked;
 
 /// A network's description and an instruction set, without weights.
@@ -29,6 +29,9 @@ pub(crate) struct Executor<'a> {
 /// The greatest magnitudes of each product's inputs, where they are collected.
 type NotedRanges<'r> = Option<Mutex<&'r mut InputRanges>>;
 
+/// The threads that run a batch, and the memory of those that help.
+type Team<'t> = (&'t ThreadCrew, &'t mut [ThreadScratch]);
+
 impl Executor<'_> {
     /// Runs one layer over `scratch.states`; threads of `crew` help with many tokens. `ranges`, if given, collect the
     /// greatest magnitudes of each product's inputs.
@@ -38,19 +41,20 @@ impl Executor<'_> {
         weights: &LayerWeights,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        crew: &Crew,
+        crew: &ThreadCrew,
         ranges: Option<&mut InputRanges>,
     ) {
         let LayerWeights { products, small } = weights;
         let (mixing, feed_forward) = products.split_at(Product::ATTENTION.len());
         let ranges = ranges.map(Mutex::new);
-        let helpers = scratch.helpers(self.architecture, rows, crew);
-        let team = (crew, helpers);
+        let mut helpers = helpers(self.architecture, rows, crew);
+        let team = &mut (crew, &mut helpers[..]);
         self.mix(layer, mixing, small, rows, scratch, team, &ranges);
         self.pieces(small, rows, scratch, team, |states, context, own| {
             self.merge(mixing, small, states, context, own, &ranges);
             self.feed(feed_forward, small, states, own, &ranges);
         });
+        crew.take_back(helpers);
     }
 
     /// Runs a layer's first half over `scratch.states`, with the products `products`. `ranges` as in
@@ -65,7 +69,7 @@ impl Executor<'_> {
         ranges: Option<&mut InputRanges>,
     ) {
         let ranges = ranges.map(Mutex::new);
-        let alone = (&Crew::default(), 0);
+        let alone = &mut (&ThreadCrew::default(), &mut [][..]);
         self.mix(layer, products, weights, rows, scratch, alone, &ranges);
         self.pieces(weights, rows, scratch, alone, |states, context, own| {
             self.merge(products, weights, states, context, own, &ranges);
@@ -82,7 +86,7 @@ impl Executor<'_> {
         ranges: Option<&mut InputRanges>,
     ) {
         let ranges = ranges.map(Mutex::new);
-        let alone = (&Crew::default(), 0);
+        let alone = &mut (&ThreadCrew::default(), &mut [][..]);
         self.pieces(weights, rows, scratch, alone, |states, _, own| {
             self.feed(products, weights, states, own, &ranges);
         });
@@ -94,7 +98,7 @@ impl Executor<'_> {
         weights: &SmallWeights,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        (crew, helpers): (&Crew, usize),
+        (crew, helpers): &mut Team<'_>,
         work: impl Fn(&mut [f32], &[f32], &mut ThreadScratch) + Sync,
     ) {
         let (tokens, hidden) = (rows.ids.len(), self.architecture.hidden);
@@ -102,7 +106,6 @@ impl Executor<'_> {
         let piece = piece(tokens);
         let states = room(&mut scratch.states, tokens * hidden).chunks_mut(piece * hidden);
         let context = room(&mut scratch.context, tokens * width).chunks(piece * width);
-        let helpers = &mut scratch.helpers[..helpers];
         let run = |(states, context): (&mut [f32], &[f32]), own: &mut ThreadScratch| {
             work(states, context, own);
         };

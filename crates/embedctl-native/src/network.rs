@@ -7,14 +7,13 @@ use rayon::prelude::*;
 
 use super::BATCH_TOKENS;
 use super::architecture::{Architecture, Layer};
-use super::crew::Crew;
 use super::executor::Executor;
 use super::kernels::{CacheLines, Isa, Matrix, ProductPrecision};
 use super::loader::Loader;
 use super::masked_head::{MaskedHead, StoredHead};
 use super::network_weights::NetworkWeights;
 use super::packed::{InputRanges, LayerWeights, OuterWeights, Product};
-use super::scratch::{Rows, Scratch};
+use super::scratch::{Rows, Scratch, ThreadCrew};
 use embedctl_common::error::{Error, Result};
 
 /// Rows of random ids by which 8-bit products are balanced, and their length.
@@ -123,7 +122,7 @@ impl Network {
                 let mut results = Vec::new();
                 share.each(&executor, &self.outer, |rows, scratch, _| {
                     let exact = executor.finish(&self.outer, rows.ids.len(), scratch);
-                    let ours = self.run(rows, &mut own, &Crew::default())?;
+                    let ours = self.run(rows, &mut own, &ThreadCrew::default())?;
                     let values = rows.spans().map(|it| it.start * width..it.end * width);
                     results.extend(values.map(|it| compare(&ours[it.clone()], &exact[it])));
                     Ok(())
@@ -173,7 +172,7 @@ impl Network {
         &self,
         rows: Rows<'_>,
         scratch: &'a mut Scratch,
-        crew: &Crew,
+        crew: &ThreadCrew,
     ) -> Result<&'a [f32]> {
         let executor = self.executor();
         executor.embed(&self.outer, rows, scratch)?;
@@ -283,7 +282,7 @@ fn run_exactly(
                 None => loader.layer(set, precision, None)?,
             };
             run_all(&executor, outer, shares, |rows, scratch, ranges| {
-                let alone = Crew::default();
+                let alone = ThreadCrew::default();
                 executor.layer(layer, &weights, rows, scratch, &alone, Some(ranges));
             })?;
             held = Some((set, weights));

@@ -75,8 +75,6 @@ pub(crate) struct Scratch {
     pub(super) latent: LatentScratch,
     /// The worker's own memory for a piece of the tokens.
     pub(super) own: ThreadScratch,
-    /// That of threads that help with the batch.
-    pub(super) helpers: Vec<ThreadScratch>,
     /// Tokens and the longest row for which there is room.
     reserved: (usize, usize),
 }
@@ -92,6 +90,8 @@ pub(crate) struct ThreadScratch {
     pub(super) inner_operand: Operand,
     pub(super) attention: AttentionScratch,
     pub(super) experts: ExpertScratch,
+    /// Tokens of a piece and of the longest row for which a helping thread has room.
+    reserved: (usize, usize),
 }
 
 impl ThreadScratch {
@@ -131,6 +131,43 @@ impl ThreadScratch {
     }
 }
 
+/// The threads of an encoder. Its helpers' memory has room for batches of one network.
+pub(crate) type ThreadCrew = Crew<ThreadScratch>;
+
+/// Memory of the threads of `crew` that can help with the batch of `rows` at the moment, with room for it. There are fewer
+/// where the system lacks memory, and it goes back by [`Crew::take_back`].
+pub(super) fn helpers(
+    architecture: &Architecture,
+    rows: Rows<'_>,
+    crew: &ThreadCrew,
+) -> Vec<ThreadScratch> {
+    let tokens = rows.ids.len();
+    let mut helpers = crew.helpers(tokens);
+    let asked = (piece(tokens), rows.longest());
+    let has_room =
+        |helper: &ThreadScratch| helper.reserved.0 >= asked.0 && helper.reserved.1 >= asked.1;
+    let without = helpers.iter().filter(|helper| !has_room(helper)).count();
+    let each = ThreadScratch::floats(architecture, asked.0, asked.1).saturating_mul(4);
+    let needed = each.saturating_mul(without);
+    let _taking = (needed > LARGE).then(|| locked(&TAKING));
+    let lacks_memory =
+        needed > LARGE && machine::room().is_some_and(|room| room.bytes < needed as u64);
+    let mut refused = Vec::new();
+    for mut helper in std::mem::take(&mut helpers) {
+        let is_ready = has_room(&helper)
+            || !lacks_memory && helper.grow(architecture, asked.0, asked.1).is_ok();
+        if is_ready {
+            helper.reserved.0 = helper.reserved.0.max(asked.0);
+            helper.reserved.1 = helper.reserved.1.max(asked.1);
+            helpers.push(helper);
+        } else {
+            refused.push(ThreadScratch::default());
+        }
+    }
+    crew.take_back(refused);
+    helpers
+}
+
 impl Scratch {
     /// Allocates all memory for a batch of `tokens` tokens whose longest row has `longest`. The computation itself
     /// allocates nothing, since Rust aborts the process when an unchecked allocation fails. Memory of far larger
@@ -154,29 +191,6 @@ impl Scratch {
             *self = Self::default();
         }
         reserved
-    }
-
-    /// How many threads of `crew` can help with the batch of `rows` at the moment, with memory for each.
-    pub(super) fn helpers(
-        &mut self,
-        architecture: &Architecture,
-        rows: Rows<'_>,
-        crew: &Crew,
-    ) -> usize {
-        let tokens = rows.ids.len();
-        let free = crew.helpers(tokens);
-        if free == 0 {
-            return 0;
-        }
-        let (piece, longest) = (piece(tokens), rows.longest());
-        self.helpers
-            .reserve(free.saturating_sub(self.helpers.len()));
-        while self.helpers.len() < free {
-            self.helpers.push(ThreadScratch::default());
-        }
-        let mut helpers = self.helpers.iter_mut().take(free);
-        let grown = helpers.position(|helper| helper.grow(architecture, piece, longest).is_err());
-        grown.unwrap_or(free)
     }
 
     fn make_room(

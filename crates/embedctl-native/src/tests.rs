@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::adapter_settings::Adapter;
 use super::architecture::Architecture;
-use super::crew::{Crew, SHARED};
+use super::crew::SHARED;
 use super::kernels::{Isa, ProductPrecision};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
-use super::scratch::{Rows, Scratch};
+use super::scratch::{Rows, Scratch, ThreadCrew};
 use embedctl_common::error::ErrorKind;
 use embedctl_testing::mutation::{all_asked, most_asked};
 
@@ -98,7 +98,7 @@ pub(super) fn open_changed(
 fn run(network: &Network, rows: &[&(Vec<u32>, Vec<u32>)], scratch: &mut Scratch) -> Vec<f32> {
     together(rows, |rows| {
         network
-            .run(rows, scratch, &Crew::default())
+            .run(rows, scratch, &ThreadCrew::default())
             .unwrap()
             .to_vec()
     })
@@ -201,7 +201,6 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
 /// A batch beyond [`SHARED`] runs in pieces, and a long row's queries in parts, on as many threads as are free.
 #[test]
 fn threads_that_share_many_tokens_change_no_bit() {
-    let crew = Crew::new(4);
     let mut long = 0;
     for case in cases() {
         let mut copies = Vec::new();
@@ -221,7 +220,7 @@ fn threads_that_share_many_tokens_change_no_bit() {
         one.1.truncate(2 * SHARED + 77);
         for arithmetic in [ProductPrecision::F32, ProductPrecision::I8] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
-            let mut scratch = Scratch::default();
+            let (mut scratch, crew) = (Scratch::default(), ThreadCrew::new(4));
             let shared = together(&copies, |rows| {
                 network.run(rows, &mut scratch, &crew).unwrap().to_vec()
             });
@@ -321,7 +320,7 @@ fn a_row_beyond_the_models_positions_or_vocabulary_is_an_error() {
             seen: &[],
         };
         network
-            .run(rows, &mut Scratch::default(), &Crew::default())
+            .run(rows, &mut Scratch::default(), &ThreadCrew::default())
             .unwrap_err()
             .to_string()
     };
@@ -441,7 +440,7 @@ fn a_batch_asks_for_no_memory_beyond_what_is_reserved() {
             ProductPrecision::I8,
         ] {
             let network = open(&case.folder, Isa::best(), arithmetic).unwrap();
-            let (mut scratch, alone) = (Scratch::default(), Crew::default());
+            let (mut scratch, alone) = (Scratch::default(), ThreadCrew::default());
             let asked = together(&all(&case), |rows| {
                 // Tables of activations are made once for all.
                 network.run(rows, &mut Scratch::default(), &alone).unwrap();

@@ -1,8 +1,8 @@
 //! Runs the first half of a layer: attention, or a convolution in its place.
 
-use super::{Executor, NotedRanges, note};
+use super::{Executor, NotedRanges, Team, note};
 use crate::architecture::{Architecture, Layer};
-use crate::crew::{Crew, piece};
+use crate::crew::piece;
 use crate::disentangled::RelativeScratch;
 use crate::kernels::{
     Attention, HeadsInput, Matrix, ProductFinish, ProductPrecision, ScoreBias, Sight, linear,
@@ -16,7 +16,7 @@ use crate::scratch::{Rows, Scratch, ThreadScratch};
 
 impl Executor<'_> {
     /// Runs a layer's attention, or its convolution, over `scratch.states`, and leaves the result in `scratch.context`.
-    /// Threads of the crew help, so many as the number beside it.
+    /// The team's threads help.
     #[expect(
         clippy::too_many_arguments,
         reason = "a layer, its rows, and the threads that run it"
@@ -28,7 +28,7 @@ impl Executor<'_> {
         weights: &SmallWeights,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        (crew, helpers): (&Crew, usize),
+        (crew, helpers): &mut Team<'_>,
         ranges: &NotedRanges<'_>,
     ) {
         let Architecture {
@@ -43,10 +43,8 @@ impl Executor<'_> {
             turns,
             relative,
             own,
-            helpers: all_helpers,
             ..
         } = scratch;
-        let helpers = &mut all_helpers[..helpers];
         let Some(into) = products.first() else {
             return;
         };
