@@ -44,6 +44,34 @@ struct Spare<Memory> {
     unused: Vec<Memory>,
 }
 
+/// Memory of threads that help with a batch; it goes back when this is dropped.
+pub(super) struct Helpers<'a, Memory> {
+    memory: Vec<Memory>,
+    /// How many of them help.
+    count: usize,
+    spare: &'a Mutex<Spare<Memory>>,
+}
+
+impl<Memory> Helpers<'_, Memory> {
+    /// The memory of those that help.
+    pub(super) fn memory(&mut self) -> &mut [Memory] {
+        &mut self.memory[..self.count]
+    }
+
+    /// Lets no more than `count` of them help.
+    pub(super) fn limit(&mut self, count: usize) {
+        self.count = self.count.min(count);
+    }
+}
+
+impl<Memory> Drop for Helpers<'_, Memory> {
+    fn drop(&mut self) {
+        if !self.memory.is_empty() {
+            locked(self.spare).unused.append(&mut self.memory);
+        }
+    }
+}
+
 /// A thread that runs a batch of its own, until this is dropped.
 pub(crate) struct BusyThread<'a>(&'a AtomicUsize);
 
@@ -68,29 +96,22 @@ impl<Memory: Default + Send> Crew<Memory> {
         BusyThread(&self.busy)
     }
 
-    /// Memory for each thread that runs no batch at the moment and can help with one of `tokens` tokens; it goes back by
-    /// [`Crew::take_back`].
-    pub(super) fn helpers(&self, tokens: usize) -> Vec<Memory> {
-        let wanted = self.free(tokens);
-        if wanted == 0 {
-            return Vec::new();
+    /// Memory for each thread that runs no batch at the moment and can help with one of `tokens` tokens.
+    pub(super) fn helpers(&self, tokens: usize) -> Helpers<'_, Memory> {
+        let (wanted, mut memory) = (self.free(tokens), Vec::new());
+        if wanted > 0 {
+            let mut spare = locked(&self.spare);
+            let rest = spare.unused.len().saturating_sub(wanted);
+            memory = spare.unused.split_off(rest);
+            let may_be_made = (self.threads - 1).saturating_sub(spare.made);
+            let more = (wanted - memory.len()).min(may_be_made);
+            spare.made += more;
+            memory.extend((0..more).map(|_| Memory::default()));
         }
-        let mut spare = locked(&self.spare);
-        let more = wanted
-            .min(self.threads - 1)
-            .saturating_sub(spare.unused.len());
-        let more = more.min((self.threads - 1).saturating_sub(spare.made));
-        spare.made += more;
-        let rest = spare.unused.len().saturating_sub(wanted);
-        let mut helpers = spare.unused.split_off(rest);
-        helpers.extend((0..more).map(|_| Memory::default()));
-        helpers
-    }
-
-    /// Takes the memory of helpers for other batches.
-    pub(super) fn take_back(&self, helpers: Vec<Memory>) {
-        if !helpers.is_empty() {
-            locked(&self.spare).unused.extend(helpers);
+        Helpers {
+            count: memory.len(),
+            memory,
+            spare: &self.spare,
         }
     }
 
@@ -184,15 +205,16 @@ mod tests {
     fn batches_share_the_memory_of_helpers() {
         let crew: Crew<u8> = Crew::new(4);
         let mut first = crew.helpers(100_000);
-        assert_eq!(first, [0, 0, 0]);
-        first.fill(7);
-        assert!(crew.helpers(100_000).is_empty(), "all of it is in use");
-        crew.take_back(first);
-        let few = crew.helpers(SHARED + 1);
-        assert_eq!(
-            (few.as_slice(), crew.helpers(100_000).as_slice()),
-            (&[7, 7][..], &[7][..])
-        );
+        assert_eq!(first.memory(), [0, 0, 0]);
+        first.memory().fill(7);
+        let none: &mut [u8] = &mut [];
+        assert_eq!(crew.helpers(100_000).memory(), none, "all of it is in use");
+        first.limit(1);
+        assert_eq!(first.memory(), [7]);
+        drop(first);
+        let mut few = crew.helpers(SHARED + 1);
+        assert_eq!(few.memory(), [7, 7]);
+        assert_eq!(crew.helpers(100_000).memory(), [7]);
     }
 
     #[test]

@@ -48,13 +48,12 @@ impl Executor<'_> {
         let (mixing, feed_forward) = products.split_at(Product::ATTENTION.len());
         let ranges = ranges.map(Mutex::new);
         let mut helpers = helpers(self.architecture, rows, crew);
-        let team = &mut (crew, &mut helpers[..]);
+        let team = &mut (crew, helpers.memory());
         self.mix(layer, mixing, small, rows, scratch, team, &ranges);
         self.pieces(small, rows, scratch, team, |states, context, own| {
             self.merge(mixing, small, states, context, own, &ranges);
             self.feed(feed_forward, small, states, own, &ranges);
         });
-        crew.take_back(helpers);
     }
 
     /// Runs a layer's first half over `scratch.states`, with the products `products`. `ranges` as in

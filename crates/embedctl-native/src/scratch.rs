@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::architecture::Architecture;
-use super::crew::{Crew, piece};
+use super::crew::{Crew, Helpers, piece};
 use super::disentangled::RelativeScratch;
 use super::experts::ExpertScratch;
 use super::kernels::{AttentionScratch, CacheLines, Operand};
@@ -135,36 +135,36 @@ impl ThreadScratch {
 pub(crate) type ThreadCrew = Crew<ThreadScratch>;
 
 /// Memory of the threads of `crew` that can help with the batch of `rows` at the moment, with room for it. There are fewer
-/// where the system lacks memory, and it goes back by [`Crew::take_back`].
-pub(super) fn helpers(
+/// where the system lacks memory.
+pub(super) fn helpers<'a>(
     architecture: &Architecture,
     rows: Rows<'_>,
-    crew: &ThreadCrew,
-) -> Vec<ThreadScratch> {
-    let tokens = rows.ids.len();
-    let mut helpers = crew.helpers(tokens);
-    let asked = (piece(tokens), rows.longest());
-    let has_room =
-        |helper: &ThreadScratch| helper.reserved.0 >= asked.0 && helper.reserved.1 >= asked.1;
-    let without = helpers.iter().filter(|helper| !has_room(helper)).count();
+    crew: &'a ThreadCrew,
+) -> Helpers<'a, ThreadScratch> {
+    let mut helpers = crew.helpers(rows.ids.len());
+    let asked = (piece(rows.ids.len()), rows.longest());
+    let grows =
+        |helper: &&mut ThreadScratch| asked.0 > helper.reserved.0 || asked.1 > helper.reserved.1;
     let each = ThreadScratch::floats(architecture, asked.0, asked.1).saturating_mul(4);
-    let needed = each.saturating_mul(without);
-    let _taking = (needed > LARGE).then(|| locked(&TAKING));
-    let lacks_memory =
-        needed > LARGE && machine::room().is_some_and(|room| room.bytes < needed as u64);
-    let mut refused = Vec::new();
-    for mut helper in std::mem::take(&mut helpers) {
-        let is_ready = has_room(&helper)
-            || !lacks_memory && helper.grow(architecture, asked.0, asked.1).is_ok();
-        if is_ready {
-            helper.reserved.0 = helper.reserved.0.max(asked.0);
-            helper.reserved.1 = helper.reserved.1.max(asked.1);
-            helpers.push(helper);
-        } else {
-            refused.push(ThreadScratch::default());
-        }
+    let needed = each.saturating_mul(helpers.memory().iter_mut().filter(grows).count());
+    // As for a worker's own memory.
+    let taking = (needed > LARGE).then(|| locked(&TAKING));
+    let room = taking.as_ref().and_then(|_| machine::room());
+    if room.is_some_and(|room| room.bytes < needed as u64) {
+        helpers.limit(0);
     }
-    crew.take_back(refused);
+    let mut ready = 0;
+    for helper in helpers.memory() {
+        // Of fewer tokens a block may hold more: room is made for each batch.
+        if helper.grow(architecture, asked.0, asked.1).is_err() {
+            *helper = ThreadScratch::default();
+            break;
+        }
+        let (tokens, longest) = helper.reserved;
+        helper.reserved = (tokens.max(asked.0), longest.max(asked.1));
+        ready += 1;
+    }
+    helpers.limit(ready);
     helpers
 }
 

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::adapter_settings::Adapter;
 use super::architecture::Architecture;
-use super::crew::SHARED;
+use super::crew::{SHARED, piece};
 use super::kernels::{Isa, ProductPrecision};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
-use super::scratch::{Rows, Scratch, ThreadCrew};
+use super::room::block;
+use super::scratch::{Rows, Scratch, ThreadCrew, helpers};
 use embedctl_common::error::ErrorKind;
 use embedctl_testing::mutation::{all_asked, most_asked};
 
@@ -376,6 +377,35 @@ fn more_memory_than_there_is_is_refused_before_it_is_taken() {
             "{tokens}, {longest}: {taken} taken, {said} said"
         );
         scratch = Scratch::default();
+    }
+}
+
+/// Of fewer tokens a block of the feed-forward may hold more, since blocks are nearly even.
+#[test]
+fn helpers_have_room_for_each_batch_whatever_came_before() {
+    let network = open(&cases()[0].folder, Isa::best(), ProductPrecision::F32).unwrap();
+    let mut architecture = network.architecture;
+    for width in [384, 1024, 1152, 3072] {
+        architecture.feed_forward.width = width;
+        let crew = ThreadCrew::new(2);
+        for tokens in [768, 513, 8192, 600, 540, 1000] {
+            let ids = vec![1; tokens];
+            let rows = Rows {
+                ids: &ids,
+                types: &[],
+                ends: &[tokens],
+                seen: &[],
+            };
+            let mut helpers = helpers(&architecture, rows, &crew);
+            let memory = helpers.memory();
+            assert_eq!(memory.len(), 1);
+            let needed = width * block(width, piece(tokens));
+            let inner = memory[0].inner.floats().len();
+            assert!(
+                inner >= needed,
+                "{tokens} tokens of {width}: {inner} of {needed}"
+            );
+        }
     }
 }
 

@@ -14,6 +14,9 @@ use crate::room::room;
 use crate::rotary::RotaryTable;
 use crate::scratch::{Rows, Scratch, ThreadScratch};
 
+/// Queries of a part of a row at least, about: each part packs all keys again.
+const PART_QUERIES: usize = 128;
+
 impl Executor<'_> {
     /// Runs a layer's attention, or its convolution, over `scratch.states`, and leaves the result in `scratch.context`.
     /// The team's threads help.
@@ -96,7 +99,7 @@ impl Executor<'_> {
             // Of causal attention the last queries see most keys: more parts than threads.
             let parts = match helpers.len() {
                 0 => 1,
-                helpers => 4 * (helpers + 1),
+                helpers => (4 * (helpers + 1)).min(length / PART_QUERIES),
             };
             let parts = Attention::parts(self.isa, length, parts);
             let parts = parts.scan(out, |rest, part| {

@@ -131,7 +131,8 @@ impl Attention {
     }
 
     /// Attention of the queries `part` to the `len` tokens of one text: all of them, or one of [`Attention::parts`]. The
-    /// result of the part's query `i`, heads side by side, begins at `out[i * stride]`; it is the same bits in each part. All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`].
+    /// result of the part's query `i`, heads side by side, begins at `out[i * stride]`; it is the same bits in each part.
+    /// All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`].
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, the bias doesn't reach, or the system refuses

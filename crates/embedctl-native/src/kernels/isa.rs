@@ -176,35 +176,12 @@ impl ProductPrecision {
 /// integers takes [`with_floats!`], which compiles less.
 macro_rules! with {
     ($isa:expr, $simd:ident => $work:expr) => {{
-        use $crate::kernels::{isa::InstructionLevel, simd::Simd};
+        use $crate::kernels::{isa::InstructionLevel, isa::with_floats, simd::Simd};
         match $isa.0 {
-            InstructionLevel::Portable => {
-                let $simd = $crate::kernels::simd::portable::Portable;
-                $simd.enter(#[inline(always)] || $work)
-            }
-            #[cfg(target_arch = "x86_64")]
-            InstructionLevel::Avx2 => {
-                // SAFETY: an `Isa` of this level is made only where the processor has AVX2 and FMA.
-                let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<false>::new() };
-                $simd.enter(#[inline(always)] || $work)
-            }
             #[cfg(target_arch = "x86_64")]
             InstructionLevel::Avx2Vnni => {
                 // SAFETY: an `Isa` of this level is made only where it has AVX-VNNI too.
                 let $simd = unsafe { $crate::kernels::simd::avx2::Avx2::<true>::new() };
-                $simd.enter(#[inline(always)] || $work)
-            }
-            #[cfg(target_arch = "x86_64")]
-            InstructionLevel::Avx512 => {
-                // SAFETY: an `Isa` of this level is made only where the processor has AVX-512 with the
-                // extensions that the token's documentation lists.
-                let $simd = unsafe { $crate::kernels::simd::avx512::Avx512::new() };
-                $simd.enter(#[inline(always)] || $work)
-            }
-            #[cfg(target_arch = "aarch64")]
-            InstructionLevel::Neon => {
-                // SAFETY: an `Isa` of this level is made only where the processor has NEON.
-                let $simd = unsafe { $crate::kernels::simd::neon::Neon::<false, false>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
             #[cfg(target_arch = "aarch64")]
@@ -219,6 +196,7 @@ macro_rules! with {
                 let $simd = unsafe { $crate::kernels::simd::neon::Neon::<true, true>::new() };
                 $simd.enter(#[inline(always)] || $work)
             }
+            _ => with_floats!($isa, $simd => $work),
         }
     }};
 }
