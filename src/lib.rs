@@ -53,7 +53,7 @@ use embedctl_testing::mutation;
 #[global_allocator]
 static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory;
 
-/// README.md's examples of the library work.
+/// The examples of the library in docs/library.md work.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/library.md")]
+struct LibraryGuide;

@@ -19,15 +19,21 @@ const DOCS: &[&str] = &[
     "docs/clusters.md",
     "docs/configuration.md",
     "docs/devices.md",
+    "docs/guarantees.md",
+    "docs/hub.md",
     "docs/input.md",
     "docs/inspect.md",
     "docs/jobs.md",
+    "docs/library.md",
+    "docs/models.md",
+    "docs/multi.md",
     "docs/numbers.md",
     "docs/object-stores.md",
     "docs/output.md",
     "docs/operator.md",
     "docs/providers.md",
     "docs/python.md",
+    "docs/score.md",
     "docs/serve.md",
     "docs/sparse.md",
     "docs/speed.md",
@@ -240,13 +246,12 @@ fn every_block_of_the_readme_works_in_order() {
         "texts.npy",
         "dump.parquet",
         "rejects.jsonl",
-        "devices.json",
     ] {
         assert!(files.contains(made), "{made} of {files:?}");
     }
 }
 
-/// Fixtures in the place of the models that README.md names for other kinds than dense vectors: folders, and repositories of
+/// Fixtures in the place of the models that recipes name for other kinds than dense vectors: folders, and repositories of
 /// the Hub.
 const OTHER_MODELS: [(&str, &str); 5] = [
     (
@@ -290,14 +295,14 @@ fn recipes_of_every_kind_work_with_small_models() {
     let texts = "A cat sits on a mat.\nInterest rates rose.\nwho is it?\n";
     reader.sandbox.write("texts.txt", texts);
     reader.sandbox.write("queries.txt", "who is on the mat?\n");
-    let readme = read("README.md");
     let mut ran = String::new();
-    for title in [
-        "Reranking and labelling",
-        "Hybrid search",
-        "Late interaction",
+    for (document, title) in [
+        ("docs/score.md", "Reranking and labelling"),
+        ("docs/sparse.md", "Hybrid search"),
+        ("docs/multi.md", "Late interaction"),
     ] {
-        let (_, recipe) = readme.split_once(&format!("### {title}\n")).expect(title);
+        let text = read(document);
+        let (_, recipe) = text.split_once(&format!("## {title}\n")).expect(title);
         let end = recipe.find("\n##").expect("another title follows");
         for block in blocks(&recipe[..end]) {
             assert_eq!(block.language, "sh", "{title}");
@@ -309,7 +314,7 @@ fn recipes_of_every_kind_work_with_small_models() {
         }
     }
     for (name, _) in OTHER_MODELS {
-        assert!(ran.contains(name), "README.md no longer names {name}");
+        assert!(ran.contains(name), "no recipe names {name}");
     }
     for (name, columns) in OTHER_OUTPUTS {
         let run = reader.sandbox.run(&format!("inspect --json {name}"));
@@ -337,7 +342,8 @@ fn recipes_of_every_kind_work_with_small_models() {
     );
     let test = "recipes_of_every_kind_work_with_small_models";
     if let Some(python) = support::python(test, &["duckdb"]) {
-        let (_, query) = readme
+        let scores = read("docs/score.md");
+        let (_, query) = scores
             .split_once("the ten best passages of each query are `")
             .unwrap();
         let (query, _) = query.split_once('`').unwrap();

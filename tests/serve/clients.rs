@@ -135,14 +135,14 @@ fn the_quick_tours_curl_commands_of_other_heads_work() {
     assert!(entries.iter().all(|it| number(&it["value"]) > 0.0));
 }
 
-/// README's recipe, line by line: the nearest row of a corpus to a query.
+/// The recipe of docs/serve.md, line by line: the nearest row of a corpus to a query.
 #[test]
-fn the_readmes_recipe_finds_the_nearest_rows() {
+fn the_recipe_finds_the_nearest_rows() {
     let Some(python) = support::clients("serve::recipe") else {
         return;
     };
-    let readme = std::fs::read_to_string(in_repository("README.md")).unwrap();
-    let (_, recipe) = readme.split_once("## Queries online\n").unwrap();
+    let guide = std::fs::read_to_string(in_repository("docs/serve.md")).unwrap();
+    let (_, recipe) = guide.split_once("## The nearest rows of a corpus\n").unwrap();
     let block = |language: &str| {
         let (_, rest) = recipe.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0.to_owned()

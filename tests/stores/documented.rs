@@ -55,7 +55,7 @@ fn documented_commands_work_on_buckets() {
     symlink(env!("CARGO_BIN_EXE_embedctl"), program).unwrap();
     let account = azure.settings.iter();
     let account = account.filter(|(name, _)| *name != "AZURE_STORAGE_ACCOUNT_NAME");
-    for document in ["README.md", "docs/object-stores.md", "docs/inspect.md"] {
+    for document in ["docs/object-stores.md", "docs/inspect.md"] {
         let text = block(document).replace("=mine", "=devstoreaccount1");
         let output = Command::new("/bin/bash")
             .args(["-c", &format!("set -euo pipefail\n{text}")])

@@ -184,7 +184,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "CHAR")]
     pub csv_quote: Option<CsvQuote>,
 
-    /// Character that takes away the meaning of the next one in CSV, such as '\'
+    /// Escape character of CSV, such as '\'
     ///
     /// In quoted fields, for a quote that is not doubled. With --csv-quote none as PostgreSQL's COPY and MySQL write
     /// it: \t, \n, \r, \b, \f and \v are control characters, and any other character stands for itself.
