@@ -18,7 +18,6 @@ pub mod identity;
 pub mod inspect;
 pub mod job;
 pub mod pipeline;
-pub mod profile;
 pub mod progress;
 pub mod reuse;
 #[cfg(feature = "serve")]

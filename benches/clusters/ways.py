@@ -21,7 +21,7 @@ import pyarrow.parquet
 def alone(model, workers, threads):
     def run(texts, out):
         command = [os.environ["EMBEDCTL_BIN"], "embed", texts, "--text-field", "text", "--id-field", "id", "-o", out / "all.parquet"]
-        command += ["--model", model, "--provider", "native", "--threads", workers * threads, "--quiet", "--no-profile"]
+        command += ["--model", model, "--provider", "native", "--threads", workers * threads, "--quiet"]
         out.mkdir()
         subprocess.run([str(word) for word in command], check=True)
 

@@ -34,7 +34,7 @@ def engines(ort, openvino):
 
 def embed(program, model, corpus, output, arguments):
     """A run; its summary."""
-    command = [program, "embed", corpus, "-m", model, "-o", output, "--force", "--no-profile"]
+    command = [program, "embed", corpus, "-m", model, "-o", output, "--force"]
     run = subprocess.run(
         [*map(str, command), *arguments, "--log-format", "json"], capture_output=True, text=True
     )

@@ -59,7 +59,7 @@ def matrix(path):
 
 def embed(args, *more, env=None, library=True):
     """Runs embedctl embed; returns its summary (or None) and what it said."""
-    command = [args.binary, "embed", "--log-format", "json", "--force", "--no-profile", *map(str, more)]
+    command = [args.binary, "embed", "--log-format", "json", "--force", *map(str, more)]
     if args.library and library:
         command += ["--ort-lib", args.library]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | (env or {}))

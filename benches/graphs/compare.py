@@ -142,7 +142,7 @@ def main():
         export = [args.embedctl, "export", model, exported, "--pooled", "--force", "-q"]
         subprocess.run(list(map(str, [*export, *(["--pooling", "mean"] if shape == "qwen3" else [])])), check=True)
         embed = [args.embedctl, "embed", texts, "-m", model, "-p", "cpu", "--ort-lib", library, "--threads", "2",
-                 "--no-profile", "--force", "--log-format", "json", *pooled]
+                 "--force", "--log-format", "json", *pooled]
         out = {name: args.work / f"{shape}-{name}.npy" for name in ["optimum", "standard", "own", "python"]}
         commands = {
             "optimum": [*embed, "--weights", "onnx", "-o", out["optimum"]],

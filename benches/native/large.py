@@ -113,7 +113,7 @@ def main():
     print("| precision | seconds | processor seconds | GB at most |\n|---|--:|--:|--:|")
     for name in args.names or RUNS:
         command = [args.embedctl, "embed", texts, "-m", model, "-o", args.work / f"{name}.npy", "--force", "-q",
-                   "--no-cache", "--no-profile", "--pooling", "lasttoken", "--threads", "2", *RUNS[name]]
+                   "--no-cache", "--pooling", "lasttoken", "--threads", "2", *RUNS[name]]
         start = time.monotonic()
         process = subprocess.Popen(list(map(str, command)))
         _, status, used = os.wait4(process.pid, 0)

@@ -178,7 +178,7 @@ def cosine(a, b):
 
 def embed(args, model, texts, out, precision, *more):
     return own_process("--memory", args.embedctl, "embed", texts, "-m", model, "-o", out, "--force", "-q", "-p", "native", "--precision",
-                       precision, "--no-cache", "--no-profile", "--normalize", "false", *more,
+                       precision, "--no-cache", "--normalize", "false", *more,
                        *LIMIT[precision == "fp32"])
 
 

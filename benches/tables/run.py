@@ -123,7 +123,7 @@ class Run:
     starter = None
 
     def __init__(self, program, arguments, stdin=None, pipe=False):
-        command = [str(program), "embed", "-q", "--no-profile", "--offline", *map(str, arguments)]
+        command = [str(program), "embed", "-q", "--offline", *map(str, arguments)]
         if Run.starter is None:
             Run.starter = subprocess.Popen(
                 [sys.executable, "-S", "-E", "-c", STARTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -41,7 +41,6 @@ class Options(TypedDict, total=False):
     cache_dir: str | os.PathLike[str]
     offline: bool
     no_cache: bool
-    no_profile: bool
 
 
 class EmbedderOptions(Options, total=False):
@@ -56,7 +55,7 @@ class EmbedderOptions(Options, total=False):
 
 
 #: Options that stand alone; all others take a value.
-_FLAGS = {"no_cache", "offline", "no_profile"}
+_FLAGS = {"no_cache", "offline"}
 #: Options with another name on the command line.
 _NAMES = {"provider_options": "provider-option"}
 

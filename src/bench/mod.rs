@@ -1,10 +1,10 @@
-//! Benchmarks: the speed of configurations on this machine, their bottlenecks, and the best settings.
+//! Benchmarks: the speed of configurations on this machine and their bottlenecks.
 //!
 //! ```text
 //!  run ──► runner ──► child ═══ JSON lines ═══► worker ──► pipeline
 //!   │      (one for each       (a process)     opens once, samples many times
 //!   │       configuration)
-//!   └──► report ──► compare, plot          tune ──► profile
+//!   └──► report ──► compare, plot
 //! ```
 //!
 //! Every configuration runs in a process of its own: ONNX Runtime allows one library per process, and peak memory is
@@ -29,7 +29,6 @@ mod runner;
 mod stats;
 #[cfg(test)]
 mod testing;
-mod tune;
 mod worker;
 mod workload;
 
@@ -38,10 +37,10 @@ pub use comparison::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
 pub use machine::Machine;
-pub use options::{BenchOptions, TuneOptions, Watcher};
+pub use options::{BenchOptions, Watcher};
 pub use peak::{Peak, measure as measure_peak};
 pub use protocol::{OpenedAs, Stages};
-pub use report::{BenchReport, Latency, MeasuredConfiguration, Row, TuneStep, Tuning};
+pub use report::{BenchReport, Latency, MeasuredConfiguration, Row};
 pub use run::run;
 pub use stats::Spread;
 pub use worker::serve;

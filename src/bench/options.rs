@@ -1,7 +1,6 @@
 //! The options of a benchmark: configurations, time, progress.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::configuration::Configuration;
@@ -26,8 +25,6 @@ pub struct BenchOptions {
     pub samples: Option<usize>,
     /// The command that runs [`super::serve`] on its standard input and output.
     pub worker: Vec<OsString>,
-    /// Look for the best of the configurations, and for its best settings.
-    pub tune: Option<TuneOptions>,
 }
 
 /// Receives a benchmark's progress.
@@ -38,14 +35,4 @@ pub trait Watcher {
 
     /// A sample was taken: its configuration, and its rows per second.
     fn sampled(&self, name: &str, rows_per_second: f64) {}
-}
-
-/// How to tune.
-#[derive(Debug, Clone)]
-pub struct TuneOptions {
-    /// Where profiles are kept; `None`: the result is shown and not saved.
-    pub folder: Option<PathBuf>,
-    /// [`crate::profile::fingerprint`] of the ONNX file that is taken where none is named, if several precisions are
-    /// listed: the profile is found by it. `None`: the file of the first configuration.
-    pub fingerprint: Option<String>,
 }

@@ -65,8 +65,6 @@ pub struct OpenedAs {
     pub revision: Option<String>,
     /// Path of the weights' main file inside the model's folder.
     pub model_file: String,
-    /// The model's identity for [`crate::profile::Profile`].
-    pub fingerprint: String,
     /// The engine: `native`, `onnxruntime` or `rten`.
     pub engine: String,
     /// Its version.

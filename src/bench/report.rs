@@ -1,6 +1,5 @@
 //! The result of a benchmark, as it is shown, written as JSON, and read again as a baseline.
 
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -13,13 +12,9 @@ use super::protocol::{OpenedAs, Stages};
 use super::runner::Runner;
 use super::stats::{Spread, percentile};
 use super::workload::WorkloadInfo;
-use crate::profile::Tuned;
 use crate::setting::DURATION;
 use crate::size::per;
 use crate::stage::padding;
-
-/// Gains below this are not worth a setting.
-pub(super) const LEAST_GAIN: f64 = 1.01;
 
 /// Samples further apart than this, as a share of their median, are worth a warning.
 const NOISY: f64 = 0.2;
@@ -48,44 +43,6 @@ pub struct BenchReport {
     /// Against an earlier report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<BaselineComparison>,
-    /// The result of tuning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<Tuning>,
-}
-
-/// The result of tuning.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tuning {
-    /// Everything that was tried, in order.
-    pub steps: Vec<TuneStep>,
-    /// The settings that differ from the defaults in the end.
-    pub settings: Tuned,
-    /// Rows a second with them as a multiple of those with the defaults, compared in turn at the end.
-    pub speedup: Option<Spread>,
-    /// Settings that could not be tried, and why.
-    pub skipped: Vec<String>,
-    /// Profiles that were saved.
-    pub saved: Vec<PathBuf>,
-    /// In a sentence.
-    pub outcome: String,
-}
-
-/// A candidate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TuneStep {
-    /// The setting, by its name as an option; several, where configurations differ in more than one.
-    pub setting: String,
-    /// Its value in the best settings so far.
-    pub from: String,
-    /// Its value in the candidate.
-    pub to: String,
-    /// Rows a second as a multiple of the best so far.
-    pub ratio: Option<Spread>,
-    /// Whether the candidate is the best from now on.
-    pub kept: bool,
-    /// Why it could not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<String>,
 }
 
 impl BenchReport {
@@ -189,15 +146,6 @@ impl Latency {
             p99: at(0.99)?,
             texts: sorted.len(),
         })
-    }
-}
-
-impl TuneStep {
-    /// Whether the candidate was dropped though it may well be faster: its samples don't prove it.
-    #[must_use]
-    pub fn is_unclear(&self) -> bool {
-        let high = self.ratio.as_ref().map(|ratio| ratio.interval().1);
-        !self.kept && self.failed.is_none() && high.is_some_and(|high| high >= LEAST_GAIN)
     }
 }
 

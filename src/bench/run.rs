@@ -9,7 +9,6 @@ use super::peak;
 use super::report::{BenchReport, Row, SCHEMA, now};
 use super::runner::{Runner, RunnerShare, configurations};
 use super::stats::Spread;
-use super::tune::tune;
 use super::workload::Workload;
 use crate::atomic::private_folder;
 use crate::cancel::CancelToken;
@@ -59,21 +58,6 @@ pub fn run(
         runners.push(runner);
     }
     share_out(&mut runners, options, &mut shared)?;
-    let mut tuning = None;
-    if let Some(tune_options) = &options.tune
-        && let Some((found, best)) = tune(
-            tune_options,
-            options,
-            &mut runners,
-            &mut shared,
-            &machine,
-            watcher,
-        )?
-    {
-        tuning = Some(found);
-        runners.extend(best);
-        runners.retain(|runner| !runner.redundant);
-    }
     rounds(&mut runners, options, &mut shared, watcher)?;
     for runner in &mut runners {
         runner.count_work(&shared)?;
@@ -115,7 +99,6 @@ pub fn run(
         rows,
         notes,
         comparison: None,
-        tuning,
     })
 }
 
@@ -144,17 +127,15 @@ fn rounds(
 ) -> Result<()> {
     let all = configurations(runners);
     let duration = options.duration.as_secs_f64();
-    // Tuning's samples do not count towards a runner's time.
-    let begun: Vec<f64> = runners.iter().map(Runner::spent).collect();
     for round in 0.. {
-        let is_open = |(runner, begun): (&Runner, &f64)| {
+        let is_open = |runner: &Runner| {
             runner.is_alive()
                 && match options.samples {
                     Some(samples) => round < samples,
-                    None => runner.spent() - begun < duration,
+                    None => runner.spent() < duration,
                 }
         };
-        if !runners.iter().zip(&begun).any(is_open) {
+        if !runners.iter().any(is_open) {
             return Ok(());
         }
         let mut alive = runners.iter().filter(|runner| runner.is_alive());
@@ -165,7 +146,7 @@ fn rounds(
         let count = runners.len();
         for place in 0..count {
             let number = (round + place) % count;
-            if !is_open((&runners[number], &begun[number])) {
+            if !is_open(&runners[number]) {
                 continue;
             }
             let runner = &mut runners[number];

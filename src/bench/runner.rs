@@ -57,8 +57,6 @@ pub(super) struct Runner {
     pub work: Option<Work>,
     /// Why it has ended.
     pub failed: Option<String>,
-    /// Whether another runner has the same actual configuration, so that this one need not be measured.
-    pub redundant: bool,
 }
 
 impl Runner {
@@ -82,7 +80,6 @@ impl Runner {
             latencies: Vec::new(),
             work: None,
             failed: None,
-            redundant: false,
             configuration,
         };
         let request = WorkerRequest::Open(Box::new(runner.configuration.clone()));

@@ -28,7 +28,6 @@ fn measured(provider: &str, rows_per_second: Spread) -> MeasuredConfiguration {
             model: "org/model".into(),
             revision: None,
             model_file: "onnx/model.onnx".into(),
-            fingerprint: "0123456789abcdef".into(),
             engine: "onnxruntime".into(),
             version: "1.31.1".into(),
             provider: provider.into(),

@@ -28,7 +28,6 @@ use crate::model::Model;
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::pipeline::{self, EmbedOptions, OnError, Opened};
 use crate::pool::Pooler;
-use crate::profile::fingerprint;
 use crate::progress::{Progress, Silent};
 use crate::record::Texts;
 use crate::runtime::ProbeCommand;
@@ -171,7 +170,6 @@ impl Session {
             model: model.id.clone(),
             revision: model.revision.clone(),
             model_file: model.weights_name(weights),
-            fingerprint: fingerprint(&Model::main_file(&model_options)?)?,
             engine: info.engine.to_owned(),
             version: info.version.clone(),
             provider: info.provider.to_string(),

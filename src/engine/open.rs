@@ -152,11 +152,6 @@ fn in_order(options: &EngineOptions) -> (Vec<Provider>, bool) {
     let order = auto::order(options.runtime.probe.is_some());
     match &options.providers {
         ProviderChoice::Auto => (order.to_vec(), true),
-        ProviderChoice::Preferably(first) => {
-            let others = order.iter().filter(|provider| *provider != first);
-            let all = std::iter::once(first).chain(others);
-            (all.copied().collect(), true)
-        }
         ProviderChoice::List(list) => (list.clone(), false),
     }
 }

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::VectorSettings;
 use crate::engine::EngineInfo;
 use crate::model::{Model, ModelProvenance};
-use crate::profile::Tuned;
 use crate::progress::Counts;
 use crate::tokenize::Chunked;
 
@@ -38,23 +37,10 @@ pub struct Provenance<'a> {
     pub chunking: Option<Chunked>,
     /// Engine and provider that did the work.
     pub engine: &'a EngineInfo,
-    /// The tuned profile that was used; absent where none was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<&'a ProfileUsed>,
     /// Counts of rows.
     pub rows: RowCounts,
     /// Counts of tokens.
     pub tokens: TokenCounts,
-}
-
-/// A tuned profile, and the settings taken from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProfileUsed {
-    /// Name of its file, without the folder.
-    pub name: String,
-    /// Its settings, those left out that options overrode.
-    #[serde(flatten)]
-    pub settings: Tuned,
 }
 
 /// The program that wrote a file.
@@ -106,7 +92,6 @@ impl<'a> Provenance<'a> {
         engine: &'a EngineInfo,
         chunking: Option<Chunked>,
         counts: &Counts,
-        profile: Option<&'a ProfileUsed>,
     ) -> Self {
         Self {
             schema: SCHEMA,
@@ -120,7 +105,6 @@ impl<'a> Provenance<'a> {
             query: None,
             chunking,
             engine,
-            profile,
             rows: RowCounts {
                 chunks: chunking.map(|_| counts.rows),
                 read: counts.read,

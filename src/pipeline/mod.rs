@@ -62,7 +62,6 @@ use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask};
 use crate::named::named;
 use crate::output::{OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
-use crate::provenance::ProfileUsed;
 use crate::stage::StageTimes;
 use crate::tokenize::{Chunking, TextTokenizer};
 
@@ -114,8 +113,6 @@ pub struct EmbedOptions {
     pub fail_on_empty: bool,
     /// Maximum rows in a batch; `None`: the engine's default.
     pub batch_rows: Option<usize>,
-    /// The tuned profile that some of these settings come from, as it goes into the provenance.
-    pub profile: Option<ProfileUsed>,
     /// The files that the run has begun, for a program that may have to end without unwinding.
     pub files: RunFiles,
 }

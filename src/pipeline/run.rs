@@ -31,7 +31,7 @@ use crate::pool::Pooler;
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
-use crate::threads::{self, usable_cores};
+use crate::threads::usable_cores;
 use crate::tokenize::{Chunked, TextTokenizer};
 use arrow::datatypes::{Schema, SchemaRef};
 
@@ -63,8 +63,6 @@ impl Run {
     ) -> Result<Self> {
         let started = Instant::now();
         let options = plan.options();
-        // A profile may have said another number since the plan was made.
-        threads::check(options.engine.workers)?;
         let earlier = plan.earlier()?.cloned();
         let (source, job) = plan.source()?;
         let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
@@ -188,7 +186,6 @@ impl Run {
             chunked: self.chunked,
             text: self.options.input.text(),
             query: self.options.input.query(),
-            profile: self.options.profile.clone(),
             hashes,
             files: OnceCell::new(),
             cancel,

@@ -20,7 +20,7 @@ use crate::job;
 use crate::model::{Model, ModelProvenance};
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
-use crate::provenance::{ProfileUsed, Provenance};
+use crate::provenance::Provenance;
 use crate::record::{Mark, Reject, SourceNames, TextHash};
 use crate::rejects::RejectsWriter;
 use crate::threads::locked;
@@ -179,7 +179,6 @@ pub(super) struct ProvenanceBuilder<'c> {
     pub(super) text: Option<String>,
     /// See [`Provenance::query`].
     pub(super) query: Option<String>,
-    pub(super) profile: Option<ProfileUsed>,
     /// The model's files are hashed meanwhile.
     pub(super) hashes: Receiver<Result<ModelProvenance>>,
     pub(super) files: OnceCell<ModelProvenance>,
@@ -224,11 +223,10 @@ impl ProvenanceBuilder<'_> {
     /// The provenance of something with these counts.
     pub(super) fn provenance(&self, counts: &Counts) -> Result<Value> {
         let (files, info) = (self.files()?, self.info());
-        let profile = self.profile.as_ref();
         let provenance = Provenance {
             text: self.text.clone(),
             query: self.query.clone(),
-            ..Provenance::new(&self.model, files, &info, self.chunked, counts, profile)
+            ..Provenance::new(&self.model, files, &info, self.chunked, counts)
         };
         serde_json::to_value(&provenance)
             .map_err(|error| Error::internal(format!("writing the provenance: {error}")))

@@ -228,7 +228,6 @@ fn a_projects_file_leads_to_no_code_no_secret_and_no_other_place() {
         ("output", "'/home/me/.profile'"),
         ("rejects", "'rejects.jsonl'"),
         ("stats", "'stats.json'"),
-        ("metrics", "'run.prom'"),
         ("force", "true"),
         ("overwrite", "true"),
         ("local-dir", "'model'"),

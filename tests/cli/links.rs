@@ -19,7 +19,7 @@ fn sandbox() -> Sandbox {
 }
 
 /// Every option that names something to write, by the path given.
-fn options(path: &str) -> [(&'static str, String); 6] {
+fn options(path: &str) -> [(&'static str, String); 5] {
     [
         ("-o", format!("-o {path} -f jsonl --force")),
         (
@@ -27,10 +27,6 @@ fn options(path: &str) -> [(&'static str, String); 6] {
             format!("-o new.jsonl --rejects {path} --on-error skip --force"),
         ),
         ("--stats", format!("-o new.jsonl --force --stats {path}")),
-        (
-            "--metrics",
-            format!("-o new.jsonl --force --metrics {path}"),
-        ),
         (
             "--resume",
             format!("-o {path} -f jsonl --resume --part-rows 2"),

@@ -1,11 +1,9 @@
-//! `embed --stats` and `--metrics`: what other programs are told of a run.
+//! `embed --stats`: what other programs are told of a run.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use regex::Regex;
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, copy_folder, in_repository};
@@ -15,53 +13,14 @@ fn stats(sandbox: &Sandbox) -> Value {
     serde_json::from_str(&fs::read_to_string(sandbox.path("stats.json")).unwrap()).unwrap()
 }
 
-/// Samples by name and labels, of a text that must keep to the grammar of the format.
-fn metrics(sandbox: &Sandbox) -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(sandbox.path("run.prom")).unwrap();
-    let comment = Regex::new(r"^# (HELP [a-z_]+ \S.*|TYPE [a-z_]+ (counter|gauge))$").unwrap();
-    let sample = Regex::new(
-        r#"^([a-z_]+\{[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\[\\"n])*")*\}) (\S+)$"#,
-    )
-    .unwrap();
-    let mut samples = BTreeMap::new();
-    let mut family = String::new();
-    assert!(text.ends_with('\n'));
-    for line in text.lines() {
-        if line.starts_with('#') {
-            assert!(comment.is_match(line), "{line}");
-            family = line.split(' ').nth(2).unwrap().to_owned();
-        } else {
-            let found = sample.captures(line).unwrap_or_else(|| panic!("{line}"));
-            assert!(line.starts_with(&format!("{family}{{")), "{line}");
-            let value = found[2].parse().unwrap();
-            assert_eq!(samples.insert(found[1].to_owned(), value), None, "{line}");
-        }
-    }
-    samples
-}
-
-/// The value of the one sample of a metric that bears `label`.
-fn value(samples: &BTreeMap<String, f64>, name: &str, label: &str) -> f64 {
-    let start = format!("embedctl_{name}{{");
-    let mut found =
-        (samples.iter()).filter(|(key, _)| key.starts_with(&start) && key.contains(label));
-    let (_, &value) = found
-        .next()
-        .unwrap_or_else(|| panic!("no {name}: {samples:?}"));
-    assert!(found.next().is_none(), "{name}");
-    value
-}
-
-const BOTH: &str = "--stats stats.json --metrics run.prom";
-
 #[test]
-fn a_finished_run_has_its_summary_in_both() {
+fn a_finished_run_has_its_summary_in_the_file() {
     let sandbox = Sandbox::new();
     sandbox.write(
         "a.jsonl",
         "{\"text\": \"one\"}\n{\"text\": \"one\"}\n{\"txt\": 1}\n",
     );
-    let line = format!("a.jsonl -o out.npy --on-error skip --log-format json {BOTH}");
+    let line = format!("a.jsonl -o out.npy --on-error skip --log-format json --stats stats.json");
     let output = sandbox.embed_command(&line).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let files = sandbox.files();
@@ -70,7 +29,6 @@ fn a_finished_run_has_its_summary_in_both() {
         "out.npy",
         "out.npy.json",
         "out.npy.rows.jsonl",
-        "run.prom",
         "stats.json",
     ];
     assert_eq!(files, made);
@@ -100,82 +58,13 @@ fn a_finished_run_has_its_summary_in_both() {
     );
     assert_eq!(stats["progress"]["share"], 1.0);
     assert!(stats["updated_at"].as_f64() >= stats["started_at"].as_f64());
-
-    let samples = metrics(&sandbox);
-    let labels = "engine=\"rten\",provider=\"rten\",output=\"out.npy\"";
-    for (name, expected) in [
-        ("records_read_total", 3.0),
-        ("rows_embedded_total", 2.0),
-        ("rows_rejected_total", 1.0),
-        ("rows_repeated_total", 1.0),
-        ("rows_truncated_total", 0.0),
-        (
-            "tokens_total",
-            stats["stages"]["real_tokens"].as_f64().unwrap(),
-        ),
-        ("input_read_bytes_total", 43.0),
-        ("run_progress_ratio", 1.0),
-        ("run_finished", 1.0),
-        ("run_exit_code", 3.0),
-    ] {
-        assert!(
-            (value(&samples, name, labels) - expected).abs() < 1e-9,
-            "{name}: {samples:?}"
-        );
-    }
-    for stage in ["read", "tokenize", "infer", "pool", "write", "wait"] {
-        let seconds = value(
-            &samples,
-            "stage_seconds_total",
-            &format!("stage=\"{stage}\""),
-        );
-        assert!(seconds >= 0.0);
-    }
 }
 
 #[test]
-fn a_parser_of_prometheus_own_reads_them() {
-    let test = "metrics in Python";
-    let Some(python) = support::python(test, &[]) else {
-        return;
-    };
-    let has = std::process::Command::new(&python)
-        .args(["-c", "import prometheus_client"])
-        .output();
-    if !has.is_ok_and(|output| output.status.success()) {
-        let _: Option<()> = support::skip(test, "prometheus", "prometheus_client");
-        return;
-    }
-    let sandbox = Sandbox::new();
-    sandbox.write("a.txt", "one\n");
-    let odd = "a\"b\\c.npy";
-    let mut command = sandbox.embed_command(&format!("a.txt {BOTH} -o"));
-    let run = sandbox.finish(command.arg(odd));
-    assert_eq!(run.code, Some(0), "{run}");
-    let script = "import sys\n\
-        from prometheus_client.parser import text_string_to_metric_families as read\n\
-        found = {s.name: s for f in read(open(sys.argv[1]).read()) for s in f.samples}\n\
-        rows = found['embedctl_rows_embedded_total']\n\
-        assert rows.value == 1 and rows.labels['output'] == sys.argv[2], rows";
-    let mut command = std::process::Command::new(python);
-    let output = command
-        .args(["-c", script])
-        .arg(sandbox.path("run.prom"))
-        .arg(odd)
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-#[test]
-fn a_failed_run_says_so_in_both() {
+fn a_failed_run_says_so() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", "{\"text\": \"one\"}\n{\"txt\": 1}\n");
-    let run = sandbox.embed(&format!("a.jsonl -o out.npy {BOTH}"));
+    let run = sandbox.embed(&format!("a.jsonl -o out.npy --stats stats.json"));
     assert_eq!(run.code, Some(1), "{run}");
     let stats = stats(&sandbox);
     assert_eq!(
@@ -186,9 +75,6 @@ fn a_failed_run_says_so_in_both() {
         stats["error"].as_str().unwrap().contains("a.jsonl:2"),
         "{stats}"
     );
-    let samples = metrics(&sandbox);
-    assert!((value(&samples, "run_exit_code", "") - 1.0).abs() < 1e-9);
-    assert!((value(&samples, "run_finished", "") - 1.0).abs() < 1e-9);
 }
 
 /// Looks until the numbers are as they should be.
@@ -204,7 +90,7 @@ fn wait_for(sandbox: &Sandbox, what: &str, is_so: impl Fn(&Value) -> bool) -> Va
 #[test]
 fn a_run_is_followed_while_it_lasts() {
     let sandbox = Sandbox::new();
-    let line = format!("-o out.npy --window 1 --stats-interval 1 {BOTH}");
+    let line = format!("-o out.npy --window 1 --stats-interval 1 --stats stats.json");
     let mut command = sandbox.embed_command(&line);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -216,8 +102,6 @@ fn a_run_is_followed_while_it_lasts() {
         stats["embedded"].as_u64() > Some(0)
     });
     assert!(later["updated_at"].as_f64() > running["updated_at"].as_f64());
-    let samples = metrics(&sandbox);
-    assert!(value(&samples, "run_finished", "").abs() < 1e-9);
     drop(stdin);
     assert!(child.wait().unwrap().success());
     let done = stats(&sandbox);
@@ -240,16 +124,10 @@ fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
             2,
             "--stats out.npy is the same file as -o out.npy",
         ),
-        ("--metrics out.npy.json", 2, "out.npy.json"),
+        ("--stats out.npy.json", 2, "out.npy.json"),
         ("--stats a.txt", 2, "the input a.txt"),
-        (
-            "--stats both --metrics both",
-            2,
-            "--metrics both is the same file as --stats both",
-        ),
         ("--stats -", 2, "means standard output"),
         ("--stats a.txt -o parts/", 2, "the input a.txt"),
-        ("--stats both --metrics both -o parts/", 2, "--stats both"),
         (
             "--stats folder/a.json -o folder",
             2,
@@ -261,7 +139,7 @@ fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
             "that --reuse names",
         ),
         (
-            "--reuse a.parquet --metrics a.parquet",
+            "--reuse a.parquet --stats a.parquet",
             2,
             "read for --reuse",
         ),
@@ -276,9 +154,9 @@ fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
             "the model folder is read",
         ),
         ("--stats nowhere/stats.json", 1, "in an existing folder"),
-        ("--metrics folder", 1, "is not a regular file"),
+        ("--stats folder", 1, "is not a regular file"),
         #[cfg(unix)]
-        ("--metrics /dev/null", 1, "is not a regular file"),
+        ("--stats /dev/null", 1, "is not a regular file"),
     ] {
         let output = if line.contains("-o ") {
             ""
@@ -300,7 +178,7 @@ fn others_may_read_them_as_any_new_file() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new();
     sandbox.write("a.txt", "one\n");
-    let run = sandbox.embed(&format!("a.txt -o out.npy {BOTH}"));
+    let run = sandbox.embed(&format!("a.txt -o out.npy --stats stats.json"));
     assert_eq!(run.code, Some(0), "{run}");
     let mode = |name: &str| {
         fs::metadata(sandbox.path(name))
@@ -308,7 +186,7 @@ fn others_may_read_them_as_any_new_file() {
             .permissions()
             .mode()
     };
-    assert_eq!(mode("run.prom"), mode("a.txt"));
+    assert_eq!(mode("stats.json"), mode("a.txt"));
 }
 
 /// Reduced precision is measured by rows of the input, the longest of them too, be it that a later window has them.

@@ -100,7 +100,7 @@ fn no_output_shows_a_secret() {
             format!("http://me:p%405ecret@{host}/{path}?token=5ecret%2F"),
         ]
     };
-    let options = "--keep text --stats stats.json --metrics run.prom -v";
+    let options = "--keep text --stats stats.json -v";
     let mut lines: Vec<String> = Vec::new();
     // Refused, sent elsewhere and refused, broken in the middle, read to the end.
     for path in [

@@ -167,8 +167,6 @@ pub const MIN_COSINE: Setting = Setting::long("min-cosine");
 pub const MODEL: Setting = Setting::long("model");
 /// `model-file`.
 pub const MODEL_FILE: Setting = Setting::long("model-file");
-/// `no-profile`.
-pub const NO_PROFILE: Setting = Setting::long("no-profile");
 /// `normalize`.
 pub const NORMALIZE: Setting = Setting::long("normalize");
 /// `offline`.

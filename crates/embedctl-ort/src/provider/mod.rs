@@ -136,8 +136,6 @@ pub enum ProviderChoice {
     /// The best that works on this machine.
     #[default]
     Auto,
-    /// This one, or else the choice of [`ProviderChoice::Auto`]: a tuned profile's provider.
-    Preferably(Provider),
     /// The first of these that works, and nothing else.
     List(Vec<Provider>),
 }
@@ -147,7 +145,7 @@ impl ProviderChoice {
     #[must_use]
     pub fn may_use(&self, weights: WeightsKind) -> bool {
         match self {
-            Self::Auto | Self::Preferably(_) => true,
+            Self::Auto => true,
             Self::List(list) => list.iter().any(|provider| provider.weights() == weights),
         }
     }

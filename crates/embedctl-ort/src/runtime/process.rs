@@ -59,7 +59,6 @@ pub unsafe fn forbid_tf32() {
 pub fn wants_no_tf32(providers: &ProviderChoice, options: &[ProviderOption]) -> bool {
     let named = match providers {
         ProviderChoice::Auto => false,
-        ProviderChoice::Preferably(one) => is_tensorrt(*one),
         ProviderChoice::List(list) => list.iter().copied().any(is_tensorrt),
     };
     named && !allows_tf32(options)

@@ -15,7 +15,7 @@ use super::engine::RuntimeArgs;
 use super::model::{KindArgs, TokenArgs};
 use super::values::{NamedValueParser, cosine, percent, positive, precision, providers, seconds};
 
-/// Measure the speed of a model on this machine, its bottleneck, and the best settings
+/// Measure the speed of a model on this machine, and its bottleneck
 ///
 /// Embeds the same records repeatedly (with a reranker or a classifier: scores them), from file to file without the
 /// start-up, and shows rows per second, the latency of single texts, memory, and the time spent in each stage. Lists of
@@ -173,19 +173,9 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "20")]
     pub duration: f64,
 
-    /// Find the best batch tokens, threads and window, and save them for embed
-    ///
-    /// Each candidate is compared with the best so far, with alternating samples, and kept only if it is faster
-    /// beyond noise. The result is compared with the defaults once more before it is saved. Settings on the command
-    /// line are not tuned. If several providers, precisions or provider options are listed, the fastest is found
-    /// first and saved too: list only those that embed may use.
-    #[arg(long)]
-    pub tune: bool,
-
     /// Least cosine to fp32 for int16 and int8 of the native engine
     ///
-    /// A configuration with a lower cosine is not measured. With --tune and no --precision, the fastest of fp32,
-    /// int16 and int8 with at least this cosine is chosen.
+    /// A configuration with a lower cosine is not measured.
     #[arg(long, value_name = "COSINE", value_parser = cosine)]
     pub min_cosine: Option<f64>,
 
@@ -241,12 +231,6 @@ Examples:
   With your own records; two kinds of weights:
     embedctl bench --input dump.jsonl --text-field body -m org/name --precision fp32,int8
 
-  Find the best settings for this model here, and let embed use them:
-    embedctl bench --tune -m org/name --input dump.jsonl --text-field body
-
-  The same, and choose the precision, with a least cosine to fp32:
-    embedctl bench --tune -m org/name --min-cosine 0.999
-
   Save results, and fail a build that is slower:
     embedctl bench --corpus short --json > baseline.json
     embedctl bench --corpus short --baseline baseline.json --max-regression 5%
@@ -258,8 +242,6 @@ Results:
   of peak     GFLOP/s as a share of the processor's peak in a multiply-add loop (float32)
   p50 …       one text at a time, on one worker, from its characters to its vector
   wait        share of time in which workers waited for reading, tokenizing or writing
-
-A tuned profile has no effect on bench.
 
 Exit codes:
   0    done: at least one configuration was measured

@@ -344,12 +344,6 @@ pub struct LimitArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
 
-    /// Ignore the settings that `bench --tune` saved for this model on this machine
-    ///
-    /// Options on the command line override the saved settings in any case.
-    #[arg(long)]
-    pub no_profile: bool,
-
     /// Largest record size, such as 512KiB; larger records are rejected [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = embedctl::size::parse)]
     pub max_record_bytes: Option<usize>,
@@ -397,14 +391,7 @@ pub struct NumberArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub stats: Option<PathBuf>,
 
-    /// File in Prometheus' text format, as node_exporter's textfile collector reads it (FILE.prom)
-    ///
-    /// Rows, tokens, truncated and rejected rows, seconds per stage, and whether the run has finished, with model,
-    /// engine, provider and output as labels. Written when --stats is.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub metrics: Option<PathBuf>,
-
-    /// Seconds between two updates of --stats and --metrics
+    /// Seconds between two updates of --stats
     #[arg(long, value_name = "SECONDS", value_parser = positive, default_value = "10")]
     pub stats_interval: usize,
 }

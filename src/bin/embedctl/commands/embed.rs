@@ -20,7 +20,7 @@ use embedctl::survey;
 use embedctl::tokenize::Chunking;
 use embedctl_common::user_cache;
 
-use super::{profile, resume, stores};
+use super::{resume, stores};
 use crate::args::{
     Devices, EmbedArgs, EngineArgs, InputArgs, MessageArgs, OutputArgs, OverrideArgs,
 };
@@ -103,12 +103,6 @@ fn embed(
         return Ok(code);
     }
 
-    let profile = if args.limits.no_profile {
-        None
-    } else {
-        profile::apply(args, plan.settings(), printer)?
-    };
-
     let options = plan.options();
     let hooks = crash::explain(printer, plan.job());
     let to_terminal =
@@ -142,16 +136,8 @@ fn embed(
              skipped",
         );
     }
-    if let Some(profile) = profile.filter(|used| used.provider != summary.engine.provider.name()) {
-        printer.note(format!(
-            "the tuned profile is for {}, but {} ran the model; `embedctl bench --tune` makes a \
-             profile for it",
-            profile.provider, summary.engine.provider
-        ));
-    }
     let report = RunReport {
         summary: &summary,
-        profile: options.profile.as_ref(),
         destination: &options.output.destination,
         rejects: options.rejects.as_deref(),
         nulls: options.on_error == OnError::Null,
@@ -250,16 +236,11 @@ pub(super) fn options(
         top_labels: None,
         on_error: args.records.on_error,
         rejects: args.records.rejects.clone(),
-        others: [
-            ("--stats", &args.numbers.stats),
-            ("--metrics", &args.numbers.metrics),
-        ]
-        .into_iter()
-        .filter_map(|(option, path)| Some((option, path.clone()?)))
-        .collect(),
+        others: (args.numbers.stats.iter())
+            .map(|path| ("--stats", path.clone()))
+            .collect(),
         fail_on_empty: args.records.fail_on_empty,
         batch_rows: args.limits.batches.batch_size,
-        profile: None,
         files: RunFiles::new(),
     })
 }
@@ -319,7 +300,7 @@ pub(super) fn devices(
 ) -> Result<Vec<u32>, CommandFailure> {
     let on_processor = |provider: &Provider| provider.is_on_worker();
     let processor_only = match providers {
-        ProviderChoice::Auto | ProviderChoice::Preferably(_) => false,
+        ProviderChoice::Auto => false,
         ProviderChoice::List(list) => list.iter().all(on_processor),
     };
     match devices {

@@ -12,7 +12,6 @@ mod info;
 mod inspect;
 mod man;
 mod probe;
-mod profile;
 mod resume;
 mod score;
 #[cfg(feature = "serve")]

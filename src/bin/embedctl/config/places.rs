@@ -35,7 +35,7 @@ pub(super) fn all(named: Option<&PathBuf>) -> Vec<(PathBuf, FileKind)> {
     let project = std::env::current_dir()
         .ok()
         .and_then(|folder| project(&folder));
-    let user = embedctl::profile::config_folder().map(|folder| folder.join("config.toml"));
+    let user = config_folder().map(|folder| folder.join("config.toml"));
     let project = project.map(|path| (path, FileKind::Project));
     project
         .into_iter()
@@ -48,4 +48,25 @@ fn project(folder: &Path) -> Option<PathBuf> {
     let mut files = folder.ancestors().map(|folder| folder.join(PROJECT));
     // Reading the file reports any problem with it.
     files.find(|file| file.symlink_metadata().is_ok())
+}
+
+/// The folder of a user's settings: `$XDG_CONFIG_HOME/embedctl`, or `~/.config/embedctl`; on Windows
+/// `%APPDATA%\embedctl`. `None` where no home is known. Two variables and a home: no matter for the crate `etcetera`.
+fn config_folder() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    // As the specification has it, a relative path counts as none.
+    let configured = variable("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let config = configured
+        .or_else(|| {
+            if cfg!(windows) {
+                variable("APPDATA").map(PathBuf::from)
+            } else {
+                None
+            }
+        })
+        .or_else(|| std::env::home_dir().map(|home| home.join(".config")))
+        .filter(|path| path.is_absolute())?;
+    Some(config.join("embedctl"))
 }

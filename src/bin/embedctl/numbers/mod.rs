@@ -1,10 +1,8 @@
-//! A run's numbers for other programs, in files that are whole at any moment: the summary as JSON
-//! ([`stats`], `--stats`) and Prometheus' text format ([`metrics`], `--metrics`).
+//! A run's numbers for other programs (`--stats`): the summary as JSON, in a file that is whole at any moment.
 //!
-//! Both are written before any work, every few seconds, and at the end, whatever it is. Each time they are
-//! written beside their name and renamed, so that readers find the last state or the one before it.
+//! It is written before any work, every few seconds, and at the end, whatever it is. Each time it is written beside its
+//! name and renamed, so that readers find the last state or the one before it.
 
-mod metrics;
 mod stats;
 
 use std::path::{Path, PathBuf};
@@ -27,14 +25,12 @@ use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::printer::{Meter, Printer, RunReport, destination};
 
-/// A form of the numbers.
-type NumbersForm = fn(&Numbers, &NumbersState) -> String;
-
 /// Writes a run's numbers while it lasts.
 pub struct Numbers {
     printer: Printer,
-    /// Where each form goes, as the user wrote it.
-    files: Vec<(PathBuf, NamedFile, NumbersForm)>,
+    /// Where the numbers go, as the user wrote it.
+    path: PathBuf,
+    file: NamedFile,
     /// The model, as it was asked for.
     model: String,
     /// Where vectors go.
@@ -52,10 +48,8 @@ pub struct Numbers {
 #[derive(Default)]
 struct NumbersState {
     meter: Meter,
-    /// Counts of what is written, from which all counts of both files come, so that they agree.
+    /// Counts of what is written, from which all counts come, so that they agree.
     counts: Counts,
-    /// Tokens that had run when that was written.
-    tokens: u64,
     engine: Option<EngineInfo>,
     stages: Option<StageWatch>,
     /// When the first batch could run, and how much there is to read.
@@ -92,42 +86,29 @@ impl NumbersState {
 }
 
 impl Numbers {
-    /// Writes the files for the first time and starts to update them; `None` if no file is requested.
+    /// Writes the file for the first time and starts to update it; `None` if no file is requested.
     pub fn begin(
         args: &NumberArgs,
         options: &EmbedOptions,
         printer: &Printer,
     ) -> Result<Option<Arc<Self>>, CommandFailure> {
-        let stats = args
-            .stats
-            .clone()
-            .map(|path| (path, stats::text as NumbersForm));
-        let metrics = args.metrics.clone();
-        let metrics = metrics.map(|path| (path, metrics::text as NumbersForm));
-        let files: Vec<_> = stats.into_iter().chain(metrics).collect();
-        if files.is_empty() {
+        let Some(path) = args.stats.clone() else {
             return Ok(None);
-        }
-        if let Some((path, _)) = files.iter().find(|(path, _)| path == Path::new("-")) {
-            return Err(CommandFailure::usage(format!(
-                "--stats and --metrics take a file to replace, but '{}' means standard output",
-                path.display()
-            )));
+        };
+        if path == Path::new("-") {
+            return Err(CommandFailure::usage(
+                "--stats takes a file to replace, but '-' means standard output",
+            ));
         }
         pipeline::check_places(options)?;
-        let refused = |path: &Path, error| {
-            Error::io("write", path, error)
-                .with_remedy("--stats and --metrics take a file in an existing folder")
+        let refused = |error| {
+            Error::io("write", &path, error)
+                .with_remedy("--stats takes a file in an existing folder")
         };
-        let found = files.into_iter().map(|(path, form)| {
-            // Its hidden name is none that a collector of metrics looks for.
-            let file = NamedFile::find(&path).map_err(|error| refused(&path, error))?;
-            Ok((path, file, form))
-        });
-        let files = found.collect::<Result<Vec<_>, Error>>()?;
         let numbers = Arc::new(Self {
             printer: printer.clone(),
-            files,
+            file: NamedFile::find(&path).map_err(refused)?,
+            path: path.clone(),
             model: options.model.model.clone(),
             output: destination(&options.output.destination),
             reuses: options.reuse.is_some(),
@@ -136,11 +117,7 @@ impl Numbers {
             state: Mutex::default(),
             stop: Mutex::default(),
         });
-        for (path, file, form) in &numbers.files {
-            let text = form(&numbers, &locked(&numbers.state));
-            file.replace(text.as_bytes())
-                .map_err(|error| refused(path, error))?;
-        }
+        numbers.replace().map_err(refused)?;
         numbers.keep_writing(Duration::from_secs(args.stats_interval as u64))?;
         Ok(Some(numbers))
     }
@@ -153,7 +130,7 @@ impl Numbers {
         state.summary = Some(report.fields());
     }
 
-    /// Writes the files for the last time.
+    /// Writes the file for the last time.
     pub fn end(&self, result: &Result<ExitCode, CommandFailure>) {
         let stop = locked(&self.stop);
         if let Some((sender, thread)) = { stop }.take() {
@@ -197,19 +174,20 @@ impl Numbers {
         Ok(())
     }
 
-    /// Writes all files. The run is not stopped by one that cannot be written any more.
+    fn replace(&self) -> std::io::Result<()> {
+        let text = stats::text(self, &locked(&self.state));
+        self.file.replace(text.as_bytes())
+    }
+
+    /// Writes the file. The run is not stopped if it cannot be written any more.
     fn write(&self) {
-        for (path, file, form) in &self.files {
-            let text = form(self, &locked(&self.state));
-            let Err(error) = file.replace(text.as_bytes()) else {
-                continue;
-            };
-            if !std::mem::replace(&mut locked(&self.state).failed, true) {
-                self.printer.warning(format!(
-                    "cannot write {}: {error}; the run continues without this file",
-                    path.display()
-                ));
-            }
+        if let Err(error) = self.replace()
+            && !std::mem::replace(&mut locked(&self.state).failed, true)
+        {
+            self.printer.warning(format!(
+                "cannot write {}: {error}; the run continues without this file",
+                self.path.display()
+            ));
         }
     }
 }
@@ -241,7 +219,6 @@ impl Progress for Numbers {
         let mut state = locked(&self.state);
         state.meter.written(counts);
         state.counts = *counts;
-        state.tokens = state.meter.tokens();
     }
 }
 

@@ -48,7 +48,6 @@ pub(super) fn text(numbers: &Numbers, state: &NumbersState) -> String {
         "model": numbers.model,
         "engine": state.engine,
         "threads": null,
-        "profile": null,
         "load_seconds": state.working.map(|start| (start - numbers.began).as_secs_f64()),
         "run_seconds": numbers.worked(state).as_secs_f64(),
         "stages": stages.as_ref().map(stage_fields),

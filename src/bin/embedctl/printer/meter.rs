@@ -81,11 +81,6 @@ impl Meter {
         self.done.rows = self.done.rows.max(counts.embedded);
     }
 
-    /// Tokens that have run.
-    pub fn tokens(&self) -> u64 {
-        self.done.tokens
-    }
-
     /// The state after working for `elapsed`.
     pub fn read(&self, elapsed: Duration) -> MeterReading {
         let seconds = elapsed.as_secs_f64();

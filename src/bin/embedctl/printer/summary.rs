@@ -6,7 +6,6 @@ use embedctl::engine::{Cosine, EngineInfo, Provider};
 use embedctl::job::{is_folder, rejects_of};
 use embedctl::output::Destination;
 use embedctl::pipeline::Summary;
-use embedctl::provenance::ProfileUsed;
 use embedctl::size::per;
 use embedctl::stage::{Stage, StageTimes};
 use serde_json::{Map, Value, json};
@@ -19,8 +18,6 @@ use super::{MessageLevel, Printer};
 pub struct RunReport<'a> {
     /// The library's summary.
     pub summary: &'a Summary,
-    /// The tuned profile that was used.
-    pub profile: Option<&'a ProfileUsed>,
     /// Where the vectors went.
     pub destination: &'a Destination,
     /// Where rejected records went.
@@ -108,10 +105,6 @@ impl RunReport<'_> {
         ];
         let measured = summary.engine.cosine.as_ref();
         parts.extend(measured.map(|cosines| format!("to fp32: {}", agreement(cosines))));
-        parts.extend(
-            self.profile
-                .map(|profile| format!("tuned profile {}", profile.name)),
-        );
         parts.join(" · ")
     }
 
@@ -174,7 +167,6 @@ impl RunReport<'_> {
             "model": summary.model,
             "engine": summary.engine,
             "threads": summary.threads,
-            "profile": self.profile,
             "load_seconds": summary.load.as_secs_f64(),
             "run_seconds": summary.run.as_secs_f64(),
             "stages": stage_fields(stages),

@@ -1,64 +1,11 @@
-//! The configurations of a command line, and the choices of tuning.
+//! The configurations of a command line.
 
-use embedctl::bench::{Configuration, TuneOptions};
-use embedctl::engine::{self, EngineOptions, ProviderChoice, ProviderOption};
-use embedctl::model::{Model, ModelOptions, Precision, WeightsKind};
-use embedctl::profile;
+use embedctl::bench::Configuration;
+use embedctl::engine::{ProviderChoice, ProviderOption};
 
 use super::super::{embed, idle_option};
 use crate::args::{BenchArgs, Devices, MessageArgs};
 use crate::failure::CommandFailure;
-
-/// The choices of tuning, and the model of its profile.
-pub(super) fn tune_options(
-    args: &BenchArgs,
-    configurations: &[Configuration],
-) -> Result<TuneOptions, CommandFailure> {
-    if args.model.model.len().max(args.model.model_file.len()) > 1
-        || args
-            .limits
-            .batch_tokens
-            .len()
-            .max(args.limits.threads.len())
-            > 1
-    {
-        return Err(CommandFailure::usage(
-            "--tune finds the best settings of one model: name one model (and one --model-file), and leave \
-             --batch-tokens and --threads to it or give one value each; it chooses between providers, \
-             precisions and provider options",
-        ));
-    }
-    let listed = &args.model.precision;
-    if listed.len() > 1 && !listed.contains(&Precision::Fp32) {
-        return Err(CommandFailure::usage(
-            "--tune: list fp32 too, the default of embed",
-        ));
-    }
-    // A profile is found by what embed takes by itself; a model without that, by what it has.
-    let file = match configurations.first() {
-        Some(first) => {
-            let model = ModelOptions {
-                precision: (listed.len() == 1).then(|| listed[0]),
-                ..first.model_options()?
-            };
-            let engine = EngineOptions {
-                providers: match &args.engine.provider[..] {
-                    [one] => one.parse().map_err(CommandFailure::usage)?,
-                    _ => ProviderChoice::Auto,
-                },
-                runtime: super::super::runtime(first.ort_library.clone()),
-                ..EngineOptions::default()
-            };
-            let (model, _) = engine::settle(&model, &engine)?;
-            Model::main_file(&model).ok()
-        }
-        None => None,
-    };
-    Ok(TuneOptions {
-        folder: profile::default_folder(),
-        fingerprint: file.as_deref().map(profile::fingerprint).transpose()?,
-    })
-}
 
 /// Every combination of what was listed, in the order of the lists; the first list varies slowest.
 pub(super) fn listed(
@@ -86,22 +33,8 @@ pub(super) fn listed(
         task: (args.model.kinds.task.as_ref()).map(|task| task.name().to_owned()),
         ..Configuration::default()
     };
-    let mut precisions: Vec<String> = args
-        .model
-        .precision
-        .iter()
-        .map(|precision| precision.name().to_owned())
-        .collect();
-    let native = choice.may_use(WeightsKind::Checkpoint);
-    if args.measurement.tune
-        && args.measurement.min_cosine.is_some()
-        && precisions.is_empty()
-        && native
-    {
-        // With --min-cosine, tuning also chooses the precision.
-        let reduced = [Precision::Fp32, Precision::Int16, Precision::Int8];
-        precisions.extend(reduced.map(|precision| precision.name().to_owned()));
-    }
+    let precisions = args.model.precision.iter();
+    let precisions: Vec<String> = precisions.map(|it| it.name().to_owned()).collect();
     let mut all = vec![base];
     each(&mut all, &args.model.model, |one, value| one.model = value);
     each(&mut all, &args.model.model_file, |one, value| {
@@ -110,23 +43,10 @@ pub(super) fn listed(
     each(&mut all, &precisions, |one, value| {
         one.precision = Some(value);
     });
-    let providers = &args.engine.provider;
-    let by_itself = Configuration {
-        provider: "auto".to_owned(),
-        precision: match &precisions[..] {
-            [] | [_] => precisions.first().cloned(),
-            _ => Some(Precision::Fp32.name().to_owned()),
-        },
-        ..all[0].clone()
-    };
-    each(&mut all, providers, |one, value| {
+    each(&mut all, &args.engine.provider, |one, value| {
         one.provider = value;
     });
     let mut all = each_option(&all, args)?;
-    if args.measurement.tune && providers.len() > 1 && !providers.iter().any(|one| one == "auto") {
-        // The choice must be faster than the defaults of embed.
-        all.insert(0, by_itself);
-    }
     each(&mut all, &args.limits.threads, |one, value| {
         one.threads = Some(value);
     });

@@ -138,11 +138,6 @@ fn options(
     storage: Option<&Storage>,
 ) -> Result<BenchOptions, CommandFailure> {
     let configurations = configurations::listed(args, messages)?;
-    let tune = if args.measurement.tune {
-        Some(configurations::tune_options(args, &configurations)?)
-    } else {
-        None
-    };
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     Ok(BenchOptions {
         configurations,
@@ -150,7 +145,6 @@ fn options(
         duration: Duration::from_secs_f64(args.measurement.duration),
         samples: args.measurement.samples,
         worker: vec![program.into_os_string(), OsString::from(WORKER)],
-        tune,
     })
 }
 

@@ -36,9 +36,6 @@ impl fmt::Display for BenchTables<'_> {
             stages(f, &measured)?;
         }
         failures(f, report)?;
-        if let Some(tuning) = &report.tuning {
-            verdicts::tuned(f, tuning)?;
-        }
         if let Some(comparison) = &report.comparison {
             verdicts::compared(f, comparison)?;
         }
