@@ -21,9 +21,11 @@ use std::time::Instant;
 use common::{processor_seconds, whole_run};
 use embedctl::batch::Batch;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{BatchLimits, Engine, EngineInfo, EngineOptions, Output, Provider, Worker};
+use embedctl::engine::{
+    BatchLimits, Engine, EngineInfo, EngineOptions, LoadedModel, Output, Provider, Resolved, Worker,
+};
 use embedctl::input::{InputOptions, RecordReader, Source};
-use embedctl::model::{Model, ModelOptions};
+use embedctl::model::{Model, ModelOptions, WeightsPreference};
 use embedctl::pipeline::{self, Summary};
 use embedctl::progress::{Progress, Silent};
 use embedctl::record::Texts;
@@ -63,7 +65,7 @@ fn main() {
         model: MODEL.into(),
         ..ModelOptions::default()
     };
-    let model = Model::open(&options).expect("the model");
+    let model = Model::open(&options, WeightsPreference::Onnx).expect("the model");
     let spent = processor_seconds();
     let tokenizer = TextTokenizer::new(&model, threads).expect("the tokenizer");
     println!(
@@ -188,8 +190,10 @@ fn run(corpus: &str, model: &ModelOptions, hidden: bool) -> Summary {
     let folder = tempfile::tempdir().expect("a folder");
     let options = whole_run(corpus, model, &EngineOptions::default(), folder.path());
     let progress: Arc<dyn Progress> = Arc::new(Silent);
-    let engine = Box::new(Null::new(hidden));
-    pipeline::embed_with(engine, None, &options, &progress, &CancelToken::new()).expect("a run")
+    let resolved = Resolved::of(model, &EngineOptions::default()).expect("the options");
+    let loaded = LoadedModel::with_engine(resolved, Box::new(Null::new(hidden)));
+    let loaded = Arc::new(loaded.expect("the model"));
+    pipeline::embed_with(&loaded, &options, &progress, &CancelToken::new()).expect("a run")
 }
 
 /// An engine that does nothing.

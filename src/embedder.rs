@@ -5,22 +5,18 @@
 
 #[cfg(test)]
 mod damaged_tests;
-mod loaded;
 mod output_kinds;
 mod scorer;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) use self::loaded::LoadedModel;
 pub(crate) use self::output_kinds::output_of;
 pub use self::scorer::Scorer;
 use crate::batch::TokenRows;
-use crate::engine::row_worker::RowBounds;
 use crate::engine::row_worker::{Finished, RowWorker};
-use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow};
+use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
-use crate::pool::Pooler;
 use crate::record::{RowVector, RowVectors, Texts};
 use crate::setting::VECTORS;
 use crate::stage::Clock;
@@ -67,7 +63,14 @@ impl Embedder {
     /// If the model's files or the engine cannot be had, or reduced precision is farther from fp32 than
     /// [`EngineOptions::min_cosine`] allows.
     pub fn open(model: &ModelOptions, engine: &EngineOptions) -> Result<Self> {
-        let loaded = LoadedModel::open(model, engine)?;
+        Self::of(LoadedModel::open(Resolved::of(model, engine)?)?)
+    }
+
+    /// With a model that is ready to run.
+    ///
+    /// # Errors
+    /// If the engine cannot make as many workers as the model has.
+    pub fn of(loaded: LoadedModel) -> Result<Self> {
         let workers = (0..loaded.threads()).map(|_| loaded.worker());
         Ok(Self {
             workers: workers.collect::<Result<_>>()?,
@@ -78,19 +81,19 @@ impl Embedder {
     /// Width of a vector; where several widths were asked for, they follow one another in it.
     #[must_use]
     pub fn dimensions(&self) -> usize {
-        self.loaded.pooler.width()
+        self.loaded.pooler().width()
     }
 
     /// The engine that runs the model.
     #[must_use]
     pub fn engine(&self) -> &EngineInfo {
-        &self.loaded.info
+        self.loaded.info()
     }
 
     /// The model.
     #[must_use]
     pub fn model(&self) -> &Model {
-        &self.loaded.model
+        self.loaded.model()
     }
 
     /// Bytes of memory that the model takes, about, where its engine knows.
@@ -100,7 +103,7 @@ impl Embedder {
 
     /// The tokenizer.
     pub(crate) fn tokenizer(&self) -> &TextTokenizer {
-        &self.loaded.tokenizer
+        self.loaded.tokenizer()
     }
 
     /// The tokens of `texts`, as they would be embedded; texts that cannot be are refused rows.
@@ -110,8 +113,8 @@ impl Embedder {
 
     /// The chunks of `texts`, with their tokens as they would be embedded.
     pub(crate) fn chunk(&self, texts: &Texts, how: Chunked) -> Chunks {
-        let mut chunks = self.loaded.tokenizer.chunk(texts, how, &Clock::default());
-        self.loaded.bounds.refuse(&mut chunks.tokens);
+        let mut chunks = self.loaded.tokenizer().chunk(texts, how, &Clock::default());
+        self.loaded.bounds().refuse(&mut chunks.tokens);
         chunks
     }
 
@@ -235,7 +238,7 @@ impl Embedder {
                 places[row as usize] = Some(vector);
             }
         }
-        let mut vectors = self.loaded.pooler.no_rows();
+        let mut vectors = self.loaded.pooler().no_rows();
         for (text, place) in places.into_iter().enumerate() {
             match place {
                 Some(vector) => vectors.push(vector),
@@ -277,47 +280,4 @@ impl Embedder {
         })
         .flatten()
     }
-}
-
-/// How close an engine's vectors of the built-in texts are to those in fp32, where it computes in less.
-///
-/// # Errors
-/// If they are not as close as [`EngineOptions::min_cosine`] asks for.
-pub(crate) fn cosine_of_samples(
-    engine: &dyn Engine,
-    (tokenizer, pooler, bounds): (&TextTokenizer, &Pooler, &RowBounds),
-    options: &EngineOptions,
-) -> Result<Option<Cosine>> {
-    if !engine.info().is_reduced() {
-        return Ok(None);
-    }
-    let mut rows = tokenizer.tokenize(&engine::sample().collect::<Texts>());
-    bounds.refuse(&mut rows);
-    cosine(engine, pooler, &rows, None, options)
-}
-
-/// The same for `rows`, joined with what was measured `before`.
-pub(crate) fn cosine(
-    engine: &dyn Engine,
-    pooler: &Pooler,
-    rows: &TokenRows,
-    before: Option<Cosine>,
-    options: &EngineOptions,
-) -> Result<Option<Cosine>> {
-    let finish = |states: &[f32], width| {
-        let mut vector = Vec::with_capacity(pooler.width());
-        pooler.compared(states, width, &mut vector);
-        vector
-    };
-    let finish = FinishRow {
-        finish: &finish,
-        digest: &pooler.digest(),
-    };
-    let measured = engine.measure(rows, finish)?;
-    let Some(measured) = measured else {
-        return Ok(before);
-    };
-    let joined = before.map_or(measured, |before| before.join(measured));
-    joined.check(options.arithmetic, options.min_cosine)?;
-    Ok(Some(joined))
 }

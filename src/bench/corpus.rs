@@ -162,7 +162,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::model::{Model, ModelOptions};
+    use crate::model::{Model, ModelOptions, WeightsPreference};
     use crate::record::Texts;
     use crate::tokenize::TextTokenizer;
 
@@ -221,7 +221,9 @@ mod tests {
             max_length: Some(512),
             ..ModelOptions::default()
         };
-        let tokenizer = TextTokenizer::new(&Model::open(&options).unwrap(), 1).unwrap();
+        let tokenizer =
+            TextTokenizer::new(&Model::open(&options, WeightsPreference::Onnx).unwrap(), 1)
+                .unwrap();
         let texts: Texts = (from..from + count)
             .map(|index| corpus.text(index))
             .collect();

@@ -18,21 +18,17 @@ use super::{Work, workload};
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
-use crate::embedder::cosine_of_samples;
-use crate::engine::row_worker::RowBounds;
 use crate::engine::row_worker::RowWorker;
-use crate::engine::{self, BatchLimits, Engine, EngineOptions};
+use crate::engine::{self, BatchLimits, EngineOptions, LoadedModel, Resolved};
 use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
 use crate::output::{Destination, OutputFormat, OutputOptions};
-use crate::pipeline::{self, EmbedOptions, OnError, Opened};
-use crate::pool::Pooler;
+use crate::pipeline::{self, EmbedOptions, OnError};
 use crate::progress::{Progress, Silent};
 use crate::record::Texts;
 use crate::runtime::ProbeCommand;
-use crate::threads::{spawn, usable_cores};
-use crate::tokenize::TextTokenizer;
+use crate::threads::spawn;
 
 /// Serves requests, one per line, until `input` ends or a request fails. The parent closes `input` to cancel the work
 /// in progress. `probe`: the command that probes libraries.
@@ -108,13 +104,14 @@ fn answer(
         } => session
             .latency(&input, texts, skip, Duration::from_secs_f64(seconds))
             .map(Reply::Latencies),
-        WorkerRequest::Work => Work::of(&session.opened.model).map(Reply::Work),
+        WorkerRequest::Work => Work::of(session.loaded.model()).map(Reply::Work),
     }
 }
 
 /// An opened configuration.
 struct Session {
-    opened: Opened,
+    loaded: Arc<LoadedModel>,
+    /// Its engine, which counts the work.
     engine: ReusedEngine,
     /// The parts of a run without its input and output.
     options: EmbedOptions,
@@ -133,39 +130,34 @@ impl Session {
         cancel: &CancelToken,
     ) -> Result<(Self, OpenedAs)> {
         let start = Instant::now();
-        let threads = configuration.threads.unwrap_or_else(usable_cores).max(1);
+        let threads = configuration.threads.unwrap_or_default();
         let mut model_options = configuration.model_options()?;
         model_options.task = Model::usual_task(&model_options)?;
         let mut engine_options = configuration.engine_options(threads, cancel)?;
         engine_options.runtime.probe = probe.cloned();
-        let (model_options, engine_options) = engine::settle(&model_options, &engine_options)?;
-        let model = Arc::new(Model::open(&model_options)?);
-        let tokenizer = Arc::new(TextTokenizer::new(&model, threads)?);
         let device_memory = HeldMemory::watch();
-        let engine = ReusedEngine::new(engine::padding::open(&model, &engine_options)?);
-        let threads = configuration
-            .threads
-            .or(engine.workers())
-            .unwrap_or(threads);
+        let mut reused = None;
+        let loaded =
+            LoadedModel::open_through(Resolved::of(&model_options, &engine_options)?, |engine| {
+                let engine = ReusedEngine::new(engine);
+                reused = Some(engine.clone());
+                Box::new(engine)
+            })?;
+        let engine = reused.ok_or_else(|| Error::internal("an engine that nobody opened"))?;
+        let threads = loaded.threads();
         engine.prepare(threads)?;
         let load = start.elapsed();
         // `embed` hashes while the engine loads and the first texts run; here it must be over.
-        let weights = engine.info().provider.weights_of(&model);
-        let files = model.provenance(weights)?;
-        let suits = engine.limits();
+        loaded.provenance()?;
+        let suits = loaded.limits();
         let limits = BatchLimits {
             tokens: configuration.batch_tokens.unwrap_or(suits.tokens),
             rows: configuration.batch_size.unwrap_or(suits.rows),
             equal_lengths: suits.equal_lengths,
         };
         let window = configuration.window.unwrap_or(DEFAULT_WINDOW_ROWS);
-        let pooler = Pooler::new(&model.config, tokenizer.prompt_tokens());
-        let cosine = cosine_of_samples(
-            &engine,
-            (&tokenizer, &pooler, &RowBounds::of(&engine, &model)),
-            &engine_options,
-        )?;
-        let info = engine.info();
+        let (model, info) = (loaded.model(), loaded.info());
+        let weights = loaded.weights();
         let reply = OpenedAs {
             model: model.id.clone(),
             revision: model.revision.clone(),
@@ -179,7 +171,7 @@ impl Session {
             placement: info.placement.clone(),
             cosine_to_cpu: info.cosine_to_cpu,
             precision: info.precision.map(str::to_owned),
-            cosine,
+            cosine: info.cosine,
             threads,
             batch_tokens: limits.tokens,
             batch_size: limits.rows,
@@ -187,13 +179,12 @@ impl Session {
             dimensions: model.config.width,
             max_length: model.config.limit(),
             load_seconds: load.as_secs_f64(),
-            notes: engine::notes(&model, weights),
+            notes: engine::notes(model, weights),
         };
         let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {
             model: model_options,
             engine: EngineOptions {
-                workers: threads,
                 batch_tokens: Some(limits.tokens),
                 ..engine_options
             },
@@ -211,11 +202,7 @@ impl Session {
             ..EmbedOptions::default()
         };
         let session = Self {
-            opened: Opened {
-                model,
-                tokenizer,
-                files,
-            },
+            loaded: Arc::new(loaded),
             engine,
             options,
             limits,
@@ -232,13 +219,7 @@ impl Session {
         let progress: Arc<dyn Progress> = Arc::new(Silent);
         self.engine.take_pairs();
         let start = Instant::now();
-        let summary = pipeline::embed_with(
-            Box::new(self.engine.clone()),
-            Some(&self.opened),
-            &self.options,
-            &progress,
-            &self.cancel,
-        )?;
+        let summary = pipeline::embed_with(&self.loaded, &self.options, &progress, &self.cancel)?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(WorkloadSample {
             rows: summary.counts.embedded,
@@ -267,21 +248,8 @@ impl Session {
         let all = workload::read(input, &self.options.input)?;
         let single = match &mut self.single {
             Some(single) => single,
-            empty => {
-                let opened = &self.opened;
-                let pooler = Pooler::new(&opened.model.config, opened.tokenizer.prompt_tokens());
-                let pooler = Arc::new(pooler);
-                let worker = RowWorker::new(
-                    &self.engine,
-                    &opened.model,
-                    &pooler,
-                    &Arc::default(),
-                    &Arc::default(),
-                )?;
-                empty.insert(worker)
-            }
+            empty => empty.insert(self.loaded.worker()?),
         };
-        let bounds = RowBounds::of(&self.engine, &self.opened.model);
         let start = Instant::now();
         let mut seconds = Vec::new();
         for index in (skip..).take(texts) {
@@ -290,9 +258,8 @@ impl Session {
             }
             let begun = Instant::now();
             let text: Texts = std::iter::once(all.get(index % all.len())).collect();
-            let mut tokens = self.opened.tokenizer.tokenize(&text);
-            bounds.refuse(&mut tokens);
-            for plan in batch::plan(&tokens, self.limits, self.engine.is_ragged()) {
+            let tokens = self.loaded.tokenize(&text);
+            for plan in batch::plan(&tokens, self.limits, self.loaded.engine().is_ragged()) {
                 single.run(&plan, &tokens)?;
             }
             seconds.push(begun.elapsed().as_secs_f64());

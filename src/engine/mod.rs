@@ -3,13 +3,18 @@
 
 mod auto;
 pub mod availability;
+pub(crate) mod background;
+mod loaded;
 pub mod native;
-mod open;
+mod opening;
 pub(crate) mod padding;
+mod resolved;
 pub(crate) mod row_worker;
 pub(crate) mod work;
 
 pub use auto::order as usual;
 pub use embedctl_ort::engine::*;
 pub use embedctl_ort::{onnxruntime as ort, rten};
-pub use open::{notes, open, settle};
+pub use loaded::LoadedModel;
+pub(crate) use loaded::OpeningModel;
+pub use resolved::{Resolved, notes, open};

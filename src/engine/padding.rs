@@ -8,7 +8,9 @@ use std::sync::Mutex;
 
 use crate::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
 use crate::engine::row_worker::{check_output, finish_row};
-use crate::engine::{self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Worker};
+use crate::engine::{
+    self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, ResolvedEngine, Worker,
+};
 use crate::error::Result;
 use crate::model::{ElementType, Model, WeightsKind};
 use crate::pool::Pooler;
@@ -29,7 +31,7 @@ const LENGTHS: [usize; 2] = [5, 23];
 ///
 /// # Errors
 /// As [`engine::open()`]; or if a short row cannot be run.
-pub(crate) fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+pub(crate) fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> {
     let engine = engine::open(model, options)?;
     let single = engine.limits().rows < 2;
     // The native engine has no padding, and quantization of whole batches has a warning of its own.
@@ -107,13 +109,16 @@ impl MeasuredPadding {
 }
 
 /// How far padding moves a vector of `model` on an exact engine; `None` if none here runs the model.
-fn exactly(model: &Model, options: &EngineOptions) -> Option<f32> {
-    let exact = EngineOptions {
-        providers: ProviderChoice::List(vec![Provider::Cpu, Provider::Rten]),
-        devices: Vec::new(),
-        all_devices: false,
-        workers: 1,
-        ..options.clone()
+fn exactly(model: &Model, resolved: &ResolvedEngine) -> Option<f32> {
+    let exact = ResolvedEngine {
+        options: EngineOptions {
+            providers: ProviderChoice::List(vec![Provider::Cpu, Provider::Rten]),
+            devices: Vec::new(),
+            all_devices: false,
+            workers: 1,
+            ..resolved.options.clone()
+        },
+        ..resolved.clone()
     };
     let mut worker = engine::open(model, &exact).ok()?.worker().ok()?;
     padding_moves(worker.as_mut(), model).ok()
@@ -221,7 +226,7 @@ impl Engine for PaddingCheckedEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ModelOptions;
+    use crate::model::{ModelOptions, WeightsPreference};
 
     #[test]
     fn between_the_bounds_an_exact_engine_decides() {
@@ -268,11 +273,12 @@ mod tests {
             ("bert-cls", 0.0..MOST),
             ("roberta-mean", 0.0..MOST),
         ] {
-            let model = Model::open(&ModelOptions {
+            let options = ModelOptions {
                 model: format!("fixtures/parity/{case}/model"),
                 ..ModelOptions::default()
-            });
-            let apart = exactly(&model.unwrap(), &EngineOptions::default()).unwrap();
+            };
+            let model = Model::open(&options, WeightsPreference::Onnx).unwrap();
+            let apart = exactly(&model, &ResolvedEngine::default()).unwrap();
             assert!(expected.contains(&apart), "{case}: {apart}");
         }
     }

@@ -279,7 +279,7 @@ impl TensorWork for TensorSkeleton {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ModelOptions, Precision};
+    use crate::model::{ModelOptions, Precision, WeightsPreference};
     use crate::onnx::Attribute;
 
     fn work(folder: &str) -> Work {
@@ -292,7 +292,7 @@ mod tests {
             precision,
             ..ModelOptions::default()
         };
-        Work::of(&Model::open(&options).unwrap()).unwrap()
+        Work::of(&Model::open(&options, WeightsPreference::Onnx).unwrap()).unwrap()
     }
 
     /// Of a BERT: four square matrices and two of the feed-forward part in each layer.

@@ -312,10 +312,9 @@ impl VectorSettings {
         // of the identity already.
         let ModelOptions {
             task: scored,
-            model: _, // these five choose files, whose hashes are compared
+            model: _, // these four choose files, whose hashes are compared
             model_file: _,
             kind: _,
-            weights: _,
             cache_dir: _,
             precision: _, // chooses a file, or is part of the computation
             pooling: _,   // these are resolved in the configuration

@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::provenance::Provenance;
 use super::*;
 use crate::cancel::CancelToken;
-use crate::engine::{self, Arithmetic, EngineOptions, FloatType};
+use crate::engine::{self, EngineOptions, Resolved};
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind};
 use crate::output::{
@@ -68,13 +68,14 @@ impl Options {
 
     /// The identity of a run with these options, and its provenance.
     fn run(&self) -> (VectorIdentity, Value) {
-        let (model, engine) = engine::settle(&self.model, &self.engine).unwrap();
-        let model = Model::open(&model).unwrap();
-        let engine = engine::open(&model, &engine).unwrap();
+        let resolved = Resolved::of(&self.model, &self.engine).unwrap();
+        let model = resolved.open_files().unwrap();
+        let engine = resolved.engine();
+        let engine = engine::open(&model, engine).unwrap();
         let info = engine.info();
         let files = model.provenance(info.provider.weights_of(&model)).unwrap();
         let identity = VectorIdentity::new(&model, &self.output).unwrap();
-        let made = Provenance::new(&model, &files, info, None, &Counts::default(), None);
+        let made = Provenance::new(&model, &files, info, None, &Counts::default());
         let made = serde_json::to_value(&made).unwrap();
         (identity.with_engine(&model, &files, info), made)
     }
@@ -91,7 +92,6 @@ fn ranges(file: &str) -> Option<Calibration> {
 }
 
 const FILES: &str = "it says where files lie, and their hashes are compared";
-const FOLLOWS: &str = "it is set from other options";
 const ROUNDING: &str = "it changes vectors by rounding at most";
 const PLACE: &str = "it says where and how values stand, not which they are";
 
@@ -105,7 +105,6 @@ fn options() -> Vec<Row> {
         model_file: |all| all.model.model_file = Some("onnx/model.onnx".into()) => Decides,
         precision: |all| all.model.precision = Some(Precision::Int8) => Decides,
         kind: |all| all.model.kind = Some(WeightsKind::Onnx) => Decides,
-        weights: |all| all.model.weights = crate::model::WeightsPreference::Onnx => DoesNot(FOLLOWS),
         cache_dir: |all| all.model.cache_dir = Some("elsewhere".into()) => DoesNot(FILES),
         pooling: |all| all.model.pooling = Some(vec![PoolingMode::Max]) => Decides,
         normalize: |all| all.model.normalize = Some(false) => Decides,
@@ -127,8 +126,6 @@ fn options() -> Vec<Row> {
             all.engine.provider_options = vec!["openvino.precision=bf16".parse().unwrap()];
         } => DoesNot("it is for a provider that is not taken here"),
         batch_tokens: |all| all.engine.batch_tokens = Some(64) => DoesNot(ROUNDING),
-        arithmetic: |all| all.engine.arithmetic = Arithmetic::Int16 => DoesNot(FOLLOWS),
-        float: |all| all.engine.float = Some(FloatType::F16) => DoesNot(FOLLOWS),
         min_cosine: |all| all.engine.min_cosine = Some(0.5) => DoesNot("it refuses vectors and changes none"),
         weights_cache: |all| all.engine.weights_cache = Some("elsewhere".into()) => DoesNot("it holds what would be computed"),
         runtime: |all| all.engine.runtime.library = Some("elsewhere".into()) => DoesNot(ROUNDING),
@@ -411,8 +408,9 @@ fn what_is_absent_differs_from_what_a_run_says_unless_it_has_a_meaning() {
     }
     assert!(!keys.contains(&"dtype"), "f32 was all that there was");
     // Before an engine is open.
-    let (model, _) = engine::settle(&Options::new().model, &Options::new().engine).unwrap();
-    let model = Model::open(&model).unwrap();
+    let options = Options::new();
+    let resolved = Resolved::of(&options.model, &options.engine).unwrap();
+    let model = resolved.open_files().unwrap();
     let early = VectorIdentity::new(&model, &Options::new().output).unwrap();
     assert_eq!(now.differences(&early), []);
 }

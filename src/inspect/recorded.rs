@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use crate::engine::{self, EngineOptions};
+use crate::engine::{EngineOptions, Resolved};
 use crate::error::{Error, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
 use crate::model::{
-    Model, ModelOptions, ModelTask, PoolingMode, ScoreTask, TextRole, TextTask, VectorKind,
-    WeightsKind,
+    ModelOptions, ModelTask, PoolingMode, ScoreTask, TextRole, TextTask, VectorKind, WeightsKind,
 };
 
 /// A model with what overrode its own files.
@@ -102,8 +101,8 @@ impl RecordedModel {
     /// If the model cannot be opened.
     pub(crate) fn open(self, engine: &EngineOptions) -> Result<ModelOptions> {
         let mut options = self.options;
-        let (settled, _) = engine::settle(&options, engine)?;
-        if !self.pooling.is_empty() && Model::open(&settled)?.config.pooling != self.pooling {
+        let resolved = Resolved::of(&options, engine)?;
+        if !self.pooling.is_empty() && resolved.open_files()?.config.pooling != self.pooling {
             options.pooling = Some(self.pooling);
         }
         Ok(options)

@@ -9,7 +9,7 @@ use super::run::Run;
 use super::sink::WholeSink;
 use super::*;
 use crate::batch::Batch;
-use crate::engine::{self, BatchLimits, Provider, Worker};
+use crate::engine::{self, BatchLimits, Engine, OpeningModel, Provider, Resolved, Worker};
 use crate::input::RecordReader;
 use crate::output::{Destination, Finish, VectorWriter};
 use crate::progress::Silent;
@@ -134,8 +134,14 @@ pub(super) fn model_options() -> ModelOptions {
     }
 }
 
-fn model() -> Arc<Model> {
-    Arc::new(Model::open(&model_options()).unwrap())
+/// That model on `engine`, on three threads.
+pub(super) fn loaded(engine: Box<dyn Engine>) -> Arc<LoadedModel> {
+    let options = EngineOptions {
+        workers: 3,
+        ..EngineOptions::default()
+    };
+    let resolved = Resolved::of(&model_options(), &options).unwrap();
+    Arc::new(LoadedModel::with_engine(resolved, engine).unwrap())
 }
 
 /// Runs `lines` through an engine of the given behaviour.
@@ -158,36 +164,30 @@ pub(super) fn run_with(
 ) -> (Result<Summary>, Kept) {
     let mut file = tempfile::Builder::new().suffix(".txt").tempfile().unwrap();
     file.write_all(lines.as_bytes()).unwrap();
-    let model = model();
     let input = InputOptions {
         max_record_bytes: 200,
         window_rows: 7,
         window_bytes: 1 << 20,
         ..InputOptions::default()
     };
-    let engine = fake(behaviour, 0);
+    let loaded = loaded(fake(behaviour, 0));
     let kept = Kept::default();
     let sources = [Source::Path(file.path().to_path_buf())];
     let mut run = Run {
         started: Instant::now(),
-        engine: Opening::done(engine),
-        tokenizer: Arc::new(TextTokenizer::new(&model, 2).unwrap()),
-        files: None,
+        model: OpeningModel::ready(loaded),
         earlier: None,
         source: Box::new(RecordReader::open(&sources, input).unwrap()),
         sink: Box::new(WholeSink {
             writer: Box::new(kept.clone()),
             rejects: None,
         }),
-        threads: 3,
-        workers: None,
         chunked: None,
         options: EmbedOptions {
             output: OutputOptions::new(Destination::Stdout),
             on_error,
             ..EmbedOptions::default()
         },
-        model,
     };
     change(&mut run);
     (run.drive(&Silent, cancel), kept)

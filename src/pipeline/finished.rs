@@ -6,12 +6,10 @@ use super::EmbedOptions;
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
 use super::source::{range, shares, source_states, told};
-use crate::engine;
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, JobReader, Manifest, ShardEnd, State, clear_parts};
-use crate::model::Model;
 use crate::output::proof::Proof;
 use crate::output::{self, Destination};
 use crate::record::WindowStart;
@@ -61,8 +59,7 @@ impl RunPlan {
         let mut input = RecordReader::open(&options.sources, options.input.clone())?;
         let (names, (stretches, columns)) =
             (input.names(), shares(job.shard(), options, &mut input)?);
-        let (model_options, _) = engine::settle(&options.model, &options.engine)?;
-        let model = Model::open(&model_options)?;
+        let model = self.resolved()?.open_files()?;
         let weights = then.identity().weights();
         let identity = VectorIdentity::new(&model, &options.output)?;
         let identity = identity.with_files(&model, &model.provenance(weights)?, weights);

@@ -51,19 +51,18 @@ pub(crate) use self::in_flight::Distinct;
 use self::labels::LabelColumns;
 pub use self::plan::{RunPlan, check_places, job};
 pub(crate) use self::reuse::EarlierVectors;
-use self::workers::Opening;
 use crate::cancel::CancelToken;
 use crate::embedder;
-use crate::engine::{Engine, EngineInfo, EngineOptions};
+use crate::engine::{EngineInfo, EngineOptions, LoadedModel};
 use crate::error::Result;
 use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::model::{Dimensions, Model, ModelOptions, ModelProvenance, ModelTask};
+use crate::model::{Dimensions, Model, ModelOptions, ModelTask};
 use crate::named::named;
 use crate::output::{OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
 use crate::stage::StageTimes;
-use crate::tokenize::{Chunking, TextTokenizer};
+use crate::tokenize::Chunking;
 
 named! {
     /// The effect of a bad record.
@@ -227,29 +226,16 @@ pub fn embed(
     RunPlan::new(options)?.embed(progress, cancel)
 }
 
-/// A model that is read, hashed and ready to tokenize, for several runs.
-#[derive(Debug, Clone)]
-pub struct Opened {
-    /// The model.
-    pub model: Arc<Model>,
-    /// Its tokenizer.
-    pub tokenizer: Arc<TextTokenizer>,
-    /// Its files and their hashes.
-    pub files: ModelProvenance,
-}
-
-/// As [`embed`], with an engine that is already open and an optional model. [`EmbedOptions::engine`] is then ignored,
-/// and with a model [`EmbedOptions::model`] too.
+/// As [`embed`], with a model that is ready to run. [`EmbedOptions::model`] and [`EmbedOptions::engine`] are then those that
+/// it was opened with.
 ///
 /// # Errors
 /// As [`embed`].
 pub fn embed_with(
-    engine: Box<dyn Engine>,
-    opened: Option<&Opened>,
+    loaded: &Arc<LoadedModel>,
     options: &EmbedOptions,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    let open = |_: &_, _, _| Ok(Opening::done(engine));
-    run::run(&RunPlan::new(options)?, opened, open, progress, cancel)
+    run::run(&RunPlan::new(options)?, Some(loaded), progress, cancel)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::reuse::Earlier;
 use super::source::ShardInputs;
 use super::{EmbedOptions, fingerprint};
+use crate::engine::Resolved;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
@@ -95,6 +96,14 @@ impl RunPlan {
         // A plan may be run again.
         plan.options.output.clock = Arc::default();
         Ok(plan)
+    }
+
+    /// The model and the engine, with all that follows from the options.
+    ///
+    /// # Errors
+    /// As [`Resolved::of`].
+    pub fn resolved(&self) -> Result<Resolved> {
+        Resolved::of(&self.options.model, &self.options.engine)
     }
 
     /// The run as a job; `None` if it is not one.

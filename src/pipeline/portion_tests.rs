@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use super::fake_tests::{Behaviour, fake, model_options};
+use super::fake_tests::{Behaviour, fake, loaded, model_options};
 use super::*;
 use crate::error::ErrorKind;
 use crate::output::{Destination, OutputFormat};
@@ -82,7 +82,7 @@ fn run(options: &EmbedOptions, operations: u64, after: usize) -> (Result<Summary
         cancel: cancel.clone(),
     });
     let told: Arc<dyn Progress> = progress.clone();
-    let summary = embed_with(fake(STEADY, operations), None, options, &told, &cancel);
+    let summary = embed_with(&loaded(fake(STEADY, operations)), options, &told, &cancel);
     (summary, progress.written.load(Ordering::Relaxed))
 }
 

@@ -14,40 +14,30 @@ use super::reuse::Earlier;
 use super::sink::{ProvenanceBuilder, RowSink, WholeSink};
 use super::source::{RecordSource, SourceEvent, Streams, spawn_reader};
 use super::tokenizing::{Batching, Tokenizing, precision_hook};
-use super::workers::{Opening, Workers, ended, in_background, open_engine, wait};
-use super::{EmbedOptions, Opened, Summary};
+use super::workers::Workers;
+use super::{EmbedOptions, Summary};
 use crate::cancel::CancelToken;
-use crate::embedder::cosine_of_samples;
-use crate::engine::row_worker::RowBounds;
+use crate::engine::background::{ended, in_background};
 use crate::engine::work::Work;
-use crate::engine::{self, BatchLimits, Engine, EngineOptions};
+use crate::engine::{self, BatchLimits, LoadedModel, OpeningModel, Resolved};
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::job;
-use crate::model::{Model, ModelProvenance, WeightsKind};
+use crate::model::Model;
 use crate::output::Destination;
 use crate::output::{self, RunFiles};
-use crate::pool::Pooler;
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
-use crate::threads::usable_cores;
-use crate::tokenize::{Chunked, TextTokenizer};
+use crate::tokenize::Chunked;
 use arrow::datatypes::{Schema, SchemaRef};
 
-/// A run whose model, input and output are open, and whose engine is being opened.
+/// A run whose model's files, input and output are open, and whose engine is being opened.
 pub(super) struct Run {
     pub(super) started: Instant,
-    pub(super) model: Arc<Model>,
-    /// The model's files, where their hashes are known.
-    pub(super) files: Option<ModelProvenance>,
-    pub(super) tokenizer: Arc<TextTokenizer>,
+    pub(super) model: OpeningModel,
     pub(super) source: Box<dyn RecordSource>,
     pub(super) sink: Box<dyn RowSink>,
-    pub(super) engine: Opening,
-    pub(super) threads: usize,
-    /// Workers, where the user has said how many.
-    pub(super) workers: Option<usize>,
     pub(super) chunked: Option<Chunked>,
     pub(super) earlier: Option<Earlier>,
     pub(super) options: EmbedOptions,
@@ -57,56 +47,49 @@ impl Run {
     /// Opens everything that can fail, in order of cost: files that need no model come first.
     pub(super) fn open(
         plan: &RunPlan,
-        opened: Option<&Opened>,
-        open_engine: impl FnOnce(&Arc<Model>, EngineOptions, usize) -> Result<Opening>,
+        loaded: Option<&Arc<LoadedModel>>,
         progress: &dyn Progress,
     ) -> Result<Self> {
         let started = Instant::now();
-        let options = plan.options();
         let earlier = plan.earlier()?.cloned();
         let (source, job) = plan.source()?;
-        let (model_options, engine_options) = engine::settle(&options.model, &options.engine)?;
-        let model = match opened {
-            Some(opened) => Arc::clone(&opened.model),
-            None => Arc::new(Model::open(&model_options)?),
+        let model = match loaded {
+            Some(loaded) => ModelSource::Loaded(loaded),
+            None => {
+                let resolved = plan.resolved()?;
+                ModelSource::Files(Arc::new(resolved.open_files()?), resolved)
+            }
         };
-        let plan = &plan.of(&model)?;
+        let plan = &plan.of(model.files())?;
         let options = plan.options();
         if let Some(earlier) = &earlier {
-            earlier.check_model(&model, &options.output)?;
+            earlier.check_model(model.files(), &options.output)?;
         }
         let sink: Box<dyn RowSink> = match job {
             Some(mut job) => {
-                job.check(plan, &model)?;
+                job.check(plan, model.files())?;
                 Box::new(job)
             }
-            None => Box::new(WholeSink::create(plan, &model, source.input())?),
+            None => Box::new(WholeSink::create(plan, model.files(), source.input())?),
         };
         let unproven = earlier.as_ref().and_then(Earlier::note);
         let older = options.files.take_notes();
         for note in older.iter().map(String::as_str).chain(unproven) {
             progress.warning(note);
         }
-        let workers = Some(options.engine.workers).filter(|&workers| workers > 0);
-        let threads = workers.unwrap_or_else(usable_cores);
-        let tokenizer = match opened {
-            Some(opened) => Arc::clone(&opened.tokenizer),
-            None => Arc::new(TextTokenizer::new(&model, threads)?),
+        let model = match model {
+            ModelSource::Loaded(loaded) => OpeningModel::ready(Arc::clone(loaded)),
+            ModelSource::Files(model, resolved) => OpeningModel::begin(model, resolved)?,
         };
         let chunked = match &options.chunking {
-            Some(chunking) => Some(tokenizer.chunked(chunking)?),
+            Some(chunking) => Some(model.tokenizer().chunked(chunking)?),
             None => None,
         };
         Ok(Self {
             started,
-            engine: open_engine(&model, engine_options, threads)?,
-            files: opened.map(|opened| opened.files.clone()),
             model,
-            tokenizer,
             source,
             sink,
-            threads,
-            workers,
             chunked,
             earlier,
             // The caller's list of files is not kept here: a detached run would keep it alive. Only the sink, which
@@ -132,45 +115,40 @@ impl Run {
             bytes: self.source.input().total_bytes(),
             records: self.source.most_records(),
         };
-        let extra = self.options.extra_of(&self.model);
+        let extra = self.options.extra_of(self.model.model());
         let schema = extra.schema(&self.source.input().schema())?;
         let written = self.source.written();
         let windows = spawn_reader(self.source, &clocks)?;
         let (batching, when_open) = bounded(1);
         let (batches, jobs) = unbounded();
         let tokenizing = Tokenizing {
-            tokenizer: Arc::clone(&self.tokenizer),
+            tokenizer: Arc::clone(self.model.tokenizer()),
             chunked: self.chunked,
-            reuse: (self.earlier.as_ref()).map(|it| it.ask(&self.model, &self.options.output)),
+            reuse: (self.earlier.as_ref())
+                .map(|it| it.ask(self.model.model(), &self.options.output)),
             on_error: self.options.on_error,
             names: names.clone(),
             clocks: Arc::clone(&clocks),
         };
         let windows = tokenizing.spawn(windows, when_open, batches)?;
 
-        let engine: Arc<dyn Engine> = wait(cancel, &self.engine.engine)?.into();
-        let pooler = Pooler::new(&self.model.config, self.tokenizer.prompt_tokens());
-        let pooler = Arc::new(pooler);
-        let mut info = engine.info().clone();
-        let weights = info.provider.weights_of(&self.model);
-        let hashes = hash_files(&self.model, self.files, weights)?;
-        let bounds = RowBounds::of(engine.as_ref(), &self.model);
-        let precision = self.engine.options.as_ref().filter(|_| info.is_reduced());
-        if let Some(options) = precision {
-            let parts = (&*self.tokenizer, &*pooler, &bounds);
-            info.cosine = cosine_of_samples(engine.as_ref(), parts, options)?;
-        }
+        let measures = self.model.measures();
+        let loaded = self.model.wait(cancel)?;
+        let (model, info) = (Arc::clone(loaded.model()), loaded.info().clone());
+        let hashes = in_background("hash", {
+            let loaded = Arc::clone(&loaded);
+            move || loaded.provenance().cloned()
+        })?;
         let cosine = Arc::new(Mutex::new(info.cosine));
         // The tokenizer thread may be gone after an error of its own, which is found below.
         let _ = batching.send(Batching {
-            limits: limits(&self.options, engine.as_ref()),
-            ragged: engine.is_ragged(),
-            portions: portions(&self.options, &engine, &self.model),
-            bounds,
-            hook: precision.map(|it| precision_hook(&engine, &pooler, &cosine, it.clone())),
+            limits: limits(&self.options, &loaded),
+            portions: portions(&self.options, &loaded),
+            hook: (measures && info.is_reduced()).then(|| precision_hook(&loaded, &cosine)),
+            loaded: Arc::clone(&loaded),
         });
-        let threads = self.workers.or(engine.workers()).unwrap_or(self.threads);
-        let workers = Workers::spawn(threads, &engine, &self.model, &pooler, &clocks, &jobs)?;
+        let threads = loaded.threads();
+        let workers = Workers::spawn(threads, &loaded, &clocks, &jobs)?;
         drop(jobs);
         workers.wait_for_first(cancel)?;
         let load = self.started.elapsed();
@@ -180,7 +158,7 @@ impl Run {
         progress.started(&info, input_size);
 
         let made = ProvenanceBuilder {
-            model: Arc::clone(&self.model),
+            model: Arc::clone(&model),
             info,
             cosine,
             chunked: self.chunked,
@@ -195,8 +173,8 @@ impl Run {
         }
         let before = self.sink.begin(&made, schema)?;
         let mut ledger = Ledger {
-            model: &self.model,
-            pooler: &pooler,
+            model: &model,
+            pooler: loaded.pooler(),
             names: &names,
             progress,
             made: &made,
@@ -271,7 +249,7 @@ impl Run {
         let all = (clocks.write).time(|| sink.finish(end, schema, &counts, &made))?;
         progress.published();
 
-        let mut notes = engine::notes(&made.model, weights);
+        let mut notes = engine::notes(&made.model, loaded.weights());
         notes.extend(before.notes);
         if !all {
             notes.push(
@@ -339,7 +317,7 @@ impl RunPlan {
     /// # Errors
     /// As [`super::embed`].
     pub fn embed(&self, progress: &Arc<dyn Progress>, cancel: &CancelToken) -> Result<Summary> {
-        run(self, None, open_engine, progress, cancel)
+        run(self, None, progress, cancel)
     }
 }
 
@@ -347,12 +325,11 @@ impl RunPlan {
 /// must not wait for it.
 pub(super) fn run(
     plan: &RunPlan,
-    opened: Option<&Opened>,
-    open_engine: impl FnOnce(&Arc<Model>, EngineOptions, usize) -> Result<Opening>,
+    loaded: Option<&Arc<LoadedModel>>,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    let run = Run::open(plan, opened, open_engine, progress.as_ref())?;
+    let run = Run::open(plan, loaded, progress.as_ref())?;
     let summary = in_background("run", {
         let (progress, cancel) = (Arc::clone(progress), cancel.clone());
         move || run.drive(progress.as_ref(), &cancel)
@@ -380,8 +357,8 @@ fn next(
 }
 
 /// The batch size of the options, else the engine's default.
-fn limits(options: &EmbedOptions, engine: &dyn Engine) -> BatchLimits {
-    let suits = engine.limits();
+fn limits(options: &EmbedOptions, loaded: &LoadedModel) -> BatchLimits {
+    let suits = loaded.limits();
     BatchLimits {
         tokens: options.engine.batch_tokens.unwrap_or(suits.tokens),
         rows: options.batch_rows.unwrap_or(suits.rows),
@@ -391,38 +368,39 @@ fn limits(options: &EmbedOptions, engine: &dyn Engine) -> BatchLimits {
 
 /// How windows are cut into portions; `None` where rows of a batch change each other's vectors, which must not depend on
 /// where a run was resumed.
-fn portions(
-    options: &EmbedOptions,
-    engine: &Arc<dyn Engine>,
-    model: &Model,
-) -> Option<PortionLimits> {
-    if engine::padding::mixes_rows(model, engine.info()) {
+fn portions(options: &EmbedOptions, loaded: &Arc<LoadedModel>) -> Option<PortionLimits> {
+    if engine::padding::mixes_rows(loaded.model(), loaded.info()) {
         return None;
     }
-    let limits = limits(options, engine.as_ref());
+    let limits = limits(options, loaded);
     // Rows of each length need batches of their own.
     let batches = if limits.equal_lengths { 16 } else { 1 };
     let tokens = limits.tokens.saturating_mul(batches);
-    if engine.operations(1) > 0 {
-        let counts = Arc::clone(engine);
-        let cost = move |tokens| 2.0 * counts.operations(tokens) as f64;
-        return Some(PortionLimits::new(engine.as_ref(), tokens, cost));
+    if loaded.engine().operations(1) > 0 {
+        let counts = Arc::clone(loaded);
+        let cost = move |tokens| 2.0 * counts.engine().operations(tokens) as f64;
+        return Some(PortionLimits::new(loaded.engine(), tokens, cost));
     }
-    let work = Work::of(model).ok()?;
+    let work = Work::of(loaded.model()).ok()?;
     let cost = move |tokens: usize| work.total(tokens as f64, (tokens * tokens) as f64);
-    Some(PortionLimits::new(engine.as_ref(), tokens, cost))
+    Some(PortionLimits::new(loaded.engine(), tokens, cost))
 }
 
-/// Hashes the model's files, unless that was done.
-fn hash_files(
-    model: &Arc<Model>,
-    known: Option<ModelProvenance>,
-    weights: WeightsKind,
-) -> Result<Receiver<Result<ModelProvenance>>> {
-    let model = Arc::clone(model);
-    in_background("hash", move || {
-        known.map_or_else(|| model.provenance(weights), Ok)
-    })
+/// Where a run's model comes from, its files open.
+enum ModelSource<'l> {
+    /// What a request led to; no engine is open yet.
+    Files(Arc<Model>, Resolved),
+    /// A model that is ready to run.
+    Loaded(&'l Arc<LoadedModel>),
+}
+
+impl ModelSource<'_> {
+    fn files(&self) -> &Arc<Model> {
+        match self {
+            Self::Files(model, _) => model,
+            Self::Loaded(loaded) => loaded.model(),
+        }
+    }
 }
 
 /// The columns of rows for records with these columns. None may have the name of an output column.

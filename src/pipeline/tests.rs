@@ -143,7 +143,7 @@ fn what_the_engine_refuses_is_listed_whole() {
                 writer,
                 rejects: Some(list),
             });
-            let chunked = run.tokenizer.chunked(&chunking).unwrap();
+            let chunked = run.model.tokenizer().chunked(&chunking).unwrap();
             run.chunked = chunk.then_some(chunked);
         });
         assert_eq!(summary.unwrap().counts.rejected, 1);

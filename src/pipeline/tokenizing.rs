@@ -12,11 +12,8 @@ use super::reuse::EarlierVectors;
 use super::source::SourceEvent;
 use super::workers::{BatchJob, Joined};
 use crate::batch::{self, BatchPlan, TokenRows};
-use crate::embedder;
-use crate::engine::row_worker::RowBounds;
-use crate::engine::{BatchLimits, Engine, EngineOptions};
+use crate::engine::{BatchLimits, LoadedModel};
 use crate::error::{Error, Result};
-use crate::pool::Pooler;
 use crate::record::{SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::stage::Clocks;
@@ -26,12 +23,9 @@ use crate::tokenize::{Chunked, Chunks, TextTokenizer};
 /// How tokens are cut into batches, which is known once the engine is open.
 pub(super) struct Batching {
     pub(super) limits: BatchLimits,
-    /// See [`crate::engine::Engine::is_ragged`].
-    pub(super) ragged: bool,
     /// How much a portion of a window holds; `None`: windows stay whole.
     pub(super) portions: Option<PortionLimits>,
-    /// The rows that the model can run.
-    pub(super) bounds: RowBounds,
+    pub(super) loaded: Arc<LoadedModel>,
     /// Sees each window's tokens.
     pub(super) hook: Option<WindowHook>,
 }
@@ -96,12 +90,14 @@ impl Tokenizing {
     /// Cuts a window's tokens into batches.
     fn cut(&self, in_flight: &mut InFlight, batching: &mut Batching) -> Result<Vec<BatchJob>> {
         // No batch shares them yet.
-        batching.bounds.refuse(Arc::make_mut(&mut in_flight.tokens));
+        let loaded = &batching.loaded;
+        loaded.bounds().refuse(Arc::make_mut(&mut in_flight.tokens));
         let tokens = &in_flight.tokens;
         if let Some(hook) = &mut batching.hook {
             hook(tokens)?;
         }
-        let (limits, ragged, clocks) = (batching.limits, batching.ragged, &self.clocks);
+        let (limits, ragged) = (batching.limits, loaded.engine().is_ragged());
+        let clocks = &self.clocks;
         // An answered batch stays whole.
         let whole = in_flight.window.batch.is_some();
         let most = batching.portions.as_ref().filter(|_| !whole);
@@ -217,15 +213,9 @@ const SECOND: u64 = 100_000_000_000;
 /// Measures reduced precision by rows of the first window and its longest ones; and again by the longest rows of a
 /// later window, where they are more than twice as long: attention sums over all of a row, so that errors may grow with
 /// its length.
-pub(super) fn precision_hook(
-    engine: &Arc<dyn Engine>,
-    pooler: &Arc<Pooler>,
-    cosine: &Joined,
-    options: EngineOptions,
-) -> WindowHook {
-    let (engine, pooler) = (Arc::clone(engine), Arc::clone(pooler));
-    let cosine = Arc::clone(cosine);
-    let most = long_tokens(|tokens| engine.operations(tokens));
+pub(super) fn precision_hook(loaded: &Arc<LoadedModel>, cosine: &Joined) -> WindowHook {
+    let (loaded, cosine) = (Arc::clone(loaded), Arc::clone(cosine));
+    let most = long_tokens(|tokens| loaded.engine().operations(tokens));
     let mut longest = None;
     Box::new(move |tokens| {
         let sample = match longest {
@@ -241,7 +231,7 @@ pub(super) fn precision_hook(
         }
         longest = longest.max(Some(sample.longest()));
         let mut joined = locked(&cosine);
-        *joined = embedder::cosine(engine.as_ref(), &pooler, &sample, *joined, &options)?;
+        *joined = loaded.cosine(&sample, *joined)?;
         Ok(())
     })
 }

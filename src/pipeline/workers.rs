@@ -1,107 +1,22 @@
-//! The engine, opened on a thread of its own, and the threads that run batches on it.
+//! The threads that run batches.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
 use super::in_flight::InFlight;
 use crate::batch::{BatchPlan, TokenRows};
 use crate::cancel::CancelToken;
+use crate::engine::background::ended;
 use crate::engine::row_worker::{Finished, RowWorker, RowsToRun};
-use crate::engine::{Cosine, Engine, EngineOptions};
+use crate::engine::{Cosine, LoadedModel};
 use crate::error::{Error, Result};
 use crate::halving::TokenLimit;
-use crate::model::Model;
-use crate::pool::Pooler;
 use crate::progress::{BatchDone, Progress, WindowSize};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{guarded, spawn};
 use crate::tokenize::SharedRows;
-
-/// The error for a thread that ended without a result.
-pub(super) fn ended(what: &str) -> Error {
-    Error::internal(format!("the {what} thread ended early"))
-}
-
-/// Runs `work` on a thread of its own; its result, or its panic as an error, comes through the channel.
-pub(super) fn in_background<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<Receiver<Result<T>>> {
-    let (sender, receiver) = bounded(1);
-    spawn(name, move || {
-        // After an error the receiver may be gone; the result is dropped then.
-        let _ = sender.send(guarded(work, Error::internal));
-    })?;
-    Ok(receiver)
-}
-
-/// Waits for a result or for cancellation.
-pub(super) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Result<T> {
-    select! {
-        recv(result) -> message => message.map_err(|_| ended("background"))?,
-        recv(cancel.channel()) -> _ => Err(Error::interrupted()),
-    }
-}
-
-/// The engine, being opened on a thread of its own: that can take long and must not hold up a signal.
-///
-/// Dropping it early cancels the opening and waits a moment: the process may be about to
-/// exit, which tears a native library down under a thread that is still inside.
-pub(super) struct Opening {
-    pub(super) engine: Receiver<Result<Box<dyn Engine>>>,
-    stop: CancelToken,
-    /// The options to open it with; `None` if it is already open and its precision was measured.
-    pub(super) options: Option<EngineOptions>,
-}
-
-impl Opening {
-    const GRACE: Duration = Duration::from_secs(2);
-
-    /// An engine that is open.
-    pub(super) fn done(engine: Box<dyn Engine>) -> Self {
-        let (sender, receiver) = bounded(1);
-        // There is room for one, and the other end is held.
-        let _ = sender.send(Ok(engine));
-        Self {
-            engine: receiver,
-            stop: CancelToken::new(),
-            options: None,
-        }
-    }
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        let _ = self.engine.recv_timeout(Self::GRACE);
-    }
-}
-
-pub(super) fn open_engine(
-    model: &Arc<Model>,
-    engine: EngineOptions,
-    threads: usize,
-) -> Result<Opening> {
-    let model = Arc::clone(model);
-    let stop = CancelToken::new();
-    let options = EngineOptions {
-        workers: threads,
-        cancel: stop.clone(),
-        ..engine
-    };
-    let kept = options.clone();
-    let engine = in_background("engine", move || {
-        crate::engine::padding::open(&model, &options)
-    })?;
-    Ok(Opening {
-        engine,
-        stop,
-        options: Some(kept),
-    })
-}
 
 /// The cosine of reduced precision to single precision, where there is one; that of later windows joins it.
 pub(super) type Joined = Arc<Mutex<Option<Cosine>>>;
@@ -130,9 +45,7 @@ pub(super) struct Workers {
 impl Workers {
     pub(super) fn spawn(
         count: usize,
-        engine: &Arc<dyn Engine>,
-        model: &Arc<Model>,
-        pooler: &Arc<Pooler>,
+        loaded: &Arc<LoadedModel>,
         clocks: &Arc<Clocks>,
         jobs: &Receiver<BatchJob>,
     ) -> Result<Self> {
@@ -148,14 +61,11 @@ impl Workers {
         let limit: Arc<TokenLimit> = Arc::default();
         for index in 0..count {
             let limit = Arc::clone(&limit);
-            let (engine, model, pooler) =
-                (Arc::clone(engine), Arc::clone(model), Arc::clone(pooler));
-            let clocks = Arc::clone(clocks);
+            let (loaded, clocks) = (Arc::clone(loaded), Arc::clone(clocks));
             let (jobs, stop) = (jobs.clone(), workers.stop.clone());
             let (ready, failed) = (ready_sender.clone(), failure_sender.clone());
             let thread = spawn(&format!("worker-{index}"), move || {
-                let made = || RowWorker::new(engine.as_ref(), &model, &pooler, &limit, &clocks);
-                let made = guarded(made, Error::internal);
+                let made = guarded(|| loaded.worker_of(&limit, &clocks), Error::internal);
                 match made {
                     Ok(worker) => {
                         let _ = ready.send(());

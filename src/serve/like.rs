@@ -5,8 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::cancel::CancelToken;
-use crate::embedder::LoadedModel;
-use crate::engine::{self, EngineInfo, EngineOptions, Provider, ProviderChoice};
+use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Provider, ProviderChoice, Resolved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
@@ -225,10 +224,7 @@ impl LikeFile {
     /// The options that make the output's own vectors.
     fn settle_own(&self, options: ModelOptions, engine: &EngineOptions) -> Result<ModelOptions> {
         let then = &self.identity.settings;
-        let open = |options: &ModelOptions| {
-            let (settled, _) = engine::settle(options, engine)?;
-            Model::open(&settled)
-        };
+        let open = |options: &ModelOptions| Resolved::of(options, engine)?.open_files();
         let mut options = options;
         let own = open(&options)?.config;
         let recorded = RecordedModel::of(&self.made, None, &options)?;
@@ -269,7 +265,7 @@ impl LikeFile {
         engine: &EngineOptions,
     ) -> Result<Vec<String>> {
         let reference = self.reference.as_ref();
-        let own = reference.map(|options| self.identity_of(options, &loaded.info, engine));
+        let own = reference.map(|options| self.identity_of(options, loaded.info(), engine));
         let own = own.transpose()?;
         let differences = self.identity.differences(own.as_ref().unwrap_or(now));
         let decide: Vec<_> = (differences.iter())
@@ -304,9 +300,8 @@ impl LikeFile {
         info: &EngineInfo,
         engine: &EngineOptions,
     ) -> Result<VectorIdentity> {
-        let (settled, _) = engine::settle(options, engine)?;
-        let model = Model::open(&settled)?;
-        let files = model.provenance(info.provider.weights())?;
+        let model = Resolved::of(options, engine)?.open_files()?;
+        let files = model.provenance(info.provider.weights_of(&model))?;
         identity((&model, info), &files, Some(self))
     }
 

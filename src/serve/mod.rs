@@ -14,8 +14,7 @@ pub use embedctl_serve::{
 
 pub use like::LikeFile;
 
-use crate::embedder::LoadedModel;
-use crate::engine::{self, EngineInfo, EngineOptions};
+use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel, Resolved};
 use crate::error::Result;
 use crate::inspect::Verified;
 use crate::model::{Dimensions, ModelOptions};
@@ -48,16 +47,15 @@ pub fn open(
     like: Option<&LikeFile>,
     verified: Option<&Verified>,
 ) -> Result<ReadyModel> {
-    let loaded = LoadedModel::open(model, engine)?;
-    let weights = loaded.info.provider.weights();
-    let mut notes = engine::notes(&loaded.model, weights);
-    let files = loaded.model.provenance(weights)?;
-    let identity = like::identity((&loaded.model, &loaded.info), &files, like)?;
+    let loaded = LoadedModel::open(Resolved::of(model, engine)?)?;
+    let mut notes = engine::notes(loaded.model(), loaded.weights());
+    let files = loaded.provenance()?.clone();
+    let identity = like::identity((loaded.model(), loaded.info()), &files, like)?;
     if let Some(like) = like {
         notes.extend(like.check((&loaded, &identity), engine)?);
     }
-    let (id, info) = (loaded.model.id.clone(), loaded.info.clone());
-    let (dimensions, threads) = (loaded.model.config.vectors(), loaded.threads());
+    let (id, info) = (loaded.model().id.clone(), loaded.info().clone());
+    let (dimensions, threads) = (loaded.model().config.vectors(), loaded.threads());
     Ok(ReadyModel {
         model: Arc::new(OpenedModel::new(loaded, &identity, &files, like, verified)?),
         id,

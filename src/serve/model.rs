@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::LikeFile;
 use crate::batch::TokenRows;
-use crate::embedder::LoadedModel;
+use crate::engine::LoadedModel;
 use crate::engine::row_worker::RowWorker;
 use crate::error::{Cause, Error, Result};
 use crate::identity::VectorIdentity;
@@ -18,6 +18,7 @@ use crate::inspect::Verified;
 use crate::model::score::ScoreForm;
 use crate::model::{ModelProvenance, OutputKind, Side, Step};
 use crate::output::Dtype;
+use crate::pool::Pooler;
 use crate::record::{RowVector, Texts};
 use crate::setting::VECTORS;
 use crate::threads::foreign;
@@ -42,20 +43,25 @@ impl OpenedModel {
         like: Option<&LikeFile>,
         verified: Option<&Verified>,
     ) -> Result<Self> {
-        if !loaded.model.config.beside.is_empty() {
+        if !loaded.model().config.beside.is_empty() {
             return Err(Error::usage(format!(
                 "{VECTORS}: a server gives vectors of one kind, but several are asked for"
             ))
             .with_remedy("start a server for each kind"));
         }
-        if loaded.model.config.multi().is_some() {
+        if loaded.model().config.multi().is_some() {
             return Err(Error::usage(
                 "the model gives each token a vector, but the protocols of a server have one for a text",
             )
             .with_remedy("embed with it in a batch job"));
         }
-        let scoring = Scoring::of(&mut loaded)?;
-        let (model, config) = (&loaded.model, &loaded.model.config);
+        let scoring = Scoring::of(&loaded)?;
+        if scoring.is_some() {
+            let prompt_tokens = loaded.tokenizer().prompt_tokens();
+            let raw = Pooler::of_raw_scores(&loaded.model().config, prompt_tokens);
+            loaded = loaded.with_pooler(raw);
+        }
+        let (model, config) = (loaded.model(), &loaded.model().config);
         // Where prompt tokens are left out of pooling, a worker's pooling belongs to one prompt.
         let prompts = match config.include_prompt {
             true => config.prompts.by_name.clone(),
@@ -104,7 +110,7 @@ impl OpenedModel {
 
     /// `rows`, those refused that the model cannot run.
     fn bounded(&self, mut rows: TokenRows) -> TokenRows {
-        self.loaded.bounds.refuse(&mut rows);
+        self.loaded.bounds().refuse(&mut rows);
         rows
     }
 }
@@ -124,7 +130,7 @@ fn details(
     let mut all = vec![
         value("identity", serde_json::to_value(identity))?,
         value("model", serde_json::to_value(files))?,
-        value("engine", serde_json::to_value(&loaded.info))?,
+        value("engine", serde_json::to_value(loaded.info()))?,
     ];
     if let Some(like) = like {
         let like = json!({
@@ -149,12 +155,12 @@ impl ServedModel for OpenedModel {
         let Some(prompt) = prompt else {
             return self.loaded.tokenize(texts);
         };
-        self.bounded(self.loaded.tokenizer.tokenize_behind(prompt, texts))
+        self.bounded(self.loaded.tokenizer().tokenize_behind(prompt, texts))
     }
 
     fn tokenize_pairs(&self, pairs: &[TextPair<'_>]) -> TokenRows {
         let tokenizer = self.scoring.as_ref().map(Scoring::pairs);
-        let tokenizer = tokenizer.unwrap_or(&self.loaded.tokenizer);
+        let tokenizer = tokenizer.unwrap_or(self.loaded.tokenizer());
         self.bounded(tokenizer.tokenize_pairs(pairs))
     }
 
@@ -167,13 +173,13 @@ impl ServedModel for OpenedModel {
     fn frame(&self, ids: &[Vec<u32>]) -> Result<TokenRows, Cause> {
         let mut rows = TokenRows::default();
         for ids in ids {
-            self.loaded.tokenizer.frame_ids(ids, &mut rows)?;
+            self.loaded.tokenizer().frame_ids(ids, &mut rows)?;
         }
         Ok(self.bounded(rows))
     }
 
     fn tokens(&self, text: &str, prompt: Option<&str>, special: bool) -> Result<Vec<Token>, Cause> {
-        let model = &self.loaded.model;
+        let model = self.loaded.model();
         let tokenizer = &model.tokenizer;
         let text = format!("{}{text}", prompt.unwrap_or(&model.config.prompt));
         let encoded = foreign(|| tokenizer.encode_char_offsets(text.as_str(), false));
@@ -211,7 +217,7 @@ impl ServedModel for OpenedModel {
 
     fn cut(&self, row: &[f32], dimensions: usize) -> Option<Vec<f32>> {
         let mut vector = Vec::with_capacity(dimensions);
-        let pooler = &self.loaded.pooler;
+        let pooler = self.loaded.pooler();
         pooler.cut_to(dimensions, row, &mut vector)?;
         Some(vector)
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use embedctl::built::{self, ExportForm};
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions, FloatType};
+use embedctl::engine::{EngineOptions, FloatType, Resolved};
 use embedctl::error::ErrorKind;
 use embedctl::model::{Model, ModelOptions};
 use serde_json::{Value, json};
@@ -181,7 +181,10 @@ fn checkpoint(folder: &Path) -> Model {
         providers: "native".parse().unwrap(),
         ..EngineOptions::default()
     };
-    Model::open(&engine::settle(&options, &engine).unwrap().0).unwrap()
+    Resolved::of(&options, &engine)
+        .unwrap()
+        .open_files()
+        .unwrap()
 }
 
 /// Finished vectors from a graph whose weights lie in a file of their own.

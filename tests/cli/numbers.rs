@@ -138,11 +138,7 @@ fn files_that_cannot_be_meant_are_refused_before_anything_is_written() {
             2,
             "that --reuse names",
         ),
-        (
-            "--reuse a.parquet --stats a.parquet",
-            2,
-            "read for --reuse",
-        ),
+        ("--reuse a.parquet --stats a.parquet", 2, "read for --reuse"),
         (
             "--dtype int8 --calibration c.npy --stats c.npy",
             2,

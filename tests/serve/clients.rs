@@ -142,7 +142,9 @@ fn the_recipe_finds_the_nearest_rows() {
         return;
     };
     let guide = std::fs::read_to_string(in_repository("docs/serve.md")).unwrap();
-    let (_, recipe) = guide.split_once("## The nearest rows of a corpus\n").unwrap();
+    let (_, recipe) = guide
+        .split_once("## The nearest rows of a corpus\n")
+        .unwrap();
     let block = |language: &str| {
         let (_, rest) = recipe.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0.to_owned()

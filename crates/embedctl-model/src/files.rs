@@ -17,8 +17,8 @@ use super::multi::{MultiFiles, MultiLayout};
 use super::options::{TextRole, TextTask, VectorKind};
 use super::{CheckpointFiles, Onnx};
 use super::{
-    Model, ModelOptions, ModelTask, ScoreTask, WeightsKind, metadata, modules, resolve, statics,
-    tasks,
+    Model, ModelOptions, ModelTask, ScoreTask, WeightsKind, WeightsPreference, metadata, modules,
+    resolve, statics, tasks,
 };
 pub(super) use deciding::DecidingFile;
 use embedctl_common::error::{Cause, Error, Result};
@@ -45,29 +45,30 @@ pub struct ModelFile {
 }
 
 impl Model {
-    /// Resolves the files of a model and reads its metadata. Loads no weights and touches no network.
+    /// Resolves the files of a model and reads its metadata. Loads no weights and touches no network. `wanted` are the kinds
+    /// of weights to look for, which follow from the providers of the engine.
     ///
     /// # Errors
     /// If a file is missing or has a setting that embedctl does not support; the message names the file and the setting
     /// to change.
-    pub fn open(options: &ModelOptions) -> Result<Self> {
-        let (opened, noted) = file_state::noted(|| Self::read(options));
+    pub fn open(options: &ModelOptions, wanted: WeightsPreference) -> Result<Self> {
+        let (opened, noted) = file_state::noted(|| Self::read(options, wanted));
         let mut model = opened?;
         model.config.check_late()?;
         model.files = model.deciding_files(&noted)?;
         Ok(model)
     }
 
-    fn read(options: &ModelOptions) -> Result<Self> {
+    fn read(options: &ModelOptions, wanted: WeightsPreference) -> Result<Self> {
         let kinds = options.of_each_kind();
         if kinds.is_empty() {
-            return Self::of_one_kind(options);
+            return Self::of_one_kind(options, wanted);
         }
-        let models = kinds.iter().map(Self::of_one_kind);
+        let models = kinds.iter().map(|one| Self::of_one_kind(one, wanted));
         Self::joined(models.collect::<Result<_>>()?, options)
     }
 
-    fn of_one_kind(options: &ModelOptions) -> Result<Self> {
+    fn of_one_kind(options: &ModelOptions, wanted: WeightsPreference) -> Result<Self> {
         let located = located::folder(options)?;
         let folder = located.folder.clone();
         if let Some(model) = statics::open(&folder, options)? {
@@ -128,7 +129,7 @@ impl Model {
             has_modules: modules.is_some(),
             gives_logits,
         };
-        let (onnx, checkpoint) = locate::weights(&located, &transformer, about, options)?;
+        let (onnx, checkpoint) = locate::weights(&located, &transformer, about, (options, wanted))?;
         // A layer beside the network works on the states of any engine.
         let has_head = weighs
             || multi
@@ -242,23 +243,6 @@ impl Model {
             options,
         )?;
         Ok((resolved.tokenizer, resolved.config))
-    }
-
-    /// The file that identifies the model that [`Model::open`] would take, found without reading it or the tokenizer:
-    /// the ONNX file, or the checkpoint's first.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn main_file(options: &ModelOptions) -> Result<PathBuf> {
-        let located = located::folder(options)?;
-        if let Some(model) = statics::open(&located.folder, options)? {
-            return Ok(model.weights);
-        }
-        let multi = MultiFiles::find(&located.folder, options)?;
-        let modules = modules::read(&located.folder, options, multi.as_ref())?;
-        let transformer = modules.map(|modules| modules.transformer);
-        let transformer = transformer.unwrap_or_default();
-        locate::main_file(&located, &transformer, options)
     }
 
     /// The folder of the network's `config.json` and checkpoint: the Transformer's, or that of an adapter's base model.

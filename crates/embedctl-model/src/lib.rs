@@ -11,14 +11,14 @@
 //! weights; engines do.
 //!
 //! ```
-//! use embedctl_model::{Model, ModelOptions, tokenize::TextTokenizer};
+//! use embedctl_model::{Model, ModelOptions, WeightsPreference, tokenize::TextTokenizer};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
 //! let options = ModelOptions {
 //!     model: "../../fixtures/parity/bert-cls/model".into(),
 //!     ..ModelOptions::default()
 //! };
-//! let model = Model::open(&options)?;
+//! let model = Model::open(&options, WeightsPreference::Onnx)?;
 //! let tokens = TextTokenizer::new(&model, 1)?.tokenize(&["some text"].iter().collect());
 //! assert_eq!(tokens.len(), 1);
 //! # Ok(())

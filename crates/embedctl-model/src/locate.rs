@@ -65,25 +65,25 @@ pub(super) fn weights(
     located: &Located,
     transformer: &str,
     about: GraphOutput,
-    options: &ModelOptions,
+    (options, wanted): (&ModelOptions, WeightsPreference),
 ) -> Result<(Result<Onnx, Cause>, Result<CheckpointFiles, Cause>)> {
     let folder = &located.folder;
     if adapter::has_adapter(&folder.join(transformer)) {
-        let checkpoint = adapted(located, transformer, options)?;
+        let checkpoint = adapted(located, transformer, (options, wanted))?;
         return Ok((Err(weights::refuses_onnx()), Ok(checkpoint)));
     }
     if tasks::chosen(&folder.join(transformer), options)?.is_some() {
-        let checkpoint = find_checkpoint(folder, transformer, options)?;
+        let checkpoint = find_checkpoint(folder, transformer, (options, wanted))?;
         return match checkpoint {
             Ok(checkpoint) => Ok((Err(tasks::refuses_onnx()), Ok(checkpoint))),
-            Err(_) if options.weights.knows().is_none() => {
+            Err(_) if wanted.knows().is_none() => {
                 Err(Error::model(folder.display(), tasks::refuses_onnx()))
             }
             Err(cause) => Err(Error::model(folder.display(), cause)),
         };
     }
-    let checkpoint = find_checkpoint(folder, transformer, options)?;
-    let onnx = match options.weights.or_onnx() {
+    let checkpoint = find_checkpoint(folder, transformer, (options, wanted))?;
+    let onnx = match wanted.or_onnx() {
         true => find_onnx(folder, transformer, options).and_then(read_onnx),
         false => Err(Error::model(
             folder.display(),
@@ -91,12 +91,19 @@ pub(super) fn weights(
         )),
     };
     Ok(match (onnx, checkpoint) {
-        (Ok(onnx), Ok(checkpoint)) => one_kind_of_output(onnx, checkpoint, options, about),
+        (Ok(onnx), Ok(checkpoint)) => {
+            one_kind_of_output(onnx, checkpoint, (options, wanted), about)
+        }
         (Ok(onnx), none) => (Ok(onnx), none),
         (Err(error), _) if error.kind() == ErrorKind::Usage => return Err(error),
         (Err(error), Ok(checkpoint)) => (Err(error.into_cause()), Ok(checkpoint)),
         (Err(error), Err(cause)) => {
-            return Err(no_weights(located, transformer, (error, cause), options));
+            return Err(no_weights(
+                located,
+                transformer,
+                (error, cause),
+                (options, wanted),
+            ));
         }
     })
 }
@@ -105,17 +112,17 @@ pub(super) fn weights(
 fn adapted(
     located: &Located,
     transformer: &str,
-    options: &ModelOptions,
+    (options, wanted): (&ModelOptions, WeightsPreference),
 ) -> Result<CheckpointFiles> {
     let subject = located.folder.join(transformer);
-    if options.weights.knows().is_none() {
+    if wanted.knows().is_none() {
         return Err(Error::model(subject.display(), weights::refuses_onnx()));
     }
     let (adapter, network) = network(located, transformer, options)?;
     if let Some(task) = tasks::chosen(&network, options)? {
         return Err(tasks::refuses_adapter(&task));
     }
-    let checkpoint = find_checkpoint(&network, "", options)?.map_err(|cause| {
+    let checkpoint = find_checkpoint(&network, "", (options, wanted))?.map_err(|cause| {
         let cause = cause.map(|reason| {
             format!(
                 "is the network below an adapter, which the native engine must run: it {reason}"
@@ -127,22 +134,6 @@ fn adapted(
         adapter,
         ..checkpoint
     })
-}
-
-/// The main file of the weights that [`weights()`] would give, without reading it.
-pub(super) fn main_file(
-    located: &Located,
-    transformer: &str,
-    options: &ModelOptions,
-) -> Result<PathBuf> {
-    let folder = &located.folder;
-    if adapter::has_adapter(&folder.join(transformer)) {
-        return Ok(adapted(located, transformer, options)?.files[0].clone());
-    }
-    match find_checkpoint(folder, transformer, options)? {
-        Ok(checkpoint) => Ok(checkpoint.files[0].clone()),
-        Err(_) => find_onnx(folder, transformer, options),
-    }
 }
 
 /// Reads an ONNX file's header, and checks that the files of its external weights exist.
@@ -165,9 +156,9 @@ fn read_onnx(path: PathBuf) -> Result<Onnx> {
 fn find_checkpoint(
     folder: &Path,
     transformer: &str,
-    options: &ModelOptions,
+    (options, wanted): (&ModelOptions, WeightsPreference),
 ) -> Result<Result<CheckpointFiles, Cause>> {
-    let Some(knows) = options.weights.knows() else {
+    let Some(knows) = wanted.knows() else {
         return Ok(Err("was not requested".into()));
     };
     let sub = match transformer {
@@ -201,7 +192,7 @@ fn find_checkpoint(
 fn one_kind_of_output(
     onnx: Onnx,
     checkpoint: CheckpointFiles,
-    options: &ModelOptions,
+    (options, wanted): (&ModelOptions, WeightsPreference),
     about: GraphOutput,
 ) -> (Result<Onnx, Cause>, Result<CheckpointFiles, Cause>) {
     // A graph of a model that scores has its head inside.
@@ -211,7 +202,7 @@ fn one_kind_of_output(
     if !finished {
         return (Ok(onnx), Ok(checkpoint));
     }
-    match options.weights {
+    match wanted {
         WeightsPreference::OnnxFirst(_) => (
             Ok(onnx),
             Err("the ONNX file is preferred here, and pools by itself".into()),
@@ -231,9 +222,9 @@ fn no_weights(
     located: &Located,
     transformer: &str,
     (onnx, checkpoint): (Error, Cause),
-    options: &ModelOptions,
+    (options, wanted): (&ModelOptions, WeightsPreference),
 ) -> Error {
-    match options.weights {
+    match wanted {
         WeightsPreference::Onnx => onnx,
         WeightsPreference::Checkpoint(_) => {
             let file = find_onnx(&located.folder, transformer, options);
@@ -273,7 +264,7 @@ fn find_onnx(folder: &Path, transformer: &str, options: &ModelOptions) -> Result
         }
     }
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    onnx_file::choose(&paths, transformer, &options.files().onnx)
+    onnx_file::choose(&paths, transformer, &options.onnx())
         .map(|path| folder.join(path))
         .map_err(|cause| Error::model(folder.display(), cause))
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::PoolingMode;
 use super::onnx_file::OnnxChoice;
 use super::precision::Precision;
-use super::weights::{FileChoice, WeightsKind, WeightsPreference};
+use super::weights::WeightsKind;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::named::named;
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOLING, Setting};
@@ -97,8 +97,6 @@ pub struct ModelOptions {
     pub precision: Option<Precision>,
     /// The kind of weights to take; `None`: as the providers prefer.
     pub kind: Option<WeightsKind>,
-    /// The kinds of weights to look for. Set from the providers of the engine.
-    pub weights: WeightsPreference,
     /// The folder of the Hub's cache; `None`: from the environment, as `huggingface_hub` does.
     pub cache_dir: Option<PathBuf>,
     /// Pooling modes whose results are concatenated.
@@ -142,15 +140,12 @@ impl ModelOptions {
         self.vectors == [kind]
     }
 
-    /// The options about the files with weights.
+    /// The ONNX file that is asked for.
     #[must_use]
-    pub fn files(&self) -> FileChoice {
-        FileChoice {
-            weights: self.weights,
-            onnx: OnnxChoice {
-                file: self.model_file.clone(),
-                precision: self.precision,
-            },
+    pub fn onnx(&self) -> OnnxChoice {
+        OnnxChoice {
+            file: self.model_file.clone(),
+            precision: self.precision,
         }
     }
 

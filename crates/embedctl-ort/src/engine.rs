@@ -4,6 +4,7 @@
 //! `run` needs no lock. A worker returns token-level hidden states, or pooled rows where the graph or the
 //! device pools; [`embedctl_model::pool`] finishes both.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ pub const CPU_LIMITS: BatchLimits = BatchLimits {
     equal_lengths: false,
 };
 
-/// How to open an engine.
+/// What the user said of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
     /// Providers in order of preference.
@@ -40,10 +41,6 @@ pub struct EngineOptions {
     pub provider_options: Vec<ProviderOption>,
     /// The most padded tokens in a batch; `None`: the engine's default, measured if necessary.
     pub batch_tokens: Option<usize>,
-    /// Precision of the native engine.
-    pub arithmetic: Arithmetic,
-    /// The numbers that a graph is to compute in which is built from a checkpoint; `None`: single precision.
-    pub float: Option<FloatType>,
     /// The least cosine to exact vectors that reduced precision may have.
     pub min_cosine: Option<f64>,
     /// The folder in which the native engine keeps packed weights and measured cosines; `None`: it keeps none.
@@ -54,6 +51,26 @@ pub struct EngineOptions {
     pub workers: usize,
     /// Stops an engine that is still being opened.
     pub cancel: CancelToken,
+}
+
+/// How an engine is opened: what the user said, and what follows from it and from the model's precision. The program
+/// makes it in one place; everywhere else the options of the user are not enough to open an engine.
+#[derive(Debug, Clone, Default)]
+pub struct ResolvedEngine {
+    /// What the user said; options of a provider that a precision stands for are among its own.
+    pub options: EngineOptions,
+    /// The numbers in which the native engine multiplies.
+    pub arithmetic: Arithmetic,
+    /// The numbers of a graph that is built from a checkpoint; `None`: single precision.
+    pub float: Option<FloatType>,
+}
+
+impl Deref for ResolvedEngine {
+    type Target = EngineOptions;
+
+    fn deref(&self) -> &EngineOptions {
+        &self.options
+    }
 }
 
 /// A description of the opened engine for summaries and output files.

@@ -12,16 +12,16 @@
 //!
 //! ```
 //! use embedctl_model::batch::Batch;
-//! use embedctl_model::{Model, ModelOptions};
-//! use embedctl_ort::{EngineOptions, rten};
+//! use embedctl_model::{Model, ModelOptions, WeightsPreference};
+//! use embedctl_ort::{ResolvedEngine, rten};
 //!
 //! # fn main() -> embedctl_common::Result<()> {
 //! let options = ModelOptions {
 //!     model: "../../fixtures/parity/bert-cls/model".into(),
 //!     ..ModelOptions::default()
 //! };
-//! let model = Model::open(&options)?;
-//! let engine = rten::open(&model, &EngineOptions::default(), &[])?;
+//! let model = Model::open(&options, WeightsPreference::Onnx)?;
+//! let engine = rten::open(&model, &ResolvedEngine::default(), &[])?;
 //! let batch = Batch { ids: vec![2, 7, 9, 3], types: Vec::new(), ends: vec![4], seen: Vec::new() };
 //! let mut worker = engine.worker()?;
 //! assert!(worker.run(&batch)?.fits(&batch));

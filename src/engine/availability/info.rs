@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cancel::CancelToken;
 use crate::engine::availability::{self, AvailabilityState, DeviceReport};
-use crate::engine::{self, EngineOptions, FloatType, Provider};
+use crate::engine::{self, EngineOptions, FloatType, Provider, Resolved};
 use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};
 use crate::runtime::RuntimeOptions;
@@ -72,13 +72,13 @@ pub fn info(
         task: Model::usual_task(options)?,
         ..options.clone()
     };
-    let (options, engine) = engine::settle(&options, &engine)?;
-    let model = Model::open(&options)?;
+    let resolved = Resolved::of(&options, &engine)?;
+    let model = resolved.open_files()?;
     let card = model.card()?;
     let report = availability::report(command, ort_library, cancel)?;
     let providers: Vec<Fit> = Provider::ALL
         .into_iter()
-        .map(|provider| fit(provider, &model, engine.float, &report))
+        .map(|provider| fit(provider, &model, resolved.engine().float, &report))
         .collect();
     let runs = |provider: &Provider| {
         // A device that the processor emulates is used only if the user names the provider.

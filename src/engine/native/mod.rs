@@ -14,8 +14,8 @@ use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows,
 
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
-    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, Output,
-    PassedOver, Provider, Worker,
+    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, FinishRow, Output, PassedOver, Provider,
+    ResolvedEngine, Worker,
 };
 use crate::error::{Error, Result};
 use crate::hash::Hash;
@@ -47,7 +47,7 @@ struct NativeEngine {
 /// the file and the setting or tensor.
 pub fn open(
     model: &Model,
-    options: &EngineOptions,
+    options: &ResolvedEngine,
     passed_over: &[PassedOver],
     provider: Provider,
 ) -> Result<Box<dyn Engine>> {

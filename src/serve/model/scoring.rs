@@ -5,11 +5,10 @@ use std::sync::Arc;
 use embedctl_serve::ModelHead;
 
 use crate::batch::TokenRows;
-use crate::embedder::LoadedModel;
+use crate::engine::LoadedModel;
 use crate::error::{Cause, Result};
 use crate::model::score::{ScoreForm, ScoreKind};
 use crate::model::{Frame, ModelConfig, OutputKind, PairFrame};
-use crate::pool::Pooler;
 use crate::record::Texts;
 use crate::tokenize::TextTokenizer;
 
@@ -24,12 +23,12 @@ pub(super) struct Scoring {
 }
 
 impl Scoring {
-    /// Of a model that was opened for scores; its workers give raw scores from then on.
+    /// Of a model that was opened for scores.
     ///
     /// # Errors
     /// If a tokenizer cannot be made.
-    pub fn of(loaded: &mut LoadedModel) -> Result<Option<Self>> {
-        let (model, threads) = (Arc::clone(&loaded.model), loaded.threads());
+    pub fn of(loaded: &LoadedModel) -> Result<Option<Self>> {
+        let (model, threads) = (Arc::clone(loaded.model()), loaded.threads());
         let Some(kind) = model.config.kind.scores() else {
             return Ok(None);
         };
@@ -44,8 +43,6 @@ impl Scoring {
             let file = model.transformer.join("tokenizer.json");
             TextTokenizer::with(Arc::clone(&model.tokenizer), &config, file, threads)
         };
-        let prompt_tokens = loaded.tokenizer.prompt_tokens();
-        loaded.pooler = Arc::new(Pooler::of_raw_scores(&model.config, prompt_tokens));
         let frame = &model.config.frame;
         let has_types = kind.chat.is_none() && frame.pair.as_ref().is_some_and(PairFrame::is_typed);
         let texts = match kind.chat {

@@ -61,7 +61,7 @@ impl Variant {
     }
 
     fn open(&self) -> Result<Model> {
-        Model::open(&self.options())
+        Model::open(&self.options(), WeightsPreference::Onnx)
     }
 
     /// The configuration, for a repository that must be accepted.
@@ -118,7 +118,7 @@ fn the_hubs_cache_is_read_by_branch_and_by_commit() {
             cache_dir: Some(cache.path().into()),
             ..ModelOptions::default()
         };
-        let model = Model::open(&options).unwrap();
+        let model = Model::open(&options, WeightsPreference::Onnx).unwrap();
         assert_eq!(
             (model.id.as_str(), model.revision.as_deref()),
             ("org/name", Some(commit))
@@ -157,7 +157,7 @@ fn lengths_that_are_not_possible_name_both_limits() {
             max_length: Some(asked),
             ..variant.options()
         };
-        let error = Model::open(&options).unwrap_err();
+        let error = Model::open(&options, WeightsPreference::Onnx).unwrap_err();
         assert!(error.kind() == ErrorKind::Usage);
         assert_says(Err(error), &parts);
     }
@@ -166,7 +166,8 @@ fn lengths_that_are_not_possible_name_both_limits() {
 #[test]
 fn prompts_are_chosen_by_name_by_default_and_by_text() {
     let variant = Variant::of("e5-prompts");
-    let prompt = |options| Model::open(&options).map(|model| model.config.prompt);
+    let prompt =
+        |options| Model::open(&options, WeightsPreference::Onnx).map(|model| model.config.prompt);
     let named = |name: &str| ModelOptions {
         prompt_name: Some(name.into()),
         ..variant.options()
@@ -179,7 +180,7 @@ fn prompts_are_chosen_by_name_by_default_and_by_text() {
     };
     assert_eq!(prompt(text).unwrap(), "");
     assert_says(
-        Model::open(&named("nonsense")),
+        Model::open(&named("nonsense"), WeightsPreference::Onnx),
         &["nonsense", "document, query"],
     );
     let both = ModelOptions {
@@ -202,7 +203,7 @@ fn dimensions_and_normalization_can_be_overridden() {
     let with = |change: fn(&mut ModelOptions)| {
         let mut options = variant.options();
         change(&mut options);
-        Model::open(&options)
+        Model::open(&options, WeightsPreference::Onnx)
     };
     let usual = variant.config();
     assert_eq!((usual.width, usual.normalized()), (48, true));
@@ -251,7 +252,7 @@ fn finished_vectors_are_taken_as_they_are() {
         pooling: Some(vec![PoolingMode::Mean]),
         ..variant.options()
     };
-    assert_says(Model::open(&options), &["pooling"]);
+    assert_says(Model::open(&options, WeightsPreference::Onnx), &["pooling"]);
 }
 
 #[test]
@@ -259,11 +260,14 @@ fn onnx_files_are_found_by_precision_and_by_path() {
     let variant = Variant::of("weights-fp16");
     variant.refused(&["fp32", "model_fp16.onnx", "precision"]);
     let open = |file: Option<&str>, precision| {
-        Model::open(&ModelOptions {
-            model_file: file.map(Into::into),
-            precision,
-            ..variant.options()
-        })
+        Model::open(
+            &ModelOptions {
+                model_file: file.map(Into::into),
+                precision,
+                ..variant.options()
+            },
+            WeightsPreference::Onnx,
+        )
     };
     assert!(
         open(None, Some(Precision::Fp16))
@@ -287,11 +291,8 @@ fn onnx_files_are_found_by_precision_and_by_path() {
 #[test]
 fn a_file_that_changes_after_it_was_read_has_no_hash() {
     let native = |variant: &Variant| {
-        let options = ModelOptions {
-            weights: WeightsPreference::Checkpoint(embedctl_native::knows),
-            ..variant.options()
-        };
-        Model::open(&options).unwrap()
+        let wanted = WeightsPreference::Checkpoint(embedctl_native::knows);
+        Model::open(&variant.options(), wanted).unwrap()
     };
     let case = "dense-two-layers";
     let names: Vec<String> = {

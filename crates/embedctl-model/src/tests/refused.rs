@@ -130,15 +130,15 @@ fn a_model_that_is_not_here_is_refused_with_the_way_to_get_it() {
         ..ModelOptions::default()
     };
     assert_says(
-        Model::open(&options("org/name")),
+        Model::open(&options("org/name"), WeightsPreference::Onnx),
         &["org/name", "embedctl download org/name", "local_dir"],
     );
     assert_says(
-        Model::open(&options("org/name@v2")),
+        Model::open(&options("org/name@v2"), WeightsPreference::Onnx),
         &["embedctl download org/name@v2"],
     );
     assert_says(
-        Model::open(&options("./nowhere/at/all")),
+        Model::open(&options("./nowhere/at/all"), WeightsPreference::Onnx),
         &["neither a folder"],
     );
 }

@@ -358,7 +358,7 @@ fn try_out(tokenizer: &Tokenizer) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ModelOptions;
+    use crate::{ModelOptions, WeightsPreference};
 
     fn prepared(case: &str) -> TextTokenizer {
         prepared_for(case, 1)
@@ -369,7 +369,11 @@ mod tests {
             model: format!("../../fixtures/parity/{case}/model"),
             ..ModelOptions::default()
         };
-        TextTokenizer::new(&Model::open(&options).unwrap(), threads).unwrap()
+        TextTokenizer::new(
+            &Model::open(&options, WeightsPreference::Onnx).unwrap(),
+            threads,
+        )
+        .unwrap()
     }
 
     /// Long texts of every awkward kind: with and without spaces, one huge word, many scripts.

@@ -49,7 +49,7 @@ use prost::Message as _;
 
 use self::own::OWN;
 use self::writer::GraphWriter;
-use crate::engine::{EngineOptions, Provider};
+use crate::engine::{Provider, ResolvedEngine};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::PRECISION;
@@ -109,7 +109,7 @@ impl GraphForm {
     pub(crate) fn of(
         model: &Model,
         provider: Provider,
-        options: &EngineOptions,
+        options: &ResolvedEngine,
         operators: Operators,
     ) -> Result<Self, Cause> {
         let float = options.float.unwrap_or(FloatType::F32);

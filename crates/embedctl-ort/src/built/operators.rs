@@ -6,7 +6,7 @@
 use embedctl_native::architecture::{Architecture, Layer};
 
 use super::FloatType;
-use crate::engine::{EngineOptions, Provider};
+use crate::engine::{EngineOptions, Provider, ResolvedEngine};
 use crate::provider::OptionValue;
 use crate::provider::options::{OPERATORS, value_of};
 
@@ -56,7 +56,7 @@ impl Operators {
 
     /// The operators of a graph for `provider`, the best first: each is taken if the one before it gives wrong results, or
     /// is missing in the library. The last ones are standard.
-    pub(crate) fn candidates(provider: Provider, options: &EngineOptions) -> Vec<Self> {
+    pub(crate) fn candidates(provider: Provider, options: &ResolvedEngine) -> Vec<Self> {
         let asked = value_of(&options.provider_options, provider, OPERATORS);
         let fused = match asked {
             Some(word) => word == OptionValue::Word("fused"),
@@ -168,10 +168,13 @@ mod tests {
     #[test]
     fn cuda_tries_own_operators_that_it_has_in_these_numbers_and_others_when_asked() {
         let of = |provider, float, option: Option<&str>| {
-            let options = EngineOptions {
+            let options = ResolvedEngine {
                 float,
-                provider_options: option.map(|it| it.parse().unwrap()).into_iter().collect(),
-                ..EngineOptions::default()
+                options: EngineOptions {
+                    provider_options: option.map(|it| it.parse().unwrap()).into_iter().collect(),
+                    ..EngineOptions::default()
+                },
+                ..ResolvedEngine::default()
             };
             Operators::candidates(provider, &options)
         };

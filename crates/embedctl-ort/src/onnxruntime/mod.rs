@@ -39,8 +39,8 @@ use self::weights::{SharedSessions, SharedWeights};
 use super::built::{FloatType, Operators};
 use super::feeds::Feeds;
 use super::{
-    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider, Worker,
-    single_device,
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider,
+    ResolvedEngine, Worker, single_device,
 };
 use crate::runtime::selection::LibrarySelection;
 use crate::runtime::{engine_error, process};
@@ -66,7 +66,7 @@ const TYPICAL_LENGTH: usize = 64;
 /// If no library has the provider, or it cannot run the model.
 pub fn open(
     model: &Model,
-    options: &EngineOptions,
+    options: &ResolvedEngine,
     provider: Provider,
     selection: &LibrarySelection,
     passed_over: &[PassedOver],

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::footprint;
 use super::source::{BuiltSource, GraphSource};
 use crate::built::{GraphForm, Operators};
-use crate::engine::{EngineOptions, Provider};
+use crate::engine::{Provider, ResolvedEngine};
 use crate::runtime::provider_error;
 use embedctl_common::error::Result;
 use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
@@ -33,7 +33,7 @@ impl ModelGraph {
     pub(super) fn of(
         model: &Model,
         provider: Provider,
-        options: &EngineOptions,
+        options: &ResolvedEngine,
         operators: Operators,
     ) -> Result<Self> {
         if provider.weights_of(model) == WeightsKind::Onnx {

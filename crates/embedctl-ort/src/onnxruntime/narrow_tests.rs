@@ -52,9 +52,12 @@ fn every_narrow_checkpoint_gives_the_references_states_with_products_that_stay_s
     if !library_is_here("narrow products") {
         return;
     }
-    let fused = EngineOptions {
-        provider_options: vec!["cpu.operators=fused".parse().unwrap()],
-        ..EngineOptions::default()
+    let fused = ResolvedEngine {
+        options: EngineOptions {
+            provider_options: vec!["cpu.operators=fused".parse().unwrap()],
+            ..EngineOptions::default()
+        },
+        ..ResolvedEngine::default()
     };
     let operators = [
         Operators::Standard,
@@ -140,10 +143,9 @@ fn model(case: &str) -> Model {
     let folder = Path::new("../../fixtures/parity").join(case).join("model");
     let options = ModelOptions {
         model: folder.to_str().unwrap().into(),
-        weights: WeightsPreference::Checkpoint(|_| Ok(())),
         ..ModelOptions::default()
     };
-    Model::open(&options).unwrap()
+    Model::open(&options, WeightsPreference::Checkpoint(|_| Ok(()))).unwrap()
 }
 
 fn narrow(workers: usize) -> EngineOptions {

@@ -18,6 +18,8 @@ use super::settings::{DeviceKind, settings};
 use super::source::GraphSource;
 use super::weights::release_free_memory;
 use crate::built::FloatType;
+#[cfg(test)]
+use crate::engine::ResolvedEngine;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
 use crate::feeds::Feeds;
 use crate::provider::OptionValue;
@@ -92,7 +94,7 @@ impl Opener {
             own_memory: true,
             numbered: false,
         };
-        let options = EngineOptions::default();
+        let options = ResolvedEngine::default();
         let standard = crate::built::Operators::Standard;
         let graph = ModelGraph::of(model, Provider::Cpu, &options, standard)
             .expect("the model has a graph");

@@ -10,7 +10,7 @@ use super::model_graph::ModelGraph;
 use super::session::OrtWorker;
 use super::tests::{cpu_library, library_is_here};
 use crate::built::{FloatType, Operators};
-use crate::engine::{EngineOptions, Provider};
+use crate::engine::{Provider, ResolvedEngine};
 use crate::feeds::Feeds;
 use crate::runtime::registration::{self, session_builder};
 use embedctl_common::cancel::CancelToken;
@@ -65,9 +65,9 @@ fn scale_feed_forward(checkpoint: &Path) {
 fn check(model: &Model, float: FloatType) -> embedctl_common::Result<Option<f64>> {
     let library = cpu_library().unwrap();
     let session = |float: FloatType| {
-        let options = EngineOptions {
+        let options = ResolvedEngine {
             float: Some(float),
-            ..EngineOptions::default()
+            ..ResolvedEngine::default()
         };
         let graph = ModelGraph::of(model, Provider::Cuda, &options, Operators::Standard).unwrap();
         let feeds = Feeds::of(model, &graph.declared, &graph.output).unwrap();
@@ -112,10 +112,9 @@ fn states_that_overflow_half_precision_are_told_with_the_precisions_that_hold_th
     let open = || {
         let options = ModelOptions {
             model: folder.path().to_str().unwrap().into(),
-            weights: WeightsPreference::Checkpoint(|_| Ok(())),
             ..ModelOptions::default()
         };
-        Model::open(&options).unwrap()
+        Model::open(&options, WeightsPreference::Checkpoint(|_| Ok(()))).unwrap()
     };
     let near = check(&open(), FloatType::F16).unwrap().unwrap();
     assert!(near > 0.999, "{near}");

@@ -11,8 +11,8 @@ use crate::engine::Output;
 use crate::runtime::library::Library;
 use crate::runtime::registration::{self, session_builder};
 use embedctl_common::cancel::CancelToken;
-use embedctl_model::ModelOptions;
 use embedctl_model::batch::Batch;
+use embedctl_model::{ModelOptions, WeightsPreference};
 use embedctl_native::PlainNetwork;
 use embedctl_native::architecture::AttentionDescription;
 use ort::session::builder::SessionBuilder;
@@ -25,7 +25,11 @@ pub(super) fn open(
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
     let selection = LibrarySelection::new(&options.runtime, 0, true, &options.cancel);
-    super::open(model, options, provider, &selection, passed_over)
+    let resolved = ResolvedEngine {
+        options: options.clone(),
+        ..ResolvedEngine::default()
+    };
+    super::open(model, &resolved, provider, &selection, passed_over)
 }
 
 pub(super) fn cpu_library() -> Result<Library> {
@@ -63,7 +67,7 @@ fn model(folder: &str) -> Model {
         model: folder.to_str().unwrap().into(),
         ..ModelOptions::default()
     };
-    Model::open(&options).unwrap()
+    Model::open(&options, WeightsPreference::Onnx).unwrap()
 }
 
 pub(super) fn options(workers: usize) -> EngineOptions {

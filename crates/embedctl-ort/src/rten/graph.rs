@@ -10,7 +10,7 @@ use rten::{Model as RtenModel, NodeId, RunOptions, ThreadPool, Value, ValueOrVie
 
 use super::stored;
 use crate::built::{BuiltGraph, FloatType, GraphForm, Operators};
-use crate::engine::{EngineOptions, Provider};
+use crate::engine::{Provider, ResolvedEngine};
 use crate::feeds::{Feeds, InputFeed};
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
@@ -32,7 +32,7 @@ pub(super) enum RtenSource {
 
 impl RtenSource {
     /// The graph that rten runs of `model`.
-    pub(super) fn of(model: &Model, options: &EngineOptions) -> Result<Self> {
+    pub(super) fn of(model: &Model, options: &ResolvedEngine) -> Result<Self> {
         if Provider::Rten.weights_of(model) == WeightsKind::Onnx {
             let onnx = model.onnx()?;
             return Ok(Self::File {

@@ -18,7 +18,7 @@ pub use self::check::check;
 use self::graph::{RtenGraph, RtenSource, RunThreads};
 use super::feeds::Feeds;
 use super::{
-    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Output, PassedOver, Provider,
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, Output, PassedOver, Provider, ResolvedEngine,
     Worker, single_device,
 };
 use crate::padded::PaddedBatch;
@@ -52,7 +52,7 @@ const OPENING_TIME: Duration = Duration::from_secs(600);
 /// If rten lacks an operator of the graph, or fails on a small batch.
 pub fn open(
     model: &Model,
-    options: &EngineOptions,
+    options: &ResolvedEngine,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
     single_device(Provider::Rten, options)?;

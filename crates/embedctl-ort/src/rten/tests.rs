@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use super::*;
 use crate::built::tests::apart;
-use embedctl_model::{Frame, ModelOptions};
+use embedctl_model::{Frame, ModelOptions, WeightsPreference};
 use embedctl_onnx::{
     BFLOAT16, EXTERNAL, FLOAT, GraphProto, ModelProto, Node, OperatorSet, StringEntry, Tensor,
     float_value,
@@ -18,11 +18,11 @@ fn model(case: &str) -> Model {
         model: format!("../../fixtures/parity/{case}/model"),
         ..ModelOptions::default()
     };
-    Model::open(&options).unwrap()
+    Model::open(&options, WeightsPreference::Onnx).unwrap()
 }
 
 fn error(model: &Model) -> String {
-    let opened = open(model, &EngineOptions::default(), &[]);
+    let opened = open(model, &ResolvedEngine::default(), &[]);
     opened.err().unwrap().to_string()
 }
 
@@ -60,7 +60,7 @@ fn a_rows_states_are_the_same_alone_and_in_a_batch() {
         "graph-position-ids-roberta",
     ] {
         let model = model(case);
-        let engine = open(&model, &EngineOptions::default(), &[]).unwrap();
+        let engine = open(&model, &ResolvedEngine::default(), &[]).unwrap();
         let mut worker = engine.worker().unwrap();
         for (rows, length) in [(1, 1), (8, 2), (11, 7), (3, 18)] {
             let batch = batch(rows, length);

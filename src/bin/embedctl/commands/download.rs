@@ -4,7 +4,7 @@ use std::path::Path;
 
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions};
+use embedctl::engine::{EngineOptions, Resolved};
 use embedctl::hub::{
     self, CheckedFile, CheckedModel, Downloaded, FileVerdict, HubSettings, ListedKind,
     ListedWeights, Lock, LockedModel, ModelId, Wanted,
@@ -100,8 +100,7 @@ impl DownloadRun<'_> {
             runtime: super::runtime(None),
             ..EngineOptions::default()
         };
-        let (model, _) = engine::settle(&model, &engine)?;
-        Ok(model.files())
+        Ok(Resolved::of(&model, &engine)?.files())
     }
 
     fn wanted(&self) -> Result<Vec<Wanted>, CommandFailure> {

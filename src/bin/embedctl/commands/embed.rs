@@ -89,7 +89,7 @@ fn embed(
         plan.settings().output.calibration = Some(ranges);
     }
     if from_hub {
-        super::ensure(&options.model, &options.engine, messages, printer, &cancel)?;
+        super::fetch(&plan.resolved()?, messages, printer, &cancel)?;
     }
 
     if args.output.dry_run {

@@ -1,8 +1,8 @@
 //! `embedctl export`.
 
 use embedctl::built::{self, ExportForm};
-use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
-use embedctl::model::{Model, ModelName, ModelOptions};
+use embedctl::engine::{EngineOptions, Provider, ProviderChoice, Resolved};
+use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::RunFiles;
 
 use crate::args::{ExportArgs, MessageArgs};
@@ -37,11 +37,11 @@ pub fn run(
         providers: ProviderChoice::List(vec![Provider::Native]),
         ..EngineOptions::default()
     };
-    let (model, _) = engine::settle(&model, &engine)?;
+    let resolved = Resolved::of(&model, &engine)?;
     if matches!(ModelName::of(&model.model), Ok(ModelName::Hub(_))) {
-        super::fetch(&model, messages, printer, &cancel)?;
+        super::fetch(&resolved, messages, printer, &cancel)?;
     }
-    let model = Model::open(&model)?;
+    let model = resolved.open_files()?;
     for note in &model.notes {
         printer.note(note);
     }

@@ -25,9 +25,8 @@ use std::path::PathBuf;
 
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions, ProviderOption};
+use embedctl::engine::{ProviderOption, Resolved};
 use embedctl::hub::{self, HubOptions, HubSettings};
-use embedctl::model::ModelOptions;
 use embedctl::runtime::RuntimeOptions;
 
 pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
@@ -96,21 +95,9 @@ fn tell_of_terminal(reads: bool, printer: &Printer) {
     }
 }
 
-/// Fetches the model that these options mean together, where it is not in the cache.
-fn ensure(
-    model: &ModelOptions,
-    engine: &EngineOptions,
-    messages: &MessageArgs,
-    printer: &Printer,
-    cancel: &CancelToken,
-) -> Result<(), CommandFailure> {
-    let (model, _) = engine::settle(model, engine)?;
-    fetch(&model, messages, printer, cancel)
-}
-
-/// Fetches a model that is not in the cache.
+/// Fetches the files of a resolved model that are not in the cache.
 fn fetch(
-    model: &ModelOptions,
+    resolved: &Resolved,
     messages: &MessageArgs,
     printer: &Printer,
     cancel: &CancelToken,
@@ -119,8 +106,8 @@ fn fetch(
     let downloads = printer.downloads();
     let ensured = hub::ensure(
         &settings,
-        &model.model,
-        &model.files(),
+        resolved.name(),
+        &resolved.files(),
         downloads.as_ref(),
         cancel,
     );

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use embedctl::Embedder;
-use embedctl::engine::{self, EngineInfo, EngineOptions};
+use embedctl::engine::{EngineInfo, EngineOptions, LoadedModel, Resolved};
 use embedctl::input::{RecordReader, Template};
 use embedctl::inspect::agreement::{AgreementLimits, Measure};
 use embedctl::model::{ModelName, ModelTask, ScoreTask};
@@ -53,14 +53,14 @@ pub fn run(
         cancel: cancel.clone(),
         ..embed::engine(&args.engine)?
     };
+    let resolved = Resolved::of(&model, &engine)?;
     if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
-        super::ensure(&model, &engine, messages, printer, &cancel)?;
+        super::fetch(&resolved, messages, printer, &cancel)?;
     }
-    let (_, settled) = engine::settle(&model, &engine)?;
-    let mut embedder = Embedder::open(&model, &engine)?;
+    let least_cosine = resolved.engine().arithmetic.least_cosine();
+    let mut embedder = Embedder::of(LoadedModel::open(resolved)?)?;
     let info = embedder.engine();
-    let mut limits =
-        AgreementLimits::of_reference(info.precision, settled.arithmetic.least_cosine());
+    let mut limits = AgreementLimits::of_reference(info.precision, least_cosine);
     limits.least_cosine = args.engine.min_cosine.unwrap_or(limits.least_cosine);
     let compared = reference::against(&mut embedder, records, &against, limits)?;
     let info = embedder.engine();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::characters::has_combining_class;
 use super::*;
 use crate::Model;
-use crate::ModelOptions;
+use crate::{ModelOptions, WeightsPreference};
 
 const REAL: &str = "../../fixtures/models/all-MiniLM-L6-v2";
 const CASED: &str = "../../fixtures/parity/tok-backend-class-keeps-case/model";
@@ -17,7 +17,11 @@ fn tokenizer(folder: &str) -> Arc<Tokenizer> {
         model: folder.into(),
         ..ModelOptions::default()
     };
-    Arc::clone(&Model::open(&options).unwrap().tokenizer)
+    Arc::clone(
+        &Model::open(&options, WeightsPreference::Onnx)
+            .unwrap()
+            .tokenizer,
+    )
 }
 
 /// One for all tests: learning characters takes its time.

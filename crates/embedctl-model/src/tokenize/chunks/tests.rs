@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Model;
-use crate::ModelOptions;
+use crate::{ModelOptions, WeightsPreference};
 
 fn prepared(case: &str, prompt: Option<&str>) -> TextTokenizer {
     let options = ModelOptions {
@@ -14,7 +14,7 @@ fn prepared(case: &str, prompt: Option<&str>) -> TextTokenizer {
         prompt: prompt.map(str::to_owned),
         ..ModelOptions::default()
     };
-    TextTokenizer::new(&Model::open(&options).unwrap(), 1).unwrap()
+    TextTokenizer::new(&Model::open(&options, WeightsPreference::Onnx).unwrap(), 1).unwrap()
 }
 
 /// `WordPiece`, byte-level BPE, Unigram behind a character map, BPE without a pre-tokenizer, metaspace; cut on

@@ -14,7 +14,7 @@ use embedctl::bench::{
     WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
-use embedctl::engine;
+use embedctl::engine::Resolved;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader, Template};
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
@@ -189,7 +189,7 @@ fn fetch(
         let model = configuration.model_options()?;
         let mut engine = configuration.engine_options(1, cancel)?;
         engine.runtime.probe = super::probe_command();
-        let (model, _) = engine::settle(&model, &engine)?;
+        let resolved = Resolved::of(&model, &engine)?;
         let which = (
             model.model.clone(),
             model.model_file.clone(),
@@ -201,7 +201,7 @@ fn fetch(
             continue;
         }
         seen.push(which);
-        let Err(failure) = super::fetch(&model, messages, printer, cancel) else {
+        let Err(failure) = super::fetch(&resolved, messages, printer, cancel) else {
             continue;
         };
         // A model that cannot be had fails in its worker, with the same words, and is a row; unless

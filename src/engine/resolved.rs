@@ -1,106 +1,169 @@
-//! Opening a model: the providers of a choice, one after another, until one works.
+//! From what the user said of a model and its engine to what follows from it: the kinds of weights to look for, the
+//! arithmetic, and the engine that is opened.
 
 use super::{
-    Arithmetic, Engine, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice, auto,
-    native, ort, rten,
+    Arithmetic, Engine, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice,
+    ResolvedEngine, auto, native, ort, rten,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Model, ModelOptions, Precision, WeightsKind, WeightsPreference};
+use crate::model::{FileChoice, Model, ModelOptions, Precision, WeightsKind, WeightsPreference};
 use crate::provider::ProviderOption;
 use crate::runtime::selection::LibrarySelection;
 use crate::setting::{MODEL_FILE, PRECISION, PROVIDER, WEIGHTS};
 
-/// Settles the options that model and engine decide together: the kinds of weights to look for, and the native engine's
-/// arithmetic. Open both with the returned options.
-///
-/// # Errors
-/// If none of the providers supports the model's options.
-pub fn settle(
-    model: &ModelOptions,
-    engine: &EngineOptions,
-) -> Result<(ModelOptions, EngineOptions)> {
-    let providers = &engine.providers;
-    let native = providers.may_use(WeightsKind::Checkpoint);
-    let onnx = providers.may_use(WeightsKind::Onnx);
-    let (mut model, mut engine) = (model.clone(), engine.clone());
-    if model.precision == Some(Precision::Bf16)
-        && model.model_file.is_none()
-        && let Some(options) = in_bfloat16(&engine)
-    {
-        // The precision means arithmetic on the usual file, not another file.
-        engine.provider_options.splice(..0, options);
-        model.precision = None;
-    }
-    engine.float = FloatType::built(model.precision).filter(|float| *float != FloatType::F32);
-    engine.arithmetic = match model.precision {
-        Some(Precision::Bf16) => Arithmetic::Bf16,
-        Some(Precision::Int16) => Arithmetic::Int16,
-        Some(Precision::Int8) => Arithmetic::Int8,
-        _ => Arithmetic::Fp32,
-    };
-    let of_file = |option: String| {
-        Error::usage(format!(
-            "{option} chooses among ONNX files, but {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
-             int8"
-        ))
-    };
-    // A graph can be built of numbers that are stored or rounded one by one.
-    let builds = onnx && model.model_file.is_none() && FloatType::built(model.precision).is_some();
-    let (native, onnx) = match model.precision {
-        _ if model.model_file.is_some() => {
-            if model.kind == Some(WeightsKind::Checkpoint) {
+/// A model and its engine as the user asked for them, with all that both decide together. Files and engines are opened
+/// with nothing less.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    model: ModelOptions,
+    weights: WeightsPreference,
+    engine: ResolvedEngine,
+    /// How many workers the user asked for, if any.
+    asked: Option<usize>,
+}
+
+impl Resolved {
+    /// Resolves what the user said of the model and of the engine.
+    ///
+    /// # Errors
+    /// If none of the providers supports the model's options.
+    pub fn of(model: &ModelOptions, engine: &EngineOptions) -> Result<Self> {
+        let providers = &engine.providers;
+        let native = providers.may_use(WeightsKind::Checkpoint);
+        let onnx = providers.may_use(WeightsKind::Onnx);
+        let (mut model, mut engine) = (model.clone(), engine.clone());
+        if model.precision == Some(Precision::Bf16)
+            && model.model_file.is_none()
+            && let Some(options) = in_bfloat16(&engine)
+        {
+            // The precision means arithmetic on the usual file, not another file.
+            engine.provider_options.splice(..0, options);
+            model.precision = None;
+        }
+        let float = FloatType::built(model.precision).filter(|float| *float != FloatType::F32);
+        let arithmetic = match model.precision {
+            Some(Precision::Bf16) => Arithmetic::Bf16,
+            Some(Precision::Int16) => Arithmetic::Int16,
+            Some(Precision::Int8) => Arithmetic::Int8,
+            _ => Arithmetic::Fp32,
+        };
+        let of_file = |option: String| {
+            Error::usage(format!(
+                "{option} chooses among ONNX files, but {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
+                 int8"
+            ))
+        };
+        // A graph can be built of numbers that are stored or rounded one by one.
+        let builds =
+            onnx && model.model_file.is_none() && FloatType::built(model.precision).is_some();
+        let (native, onnx) = match model.precision {
+            _ if model.model_file.is_some() => {
+                if model.kind == Some(WeightsKind::Checkpoint) {
+                    return Err(Error::usage(format!(
+                        "{MODEL_FILE} names an ONNX file, but {WEIGHTS} {} takes none",
+                        WeightsKind::Checkpoint
+                    )));
+                }
+                if !onnx {
+                    return Err(of_file(MODEL_FILE.to_string()));
+                }
+                (false, true)
+            }
+            // The distance of an ONNX file's vectors from fp32 is unknown.
+            Some(Precision::Int8) if engine.min_cosine.is_some() && native => (true, false),
+            None | Some(Precision::Fp32 | Precision::Bf16 | Precision::Int8) => (native, onnx),
+            Some(Precision::Int16) if native => (true, false),
+            Some(Precision::Int16) => {
                 return Err(Error::usage(format!(
-                    "{MODEL_FILE} names an ONNX file, but {WEIGHTS} {} takes none",
-                    WeightsKind::Checkpoint
+                    "{PRECISION} int16 is arithmetic of the native engine"
+                ))
+                .with_remedy(format!(
+                    "name it with {PROVIDER} native, or leave {PROVIDER} out"
                 )));
             }
-            if !onnx {
-                return Err(of_file(MODEL_FILE.to_string()));
+            Some(other) if !onnx => return Err(of_file(format!("{PRECISION} {}", other.name()))),
+            Some(_) => (false, true),
+        };
+        let weights = match (native, onnx) {
+            _ if model.kind == Some(WeightsKind::Onnx) && onnx => WeightsPreference::Onnx,
+            (true, false) if model.kind == Some(WeightsKind::Onnx) => {
+                return Err(Error::usage(format!(
+                    "{WEIGHTS} {} takes an ONNX file, but the native engine reads none",
+                    WeightsKind::Onnx
+                ))
+                .with_remedy(format!("name another {PROVIDER}, or leave {WEIGHTS} out")));
             }
-            (false, true)
+            _ if model.kind == Some(WeightsKind::Checkpoint) && (native || builds) => {
+                WeightsPreference::Checkpoint(native::knows)
+            }
+            (true, false) => WeightsPreference::Checkpoint(native::knows),
+            (_, true) if (native || builds) && checkpoint_comes_first(&engine, model.precision) => {
+                WeightsPreference::CheckpointFirst(native::knows)
+            }
+            (true, true) => WeightsPreference::OnnxFirst(native::knows),
+            (false, _) if builds => WeightsPreference::OnnxFirst(native::knows),
+            (false, _) if model.kind == Some(WeightsKind::Checkpoint) => {
+                return Err(Error::usage(format!(
+                    "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
+                    model.precision.map_or("fp32", Precision::name)
+                )));
+            }
+            (false, _) => WeightsPreference::Onnx,
+        };
+        Ok(Self {
+            model,
+            weights,
+            asked: Some(engine.workers).filter(|&workers| workers > 0),
+            engine: ResolvedEngine {
+                options: engine,
+                arithmetic,
+                float,
+            },
+        })
+    }
+
+    /// The model, as the user named it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.model.model
+    }
+
+    /// The engine's part.
+    #[must_use]
+    pub fn engine(&self) -> &ResolvedEngine {
+        &self.engine
+    }
+
+    /// The repository's files that are read, for whoever has to fetch them.
+    #[must_use]
+    pub fn files(&self) -> FileChoice {
+        FileChoice {
+            weights: self.weights,
+            onnx: self.model.onnx(),
         }
-        // The distance of an ONNX file's vectors from fp32 is unknown.
-        Some(Precision::Int8) if engine.min_cosine.is_some() && native => (true, false),
-        None | Some(Precision::Fp32 | Precision::Bf16 | Precision::Int8) => (native, onnx),
-        Some(Precision::Int16) if native => (true, false),
-        Some(Precision::Int16) => {
-            return Err(Error::usage(format!(
-                "{PRECISION} int16 is arithmetic of the native engine"
-            ))
-            .with_remedy(format!(
-                "name it with {PROVIDER} native, or leave {PROVIDER} out"
-            )));
+    }
+
+    /// Opens the model's files: reads its metadata and loads no weights.
+    ///
+    /// # Errors
+    /// As [`Model::open`].
+    pub fn open_files(&self) -> Result<Model> {
+        Model::open(&self.model, self.weights)
+    }
+
+    /// How many workers the user asked for, if any.
+    pub(crate) fn asked_workers(&self) -> Option<usize> {
+        self.asked
+    }
+
+    /// The same with so many workers, where the user has not said how many.
+    #[must_use]
+    pub(crate) fn with_workers(mut self, workers: usize) -> Self {
+        if self.engine.options.workers == 0 {
+            self.engine.options.workers = workers;
         }
-        Some(other) if !onnx => return Err(of_file(format!("{PRECISION} {}", other.name()))),
-        Some(_) => (false, true),
-    };
-    model.weights = match (native, onnx) {
-        _ if model.kind == Some(WeightsKind::Onnx) && onnx => WeightsPreference::Onnx,
-        (true, false) if model.kind == Some(WeightsKind::Onnx) => {
-            return Err(Error::usage(format!(
-                "{WEIGHTS} {} takes an ONNX file, but the native engine reads none",
-                WeightsKind::Onnx
-            ))
-            .with_remedy(format!("name another {PROVIDER}, or leave {WEIGHTS} out")));
-        }
-        _ if model.kind == Some(WeightsKind::Checkpoint) && (native || builds) => {
-            WeightsPreference::Checkpoint(native::knows)
-        }
-        (true, false) => WeightsPreference::Checkpoint(native::knows),
-        (_, true) if (native || builds) && checkpoint_comes_first(&engine, model.precision) => {
-            WeightsPreference::CheckpointFirst(native::knows)
-        }
-        (true, true) => WeightsPreference::OnnxFirst(native::knows),
-        (false, _) if builds => WeightsPreference::OnnxFirst(native::knows),
-        (false, _) if model.kind == Some(WeightsKind::Checkpoint) => {
-            return Err(Error::usage(format!(
-                "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
-                model.precision.map_or("fp32", Precision::name)
-            )));
-        }
-        (false, _) => WeightsPreference::Onnx,
-    };
-    Ok((model, engine))
+        self
+    }
 }
 
 /// Notes on `model` for the user, if an engine runs its weights of this kind.
@@ -166,7 +229,7 @@ fn in_order(options: &EngineOptions) -> (Vec<Provider>, bool) {
 ///
 /// # Errors
 /// If none works; the message names each candidate's reason and the remedy.
-pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> {
     let probing = options.runtime.probe.is_some();
     let (providers, auto) = in_order(options);
     let device = options.devices.first().copied().unwrap_or(0);
@@ -287,8 +350,8 @@ mod tests {
             ..EngineOptions::default()
         };
         change(&mut model, &mut engine);
-        let (model, engine) = settle(&model, &engine)?;
-        Ok((model.weights, engine.arithmetic))
+        let resolved = Resolved::of(&model, &engine)?;
+        Ok((resolved.weights, resolved.engine.arithmetic))
     }
 
     fn weights(providers: &str, precision: Option<Precision>) -> (&'static str, Arithmetic) {
@@ -392,8 +455,7 @@ mod tests {
                 providers: providers.parse().unwrap(),
                 ..EngineOptions::default()
             };
-            let (model, _) = settle(&model, &engine).unwrap();
-            let model = Model::open(&model).unwrap();
+            let model = Resolved::of(&model, &engine).unwrap().open_files().unwrap();
             let ProviderChoice::List(list) = engine.providers else {
                 return vec![Provider::Cuda.weights_of(&model)];
             };
@@ -429,7 +491,7 @@ mod tests {
                 provider_options: options.collect(),
                 ..EngineOptions::default()
             };
-            let (model, engine) = settle(&model, &engine).unwrap();
+            let Resolved { model, engine, .. } = Resolved::of(&model, &engine).unwrap();
             let given: Vec<String> = engine
                 .provider_options
                 .iter()

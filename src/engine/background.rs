@@ -1,0 +1,33 @@
+//! Work on a thread of its own, whose result is awaited together with cancellation.
+
+use crossbeam_channel::{Receiver, bounded, select};
+
+use crate::cancel::CancelToken;
+use crate::error::{Error, Result};
+use crate::threads::{guarded, spawn};
+
+/// The error for a thread that ended without a result.
+pub(crate) fn ended(what: &str) -> Error {
+    Error::internal(format!("the {what} thread ended early"))
+}
+
+/// Runs `work` on a thread of its own; its result, or its panic as an error, comes through the channel.
+pub(crate) fn in_background<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<Receiver<Result<T>>> {
+    let (sender, receiver) = bounded(1);
+    spawn(name, move || {
+        // After an error the receiver may be gone; the result is dropped then.
+        let _ = sender.send(guarded(work, Error::internal));
+    })?;
+    Ok(receiver)
+}
+
+/// Waits for a result of [`in_background`], or for cancellation.
+pub(crate) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Result<T> {
+    select! {
+        recv(result) -> message => message.map_err(|_| ended("background"))?,
+        recv(cancel.channel()) -> _ => Err(Error::interrupted()),
+    }
+}

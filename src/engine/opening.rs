@@ -1,0 +1,51 @@
+//! An engine that is being opened on a thread of its own: that can take long and must not hold up a signal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use super::background::{in_background, wait};
+use super::{Engine, EngineOptions, ResolvedEngine, padding};
+use crate::cancel::CancelToken;
+use crate::error::Result;
+use crate::model::Model;
+
+/// Dropping it early cancels the opening and waits a moment: the process may be about to exit, which tears a native
+/// library down under a thread that is still inside.
+pub(super) struct Opening {
+    engine: Receiver<Result<Box<dyn Engine>>>,
+    stop: CancelToken,
+}
+
+impl Opening {
+    const GRACE: Duration = Duration::from_secs(2);
+
+    /// Begins to open the engine of `model`.
+    pub(super) fn begin(model: &Arc<Model>, engine: &ResolvedEngine) -> Result<Self> {
+        let (model, stop) = (Arc::clone(model), CancelToken::new());
+        let engine = ResolvedEngine {
+            options: EngineOptions {
+                cancel: stop.clone(),
+                ..engine.options.clone()
+            },
+            ..engine.clone()
+        };
+        Ok(Self {
+            engine: in_background("engine", move || padding::open(&model, &engine))?,
+            stop,
+        })
+    }
+
+    /// Waits for the engine, or for cancellation.
+    pub(super) fn wait(self, cancel: &CancelToken) -> Result<Box<dyn Engine>> {
+        wait(cancel, &self.engine)
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let _ = self.engine.recv_timeout(Self::GRACE);
+    }
+}
