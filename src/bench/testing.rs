@@ -103,6 +103,5 @@ pub(super) fn report(rows: Vec<Row>) -> BenchReport {
         rows,
         notes: Vec::new(),
         comparison: None,
-        tuning: None,
     }
 }

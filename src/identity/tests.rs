@@ -7,7 +7,7 @@ use serde_json::Map;
 use super::provenance::Provenance;
 use super::*;
 use crate::cancel::CancelToken;
-use crate::engine::{self, EngineOptions, Resolved};
+use crate::engine::{self, Arithmetic, EngineOptions, Resolved};
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind};
 use crate::output::{
@@ -92,6 +92,7 @@ fn ranges(file: &str) -> Option<Calibration> {
 }
 
 const FILES: &str = "it says where files lie, and their hashes are compared";
+const FOLLOWS: &str = "it is set from other options";
 const ROUNDING: &str = "it changes vectors by rounding at most";
 const PLACE: &str = "it says where and how values stand, not which they are";
 

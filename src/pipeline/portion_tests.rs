@@ -209,8 +209,8 @@ fn a_file_that_another_run_completes_meanwhile_is_left_as_it_is() {
     run(&options, 0, usize::MAX).0.unwrap();
     let written = fs::read(&file).unwrap();
     let silent: Arc<dyn Progress> = Arc::new(Silent);
-    let open = |_: &_, _, _| Ok(Opening::done(fake(STEADY, 0)));
-    let error = run::run(&plan, None, open, &silent, &CancelToken::new()).unwrap_err();
+    let loaded = loaded(fake(STEADY, 0));
+    let error = run::run(&plan, Some(&loaded), &silent, &CancelToken::new()).unwrap_err();
     assert!(error.to_string().contains("is complete"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), written);
     let mut left: Vec<_> = fs::read_dir(folder.path())

@@ -7,8 +7,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::sandbox::{Run, SMALL_MODEL, Sandbox, copy_folder, in_repository};
-use crate::support;
+use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
 
 /// `bench` with the small model and the native engine, one sample of each configuration.
 fn command(sandbox: &Sandbox, line: &str) -> Command {
