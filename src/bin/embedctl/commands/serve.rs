@@ -38,7 +38,7 @@ pub fn run(
         Some(path) => Some(LikeFile::open(path, storage.as_ref())?),
         None => None,
     };
-    let listener = args.listen.bind()?;
+    let listener = args.address()?.bind()?;
 
     let named = args.model.clone().or_else(|| match like {
         Some(_) => None,
@@ -117,12 +117,16 @@ fn options(args: &ServeArgs, messages: &MessageArgs) -> Result<ServerOptions, Co
             .map_or(usual.client_timeout, Duration::from_secs_f64),
         drain: timeout,
         max_connections: None,
+        served_names: args.clients.served_model_name.clone(),
+        allow_origins: args.clients.allow_origin.clone(),
+        allow_hosts: args.clients.allow_host.clone(),
         keys: args
             .api_key_file
             .as_deref()
             .map(ApiKeys::read)
             .transpose()?,
         tell_requests: messages.verbose > 0,
+        ..usual
     })
 }
 
