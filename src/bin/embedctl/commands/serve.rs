@@ -89,6 +89,15 @@ pub fn run(
     for note in &ready.notes {
         printer.note(note);
     }
+    for warning in &ready.warnings {
+        printer.warning(warning);
+    }
+    if let (Some(_), Some(prompt)) = (&like, &ready.prompt) {
+        printer.info(match prompt.is_empty() {
+            true => "queries get no prompt".to_owned(),
+            false => format!("queries get the prompt {prompt:?}"),
+        });
+    }
     printer.info(format!(
         "model {}, {}, engine {}, {} threads",
         ready.id,
