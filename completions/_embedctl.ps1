@@ -148,9 +148,14 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
         }
         'embedctl;serve' {
             [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Address without a port, as other servers have it; with --port in place of --listen [default: 127.0.0.1]')
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'Port, with --host in place of --listen [default: 8080]')
             [CompletionResult]::new('--like', '--like', [CompletionResultType]::ParameterName, 'Output of embed or score whose vectors or scores the server''s must mix with: a file, a folder of parts, or an address')
             [CompletionResult]::new('--verify', '--verify', [CompletionResultType]::ParameterName, 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts')
             [CompletionResult]::new('--api-key-file', '--api-key-file', [CompletionResultType]::ParameterName, 'File with a key per line; requests must send one as ''Authorization: Bearer KEY''')
+            [CompletionResult]::new('--served-model-name', '--served-model-name', [CompletionResultType]::ParameterName, 'Name of the model in requests and answers, in place of its id; may be given several times, answers have the first')
+            [CompletionResult]::new('--allow-origin', '--allow-origin', [CompletionResultType]::ParameterName, 'Origin of web pages whose scripts may use the server, such as https://example.org, or * for all; may be given several times')
+            [CompletionResult]::new('--allow-host', '--allow-host', [CompletionResultType]::ParameterName, 'Name by which requests may call a server on 127.0.0.1 without keys, beside localhost and addresses; may be given several times')
             [CompletionResult]::new('--threads', '--threads', [CompletionResultType]::ParameterName, 'Threads that run the model [default: one per usable core, two per device]')
             [CompletionResult]::new('--max-body-bytes', '--max-body-bytes', [CompletionResultType]::ParameterName, 'Largest request body [default: 8MiB]')
             [CompletionResult]::new('--max-inputs', '--max-inputs', [CompletionResultType]::ParameterName, 'Most inputs per request [default: 2048]')

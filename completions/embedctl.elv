@@ -143,9 +143,14 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         }
         &'embedctl;serve'= {
             cand --listen 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone'
+            cand --host 'Address without a port, as other servers have it; with --port in place of --listen [default: 127.0.0.1]'
+            cand --port 'Port, with --host in place of --listen [default: 8080]'
             cand --like 'Output of embed or score whose vectors or scores the server''s must mix with: a file, a folder of parts, or an address'
             cand --verify 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts'
             cand --api-key-file 'File with a key per line; requests must send one as ''Authorization: Bearer KEY'''
+            cand --served-model-name 'Name of the model in requests and answers, in place of its id; may be given several times, answers have the first'
+            cand --allow-origin 'Origin of web pages whose scripts may use the server, such as https://example.org, or * for all; may be given several times'
+            cand --allow-host 'Name by which requests may call a server on 127.0.0.1 without keys, beside localhost and addresses; may be given several times'
             cand --threads 'Threads that run the model [default: one per usable core, two per device]'
             cand --max-body-bytes 'Largest request body [default: 8MiB]'
             cand --max-inputs 'Most inputs per request [default: 2048]'

@@ -200,9 +200,14 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l offline -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l listen -d 'Address and port, or unix:PATH for a socket; 127.0.0.1 is reached by this machine alone' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l host -d 'Address without a port, as other servers have it; with --port in place of --listen [default: 127.0.0.1]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l port -d 'Port, with --host in place of --listen [default: 8080]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l like -d 'Output of embed or score whose vectors or scores the server\'s must mix with: a file, a folder of parts, or an address' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l verify -d 'Embed N rows of --like again before the server starts, and compare; FILE must hold their texts' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l api-key-file -d 'File with a key per line; requests must send one as \'Authorization: Bearer KEY\'' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l served-model-name -d 'Name of the model in requests and answers, in place of its id; may be given several times, answers have the first' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l allow-origin -d 'Origin of web pages whose scripts may use the server, such as https://example.org, or * for all; may be given several times' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l allow-host -d 'Name by which requests may call a server on 127.0.0.1 without keys, beside localhost and addresses; may be given several times' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l threads -d 'Threads that run the model [default: one per usable core, two per device]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-body-bytes -d 'Largest request body [default: 8MiB]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand serve" -l max-inputs -d 'Most inputs per request [default: 2048]' -r

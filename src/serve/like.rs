@@ -30,7 +30,24 @@ pub struct LikeFile {
     queries: QuerySettings,
     /// The options that make the output's own vectors, where the server's are not the same.
     reference: Option<ModelOptions>,
+    /// Where the user named no prompt for queries: what is done about the output's own one.
+    unasked: UnaskedPrompt,
 }
+
+/// The prompt of queries where none was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum UnaskedPrompt {
+    /// The output's texts have none, or the one for queries.
+    #[default]
+    Same,
+    /// The output's texts have another one than the model's for queries, which is taken.
+    OfModel,
+    /// The output's texts have this one, and the model names none for queries.
+    OfOutput(String),
+}
+
+/// The name that models give to their prompt for queries.
+const QUERY_PROMPT: &str = "query";
 
 /// What the user gave for queries, in place of the output's.
 #[derive(Debug, Clone, Default)]
@@ -108,6 +125,7 @@ impl LikeFile {
             identity,
             queries: QuerySettings::default(),
             reference: None,
+            unasked: UnaskedPrompt::default(),
         })
     }
 
@@ -194,6 +212,10 @@ impl LikeFile {
         engine: &EngineOptions,
     ) -> Result<ModelOptions> {
         let own = self.settle_own(options.clone(), engine)?;
+        self.unasked = self.unasked_prompt(&own, engine)?;
+        if self.unasked == UnaskedPrompt::OfModel {
+            self.queries.prompt_name = Some(QUERY_PROMPT.to_owned());
+        }
         if self.queries.is_empty() {
             return Ok(own);
         }
@@ -219,6 +241,34 @@ impl LikeFile {
         }
         self.reference = Some(own);
         Ok(served)
+    }
+
+    /// The prompt that queries have by themselves. A prompt for documents is not one for queries, so the output's own one is
+    /// not taken without a word.
+    fn unasked_prompt(&self, own: &ModelOptions, engine: &EngineOptions) -> Result<UnaskedPrompt> {
+        let is_asked = self.queries.has_prompt() || self.queries.task.is_some();
+        if is_asked || self.identity.settings.scores.is_some() {
+            return Ok(UnaskedPrompt::Same);
+        }
+        let (settled, _) = engine::settle(own, engine)?;
+        let config = Model::open(&settled)?.config;
+        Ok(match config.prompts.by_name.get(QUERY_PROMPT) {
+            _ if config.prompt.is_empty() => UnaskedPrompt::Same,
+            Some(prompt) if *prompt == config.prompt => UnaskedPrompt::Same,
+            Some(_) => UnaskedPrompt::OfModel,
+            None => UnaskedPrompt::OfOutput(config.prompt),
+        })
+    }
+
+    /// What the user should know of the prompt of queries.
+    pub(super) fn warning(&self) -> Option<String> {
+        let UnaskedPrompt::OfOutput(prompt) = &self.unasked else {
+            return None;
+        };
+        Some(format!(
+            "queries get the prompt of the output's texts, {prompt:?}, since the model has none named `{QUERY_PROMPT}`: give \
+             theirs with {PROMPT}, or the same one if that is meant"
+        ))
     }
 
     /// The options that make the output's own vectors.
@@ -288,7 +338,12 @@ impl LikeFile {
             .collect();
         notes.extend(self.identity.differences(now).iter().filter_map(|it| {
             let setting = self.queries.setting_of(&it.key)?;
-            Some(format!("{it}: {setting} was given for queries"))
+            Some(match self.unasked {
+                UnaskedPrompt::OfModel if it.key == "prompt" => format!(
+                    "{it}: queries get the model's prompt `{QUERY_PROMPT}`; {setting} gives them another one"
+                ),
+                _ => format!("{it}: {setting} was given for queries"),
+            })
         }));
         Ok(notes)
     }

@@ -32,8 +32,12 @@ pub struct ReadyModel {
     pub engine: EngineInfo,
     /// Threads that run it.
     pub threads: usize,
+    /// The prompt before queries that name none; `None` where rows are scores.
+    pub prompt: Option<String>,
     /// Notes for the user.
     pub notes: Vec<String>,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
 }
 
 /// Opens a model for a server; with `like`, one whose vectors mix with those of that output. `verified` goes into
@@ -56,12 +60,16 @@ pub fn open(
     }
     let (id, info) = (loaded.model().id.clone(), loaded.info().clone());
     let (dimensions, threads) = (loaded.model().config.vectors(), loaded.threads());
+    let config = &loaded.model().config;
+    let prompt = (config.kind.scores().is_none()).then(|| config.prompt.clone());
     Ok(ReadyModel {
         model: Arc::new(OpenedModel::new(loaded, &identity, &files, like, verified)?),
         id,
         dimensions,
         engine: info,
         threads,
+        prompt,
         notes,
+        warnings: like.and_then(LikeFile::warning).into_iter().collect(),
     })
 }

@@ -320,3 +320,60 @@ fn an_output_of_late_chunks_is_asked_with_whole_queries() {
     assert!(said.contains("queries are embedded whole"), "{said}");
     assert_eq!(server.vectors(&texts()), lines(&sandbox, "queries.jsonl"));
 }
+
+/// A prompt for documents is not one for queries: the model's own for these is taken, and said.
+#[test]
+fn queries_do_not_get_a_prompt_for_documents_without_a_word() {
+    let sandbox = scene(PROMPTS);
+    embed(&sandbox, "-p rten --prompt-name document -o out.parquet");
+    embed(&sandbox, "-p rten --prompt-name query -o queries.jsonl");
+    let server = Server::start(&sandbox, &["--like", "out.parquet"]);
+    let said = server.messages();
+    for words in [
+        "prompt (\"passage: \" then, \"query: \" now): queries get the model's prompt `query`; --prompt gives",
+        "queries get the prompt \"query: \"\n",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert!(!said.contains("warning"), "{said}");
+    let served = server.vectors(&texts());
+    for (served, batch) in served.iter().zip(lines(&sandbox, "queries.jsonl")) {
+        assert!(served.iter().zip(&batch).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+    let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
+    assert_eq!(info["like"]["prompt_differs"], true);
+    drop(server);
+    // What the user says counts.
+    let server = Server::start(
+        &sandbox,
+        &["--like", "out.parquet", "--prompt", "passage: "],
+    );
+    let said = server.messages();
+    assert!(
+        said.contains("queries get the prompt \"passage: \"\n"),
+        "{said}"
+    );
+    assert!(!said.contains("warning"), "{said}");
+}
+
+#[test]
+fn a_model_without_a_prompt_for_queries_is_warned_about() {
+    let sandbox = scene(MODEL);
+    embed(&sandbox, "-p native --prompt passage: -o out.jsonl");
+    let server = Server::start(&sandbox, &["--like", "out.jsonl"]);
+    let said = server.messages();
+    assert!(
+        said.contains("warning: queries get the prompt of the output's texts, \"passage:\""),
+        "{said}"
+    );
+    assert!(said.contains("--prompt"), "{said}");
+    assert_eq!(server.vectors(&texts()), lines(&sandbox, "out.jsonl"));
+    drop(server);
+    embed(&sandbox, "-p native -o plain.jsonl");
+    let server = Server::start(&sandbox, &["--like", "plain.jsonl"]);
+    let said = server.messages();
+    assert!(
+        said.contains("queries get no prompt\n") && !said.contains("warning"),
+        "{said}"
+    );
+}

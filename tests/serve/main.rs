@@ -2,7 +2,8 @@
 //!
 //! `vectors.rs`: its vectors are those of `embed` and of the library. `like.rs`: an output as the model's settings.
 //! `scores.rs`: its scores are those
-//! of `score`. `sparse.rs`: its sparse vectors. `process.rs`: addresses, signals, keys. `clients.rs`: the programs that speak its protocols.
+//! of `score`. `sparse.rs`: its sparse vectors. `process.rs`: addresses, signals, keys. `conduct.rs`: what
+//! clients must not do, and get all the same. `clients.rs`: the programs that speak its protocols.
 
 #[path = "../cli/sandbox.rs"]
 #[allow(dead_code)] // for all that the command line's tests need
@@ -13,6 +14,7 @@ mod sparse;
 mod support;
 
 mod clients;
+mod conduct;
 mod like;
 mod process;
 mod scores;

@@ -18,6 +18,10 @@ pub(crate) enum ApiRefusal {
     TooLarge,
     /// It has no key, or a wrong one.
     Key,
+    /// It calls the server by a name that may be another site's.
+    Host,
+    /// The length of its body is told in two ways.
+    Ambiguous,
     /// There is no such route.
     Route,
     /// The route takes another method.
@@ -47,6 +51,8 @@ impl ApiRefusal {
             Self::Invalid => "invalid",
             Self::TooLarge => "too_large",
             Self::Key => "key",
+            Self::Host => "host",
+            Self::Ambiguous => "ambiguous_length",
             Self::Route => "route",
             Self::Method => "method",
             Self::MediaType => "media_type",
@@ -62,10 +68,12 @@ impl ApiRefusal {
 
     const fn status(self, is_openai: bool) -> StatusCode {
         match self {
+            Self::Ambiguous => StatusCode::BAD_REQUEST,
             Self::Invalid if is_openai => StatusCode::BAD_REQUEST,
             Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Key => StatusCode::UNAUTHORIZED,
+            Self::Host => StatusCode::FORBIDDEN,
             Self::Route | Self::Model => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -81,8 +89,10 @@ impl ApiRefusal {
     /// `error_type` of text-embeddings-inference.
     const fn tei_type(self) -> &'static str {
         match self {
-            Self::Invalid | Self::TooLarge | Self::MediaType | Self::Slow => "validation",
-            Self::Key => "unauthorized",
+            Self::Invalid | Self::Ambiguous | Self::TooLarge | Self::MediaType | Self::Slow => {
+                "validation"
+            }
+            Self::Key | Self::Host => "unauthorized",
             Self::Route | Self::Method | Self::Model => "not_found",
             Self::Full => "overloaded",
             Self::Unready | Self::Late => "unhealthy",

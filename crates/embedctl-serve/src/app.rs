@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::response::Response;
 use embedctl_common::threads::{guarded, locked};
-use tokio::sync::Notify as Wakeup;
+use tokio::sync::{Notify as Wakeup, OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::body::BodyMemory;
@@ -20,6 +20,12 @@ use crate::queue::Queue;
 /// How often refusals that the operator can do something about are told.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
+/// Bytes of long requests that are read at the same time at least: what JSON becomes in memory may be larger by far.
+const READING: usize = 16 << 20;
+
+/// Bytes of long texts whose tokens are listed at the same time. Each takes a hundred times as much meanwhile.
+const LISTING: usize = 2 << 20;
+
 /// The state that all requests share.
 pub(crate) struct App {
     pub model: Arc<dyn ServedModel>,
@@ -29,6 +35,14 @@ pub(crate) struct App {
     pub bodies: BodyMemory,
     pub connections: AtomicUsize,
     pub notify: Notify,
+    /// Answers that are being written.
+    pub answers: OpenAnswers,
+    /// Whether the listener is this machine's own, and serves clients without keys.
+    pub is_private: bool,
+    /// Long requests that are read.
+    pub reading: Desk,
+    /// Long texts whose tokens are listed.
+    pub listing: Desk,
     requests: AtomicUsize,
     idle: Wakeup,
     stopping: AtomicBool,
@@ -41,16 +55,20 @@ impl App {
         queue: Arc<Queue>,
         metrics: Arc<Metrics>,
         options: ServerOptions,
-        notify: Notify,
+        (notify, is_private): (Notify, bool),
     ) -> Self {
         Self {
             model,
             queue,
             metrics,
+            bodies: BodyMemory::new(options.memory),
+            reading: Desk::new(READING.max(2 * options.max_body)),
+            listing: Desk::new(LISTING),
             options,
-            bodies: BodyMemory::default(),
             connections: AtomicUsize::new(0),
             notify,
+            answers: OpenAnswers::default(),
+            is_private,
             requests: AtomicUsize::new(0),
             idle: Wakeup::new(),
             stopping: AtomicBool::new(false),
@@ -60,6 +78,21 @@ impl App {
 
     pub fn card(&self) -> &ModelCard {
         self.model.card()
+    }
+
+    /// The names of the model, the first one for answers.
+    pub fn served_names(&self) -> Vec<&str> {
+        let names = &self.options.served_names;
+        match names.is_empty() {
+            true => vec![&self.card().id],
+            false => names.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// The model's name in answers.
+    pub fn served_name(&self) -> String {
+        let first = self.options.served_names.first();
+        first.unwrap_or(&self.card().id).clone()
     }
 
     /// Requests without an answer yet.
@@ -113,6 +146,79 @@ impl App {
     }
 }
 
+/// How many answers are being written to their clients, and how many were given up.
+#[derive(Debug, Default)]
+pub(crate) struct OpenAnswers {
+    count: AtomicUsize,
+    cut: AtomicUsize,
+    none: Wakeup,
+}
+
+impl OpenAnswers {
+    pub fn begin(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn end(&self) {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.none.notify_waiters();
+        }
+    }
+
+    /// One was ended although its client was there.
+    pub fn cut(&self) {
+        self.cut.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Answers that were cut so far.
+    pub fn all_cut(&self) -> usize {
+        self.cut.load(Ordering::Acquire)
+    }
+
+    /// Waits until all are written.
+    pub async fn written(&self) {
+        loop {
+            let woken = self.none.notified();
+            if self.count() == 0 {
+                return;
+            }
+            woken.await;
+        }
+    }
+}
+
+/// Room for so many bytes of work, which is given in turns.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    room: Arc<Semaphore>,
+    /// Kilobytes.
+    most: u32,
+}
+
+impl Desk {
+    fn new(bytes: usize) -> Self {
+        let most = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(1);
+        // A semaphore has at least as many permits, on every platform.
+        let room = Semaphore::new(usize::try_from(most).unwrap_or(Semaphore::MAX_PERMITS));
+        Self {
+            room: Arc::new(room),
+            most,
+        }
+    }
+
+    /// Waits for room for so many bytes, or for all of it if they are more.
+    pub async fn enter(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let wanted = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room);
+        // It is never closed.
+        room.acquire_many_owned(wanted.min(self.most)).await.ok()
+    }
+}
+
 /// A request without an answer.
 pub(crate) struct CountedRequest(Arc<App>);
 
@@ -131,13 +237,14 @@ impl Drop for CountedRequest {
     }
 }
 
+/// Tokenizing so many bytes takes well below a millisecond.
+pub(crate) const SHORT: usize = 16 << 10;
+
 /// Runs `work` on this thread if it is short, else on one where it holds nobody up. `size` is of a body, in bytes.
 pub(crate) async fn off_thread<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    /// Tokenizing so much takes well below a millisecond.
-    const SHORT: usize = 16 << 10;
     let failed = |reason| ApiError::new(ApiRefusal::Engine, reason);
     let work = move || guarded(|| Ok(work()), failed);
     if size <= SHORT {

@@ -1,44 +1,60 @@
 //! Bodies of requests and answers: their size, their time, and the memory of all of them together.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
+use embedctl_common::threads::locked;
 use http_body_util::BodyExt;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Frame, Incoming, SizeHint};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::answer::{ApiError, ApiRefusal};
+use crate::client::Client;
 use crate::options::ServerOptions;
 
-/// Bytes of all bodies together at most.
-const MEMORY: usize = 512 << 20;
-
-/// Of a body that is too large so many times the limit are read and dropped, so that the client reads the refusal.
+/// Of a refused body so many times the limit are read and dropped, so that the client reads the refusal.
 const DISCARDED: usize = 8;
 
 /// Bytes of an answer that are handed over to a connection at a time.
 const PIECE: usize = 64 << 10;
 
-/// Bytes of the bodies in memory.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BodyMemory(Arc<AtomicUsize>);
+/// Bytes of the bodies in memory: those of requests, and those of answers that their clients have not yet read. A slow
+/// reader's answer is no reason to refuse the requests of others.
+#[derive(Debug, Clone)]
+pub(crate) struct BodyMemory(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    /// Bytes of each of the two at most.
+    most: usize,
+    requests: AtomicUsize,
+    answers: Mutex<Answers>,
+}
+
+/// Answers that are being read.
+#[derive(Debug, Default)]
+struct Answers {
+    bytes: usize,
+    count: usize,
+}
 
 impl BodyMemory {
-    pub fn used(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+    pub fn new(most: usize) -> Self {
+        Self(Arc::new(Held {
+            most,
+            requests: AtomicUsize::new(0),
+            answers: Mutex::default(),
+        }))
     }
 
-    fn hold(&self) -> HeldBytes {
-        HeldBytes {
-            memory: self.clone(),
-            bytes: 0,
-        }
+    pub fn used(&self) -> usize {
+        self.0.requests.load(Ordering::Relaxed) + locked(&self.0.answers).bytes
     }
 
     /// Reads a request's body.
@@ -54,55 +70,76 @@ impl BodyMemory {
     }
 
     async fn read_all(&self, mut body: Body, most: usize) -> Result<HeldBody, ApiError> {
-        let mut held = self.hold();
+        let mut held = HeldBytes {
+            memory: self.clone(),
+            bytes: 0,
+        };
         let mut bytes = Vec::new();
-        let mut refused = None;
-        let mut discarded = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame
                 .map_err(|error| ApiError::invalid(format!("the body cannot be read: {error}")))?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            if refused.is_none() && bytes.len() + data.len() > most {
+            if bytes.len() + data.len() > most {
                 let reason = format!("the body is larger than {most} bytes; send fewer inputs");
-                refused = Some(ApiError::new(ApiRefusal::TooLarge, reason));
-            } else if refused.is_none() && !held.add(data.len()) {
+                return Err(ApiError::new(ApiRefusal::TooLarge, reason));
+            }
+            if !held.add(data.len()) {
                 let reason = "too many large requests at the same time; try again later";
-                refused = Some(ApiError::new(ApiRefusal::Full, reason).retry_after(1));
+                return Err(ApiError::new(ApiRefusal::Full, reason).retry_after(1));
             }
-            if refused.is_none() {
-                bytes.extend_from_slice(&data);
-                continue;
-            }
-            bytes = Vec::new();
-            discarded += data.len();
-            if discarded > most.saturating_mul(DISCARDED) {
-                break;
-            }
+            bytes.extend_from_slice(&data);
         }
-        match refused {
-            Some(refusal) => Err(refusal),
-            None => Ok(HeldBody { bytes, _held: held }),
-        }
+        Ok(HeldBody { bytes, _held: held })
     }
 
-    /// The answer, whose bytes count until they are written.
-    pub fn answer(&self, answer: Response) -> Response {
-        answer.map(|body| {
-            let mut held = self.hold();
-            let bytes = body.size_hint().exact().unwrap_or_default();
-            held.add_always(usize::try_from(bytes).unwrap_or(usize::MAX));
+    /// Refuses an answer for which there is no room.
+    ///
+    /// Where answers take more than there is room for, each may still have its share of it: a large one that is read slowly
+    /// is in the way of other large ones only.
+    pub fn check(&self, answer: &Response) -> Result<(), ApiError> {
+        let (bytes, most) = (size(answer), self.0.most);
+        let answers = locked(&self.0.answers);
+        let fits = answers.bytes.saturating_add(bytes) <= most;
+        if fits || bytes <= most / (answers.count + 1) || bytes <= PIECE || answers.count == 0 {
+            return Ok(());
+        }
+        let reason = "too many large answers are being read; send fewer inputs, or try again later";
+        Err(ApiError::new(ApiRefusal::Full, reason).retry_after(1))
+    }
+
+    /// The answer, whose bytes count until they are handed over to the connection, and a flag that is set then.
+    pub fn answer(&self, answer: Response) -> (Response, Arc<AtomicBool>) {
+        let bytes = size(&answer);
+        let mut answers = locked(&self.0.answers);
+        answers.bytes += bytes;
+        answers.count += 1;
+        drop(answers);
+        let handed_over = Arc::new(AtomicBool::new(false));
+        let held = HeldAnswer {
+            memory: self.clone(),
+            bytes,
+            handed_over: Arc::clone(&handed_over),
+        };
+        let answer = answer.map(|body| {
             Body::new(CountedBody {
                 body,
                 rest: Bytes::new(),
                 _held: held,
             })
-        })
+        });
+        (answer, handed_over)
     }
 }
 
-/// Bytes that count until this is dropped.
+/// Bytes of an answer.
+fn size(answer: &Response) -> usize {
+    let bytes = answer.body().size_hint().exact().unwrap_or_default();
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Bytes of a request that count until this is dropped.
 struct HeldBytes {
     memory: BodyMemory,
     bytes: usize,
@@ -110,22 +147,116 @@ struct HeldBytes {
 
 impl HeldBytes {
     fn add(&mut self, bytes: usize) -> bool {
-        let order = Ordering::Relaxed;
-        let grown = |now: usize| Some(now + bytes).filter(|&sum| sum <= MEMORY);
-        let added = self.memory.0.fetch_update(order, order, grown).is_ok();
+        let (order, most) = (Ordering::Relaxed, self.memory.0.most);
+        let grown = |now: usize| Some(now + bytes).filter(|&sum| sum <= most);
+        let requests = &self.memory.0.requests;
+        let added = requests.fetch_update(order, order, grown).is_ok();
         self.bytes += if added { bytes } else { 0 };
         added
-    }
-
-    fn add_always(&mut self, bytes: usize) {
-        self.memory.0.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
     }
 }
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        self.memory.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        let requests = &self.memory.0.requests;
+        requests.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of an answer that count until this is dropped.
+struct HeldAnswer {
+    memory: BodyMemory,
+    bytes: usize,
+    handed_over: Arc<AtomicBool>,
+}
+
+impl Drop for HeldAnswer {
+    fn drop(&mut self) {
+        self.handed_over.store(true, Ordering::Relaxed);
+        let mut answers = locked(&self.memory.0.answers);
+        answers.bytes -= self.bytes;
+        answers.count -= 1;
+    }
+}
+
+/// A request's body that the server still has where a route has not read it to its end.
+#[derive(Clone)]
+pub(crate) struct LentBody(Arc<Mutex<Lent>>);
+
+struct Lent {
+    body: Incoming,
+    client: Arc<Client>,
+    /// Whether the client waits for a word before it sends the body, and has not got it.
+    waits: bool,
+    ended: bool,
+}
+
+impl LentBody {
+    /// The body of a request with these headers.
+    pub fn new(body: Incoming, headers: &HeaderMap, client: &Arc<Client>) -> Self {
+        let ended = body.is_end_stream();
+        if ended {
+            client.end_of_request();
+        }
+        Self(Arc::new(Mutex::new(Lent {
+            body,
+            client: Arc::clone(client),
+            waits: headers.contains_key(header::EXPECT),
+            ended,
+        })))
+    }
+
+    /// Whether it was read to its end.
+    pub fn is_read(&self) -> bool {
+        locked(&self.0).ended
+    }
+
+    /// Reads what is left and drops it, so that the client reads the refusal: one that still sends would find its
+    /// connection broken. Larger ones than the limit allow are not read to their end.
+    pub async fn discard(mut self, options: &ServerOptions) {
+        if locked(&self.0).waits {
+            return;
+        }
+        let most = options.max_body.saturating_mul(DISCARDED);
+        let read = async {
+            let mut discarded = 0;
+            while let Some(Ok(frame)) = self.frame().await {
+                discarded += frame.data_ref().map_or(0, Bytes::len);
+                if discarded > most {
+                    break;
+                }
+            }
+        };
+        // Slow ones are left alone.
+        let _ = timeout(options.client_timeout, read).await;
+    }
+}
+
+impl HttpBody for LentBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let mut lent = locked(&self.0);
+        // Asking for it tells the client to send it.
+        lent.waits = false;
+        let frame = Pin::new(&mut lent.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || lent.body.is_end_stream() {
+            lent.ended = true;
+            lent.client.end_of_request();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        locked(&self.0).body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        locked(&self.0).body.size_hint()
     }
 }
 
@@ -156,7 +287,7 @@ impl HeldBody {
 struct CountedBody {
     body: Body,
     rest: Bytes,
-    _held: HeldBytes,
+    _held: HeldAnswer,
 }
 
 impl HttpBody for CountedBody {

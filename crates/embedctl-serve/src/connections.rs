@@ -1,24 +1,23 @@
-//! Connections: accepting them, their number, and clients that do not read.
+//! Connections: accepting them, and their number.
 
-use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use hyper::Version;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::io::AsyncWrite;
+use tokio::time::sleep;
 
 use crate::app::App;
+use crate::client::{Client, ClientStream, Stream};
 use crate::listen::BoundSocket;
 
 /// Bytes of a request's head at most.
@@ -37,10 +36,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The answer to a connection too many.
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
 Connection: close\r\nContent-Length: 69\r\n\r\n{\"error\":\"too many connections; try again\",\"error_type\":\"overloaded\"}\n";
-
-/// A stream of either kind.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// A listener of the runtime.
 pub(crate) enum Listener {
@@ -146,20 +141,25 @@ async fn connection(
 ) {
     let app = Arc::clone(&open.0);
     let limit = app.options.client_timeout;
-    let stream = WriteTimeoutStream {
-        stream,
-        limit,
-        stalled: None,
-    };
+    let client = Client::new(stream, limit);
     let metrics = Arc::clone(&app.metrics);
-    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let (app, router) = (Arc::clone(&app), router.clone());
-        async move { Ok::<_, Infallible>(app.answer(router, request.map(Body::new)).await) }
+    let stream = ClientStream(Arc::clone(&client));
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let (app, router, client) = (Arc::clone(&app), router.clone(), Arc::clone(&client));
+        async move {
+            // Clients of older versions know no interim answers.
+            let asks = request.version() == Version::HTTP_11;
+            let answer = app.answer(router, request, &client);
+            let gone = || io::Error::from(io::ErrorKind::ConnectionAborted);
+            client.unless_gone(asks, answer).await.ok_or_else(gone)
+        }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limit)
         .max_buf_size(HEAD)
+        // The client's going away is found in another way.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     // Its errors are the client's: it went away, was too slow, or does not speak HTTP.
     if let Err(error) = watcher.watch(serving).await
@@ -168,75 +168,6 @@ async fn connection(
         metrics.refused("not_http");
     }
     drop(open);
-}
-
-/// A stream that fails if nothing of an answer can be written for some time.
-struct WriteTimeoutStream {
-    stream: Box<dyn Stream>,
-    limit: Duration,
-    stalled: Option<Pin<Box<Sleep>>>,
-}
-
-impl WriteTimeoutStream {
-    fn patience<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stalled = None;
-            return written;
-        }
-        let limit = self.limit;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(limit)));
-        match stalled.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl AsyncRead for WriteTimeoutStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for WriteTimeoutStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.patience(context, written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.patience(context, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.patience(context, flushed)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }
 
 /// Connections that the process's open files allow. The soft limit is raised first, as far as the hard one lets it.

@@ -113,11 +113,15 @@
 mod answer;
 mod app;
 mod body;
+mod browsers;
+mod client;
 mod connections;
+mod heads;
 mod keys;
 mod listen;
 mod metrics;
 mod model;
+mod ollama;
 mod openai;
 mod options;
 mod queue;
@@ -125,6 +129,7 @@ mod routes;
 mod rows;
 mod scores;
 mod server;
+mod similarity;
 mod tei;
 
 pub use keys::ApiKeys;

@@ -110,6 +110,20 @@ impl BoundListener {
     }
 }
 
+impl BoundListener {
+    /// Whether it is a port that this machine alone reaches.
+    pub(crate) fn is_loopback(&self) -> bool {
+        match &self.0 {
+            BoundSocket::Tcp(listener) => {
+                let address = listener.local_addr();
+                address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+            }
+            #[cfg(unix)]
+            BoundSocket::Unix(_) => false,
+        }
+    }
+}
+
 #[cfg(unix)]
 pub(crate) mod unix {
     use std::fs;

@@ -9,14 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::answer::{ApiError, ApiRefusal, json_answer};
+use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
 use crate::model::ModelHead;
 use crate::rows::{self, RequestInputs, Wanted};
 use crate::tei::told_of_truncation;
-
-/// The name that requests of text-embeddings-inference's documentation give to every model.
-const ANY_MODEL: &str = "text-embeddings-inference";
 
 #[derive(Deserialize)]
 struct EmbeddingsRequest {
@@ -86,7 +83,7 @@ pub(crate) async fn embeddings(
 ) -> Result<Response, ApiError> {
     rows::check_model(&app, &[ModelHead::Embedding])?;
     let take = |app: &Arc<App>, request: EmbeddingsRequest| {
-        check_name(app, request.model.as_deref())?;
+        rows::check_name(app, request.model.as_deref())?;
         let width = rows::width(app, request.dimensions)?;
         let prepared = rows::prepare(
             app,
@@ -99,8 +96,8 @@ pub(crate) async fn embeddings(
         )?;
         Ok((prepared, width, request.encoding_format.unwrap_or_default()))
     };
-    let (prepared, width, encoding) = rows::read(&app, request, take).await?;
-    let rows = prepared.run(&app).await?;
+    let ((prepared, width, encoding), deadline) = rows::read(&app, request, take).await?;
+    let rows = prepared.run(&app, deadline).await?;
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
     let vectors = width.take(&app, rows.into_vectors())?;
     let data = vectors.into_iter().enumerate();
@@ -112,7 +109,7 @@ pub(crate) async fn embeddings(
     let answer = EmbeddingsAnswer {
         object: "list",
         data: data.collect(),
-        model: app.card().id.clone(),
+        model: app.served_name(),
         usage: Usage {
             prompt_tokens: tokens,
             total_tokens: tokens,
@@ -122,24 +119,10 @@ pub(crate) async fn embeddings(
     Ok(told_of_truncation(answer, truncated))
 }
 
-/// Refuses the name of another model: its vectors would be other ones.
-fn check_name(app: &App, name: Option<&str>) -> Result<(), ApiError> {
-    let id = &app.card().id;
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        return Ok(());
-    };
-    let last = id.trim_end_matches('/').rsplit('/').next();
-    if name == id || Some(name) == last || name == ANY_MODEL {
-        return Ok(());
-    }
-    let reason = format!("this server has no model {name:?}: it has {id:?}");
-    Err(ApiError::new(ApiRefusal::Model, reason).of("model"))
-}
-
 /// `GET /v1/models`.
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Response {
-    json_answer(&json!({
-        "object": "list",
-        "data": [{"id": app.card().id, "object": "model", "created": 0, "owned_by": "embedctl"}],
-    }))
+    let names = app.served_names().into_iter();
+    let model = |name| json!({"id": name, "object": "model", "created": 0, "owned_by": "embedctl"});
+    let models: Vec<_> = names.map(model).collect();
+    json_answer(&json!({"object": "list", "data": models}))
 }

@@ -22,6 +22,14 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// Connections at the same time at most; `None`: as many as the process may have open files.
     pub max_connections: Option<usize>,
+    /// Bytes of all requests in memory at most, and as many of all answers that are being read.
+    pub memory: usize,
+    /// Names that requests may give to the model; empty: its id, and the last part of it.
+    pub served_names: Vec<String>,
+    /// Origins of web pages whose scripts may read answers, such as `https://example.org`; `*` for all.
+    pub allow_origins: Vec<String>,
+    /// Names in `Host` that requests to a listener of this machine may have beside `localhost` and addresses.
+    pub allow_hosts: Vec<String>,
     /// Keys of clients; `None`: anybody who reaches the server is served.
     pub keys: Option<ApiKeys>,
     /// Whether each request is told as a [`Notice::Request`].
@@ -38,6 +46,10 @@ impl Default for ServerOptions {
             client_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(60),
             max_connections: None,
+            memory: 512 << 20,
+            served_names: Vec::new(),
+            allow_origins: Vec::new(),
+            allow_hosts: Vec::new(),
             keys: None,
             tell_requests: false,
         }

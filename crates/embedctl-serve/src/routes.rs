@@ -5,22 +5,27 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
 use crate::answer::{ApiError, ApiRefusal};
 use crate::app::{App, CountedRequest};
+use crate::body::LentBody;
+use crate::client::{Client, OpenAnswer};
 use crate::metrics::Gauges;
 use crate::model::ModelHead;
 use crate::options::Notice;
-use crate::{openai, scores, tei};
+use crate::{browsers, ollama, openai, scores, similarity, tei};
 
 /// Routes with their methods, for metrics and messages.
-pub(crate) const ROUTES: [(&str, &str); 13] = [
+pub(crate) const ROUTES: [(&str, &str); 18] = [
     ("POST", "/v1/embeddings"),
     ("GET", "/v1/models"),
     ("POST", "/"),
@@ -34,61 +39,108 @@ pub(crate) const ROUTES: [(&str, &str); 13] = [
     ("GET", "/metrics"),
     ("GET", "/openapi.json"),
     ("POST", "/embeddings"),
+    ("POST", "/v1/rerank"),
+    ("POST", "/v2/rerank"),
+    ("POST", "/similarity"),
+    ("POST", "/api/embed"),
+    ("POST", "/api/embeddings"),
 ];
 
 impl App {
     /// Answers a request.
-    pub async fn answer(self: Arc<Self>, router: Router, request: Request) -> Response {
+    pub async fn answer(
+        self: Arc<Self>,
+        router: Router,
+        request: hyper::Request<Incoming>,
+        client: &Arc<Client>,
+    ) -> Response {
         let start = Instant::now();
         let count = CountedRequest::new(&self);
-        let (method, path) = (request.method().clone(), request.uri().path());
+        let is_ambiguous = client.begin();
+        let (head, body) = request.into_parts();
+        let body = LentBody::new(body, &head.headers, client);
+        let (method, path) = (head.method.clone(), head.uri.path().to_owned());
         let route = ROUTES.iter().find(|(_, route)| *route == path);
         let route = route.map_or("other", |(_, route)| route);
-        let is_openai = path.starts_with("/v1/") || path == "/embeddings";
-        let shown = self.options.tell_requests.then(|| path.to_owned());
-        let mut answer = match self.admit(&request) {
+        let is_openai =
+            ["/v1/", "/v2/"].iter().any(|it| path.starts_with(it)) || path == "/embeddings";
+        let origin = browsers::allowed(&head.headers, &self.options);
+        // Requests behind one in chunks are not looked at.
+        let mut closes = head.headers.contains_key(header::TRANSFER_ENCODING);
+        let mut answer = match (
+            self.admit(&head, is_ambiguous),
+            browsers::preflight(&head, &self.options),
+        ) {
             // A router has an answer to everything: its error type has no values.
-            Ok(()) => route_request(router, request).await,
-            Err(error) => error.into_response(),
+            (Ok(()), None) => {
+                let request = Request::from_parts(head, Body::new(body.clone()));
+                route_request(router, request).await
+            }
+            (Err(error), None) => error.into_response(),
+            (_, Some(answer)) => answer,
         };
         if let Some(error) = answer.extensions_mut().remove::<ApiError>() {
             let allow = answer.headers_mut().remove(header::ALLOW);
-            match error.refusal {
-                ApiRefusal::Full | ApiRefusal::Late | ApiRefusal::Engine => {
-                    self.refused(error.refusal.name(), &error.message);
+            if !body.is_read() {
+                closes = true;
+                if error.refusal != ApiRefusal::Slow && !is_ambiguous {
+                    body.discard(&self.options).await;
                 }
-                other => self.metrics.refused(other.name()),
             }
-            answer = error.answer(is_openai);
+            answer = self.refuse(&error, is_openai);
             if let Some(allow) = allow {
                 answer.headers_mut().insert(header::ALLOW, allow);
             }
         }
-        if self.is_stopping() {
+        if let Err(error) = self.bodies.check(&answer) {
+            answer = self.refuse(&error, is_openai);
+        }
+        let (mut answer, handed_over) = self.bodies.answer(answer);
+        browsers::allow(&mut answer, origin, &self.options);
+        if closes || self.is_stopping() {
             let close = HeaderValue::from_static("close");
             answer.headers_mut().insert(header::CONNECTION, close);
         }
         let took = start.elapsed();
         self.metrics.request(route, answer.status().as_u16(), took);
-        if let Some(path) = shown {
+        if self.options.tell_requests {
             let path: String = path.chars().take(200).collect();
             let (status, time) = (answer.status().as_u16(), took.as_secs_f64() * 1e3);
             let line = format!("{method} {path:?} {status} {time:.1} ms");
             (self.notify)(Notice::Request(line));
         }
+        client.answer(OpenAnswer::new(&self, handed_over));
         drop(count);
-        self.bodies.answer(answer)
+        answer
     }
 
-    /// Refuses a request without a key, and those that come while the server stops.
-    fn admit(&self, request: &Request) -> Result<(), ApiError> {
-        let path = request.uri().path();
+    /// The answer to a refused request, which counts.
+    fn refuse(&self, error: &ApiError, is_openai: bool) -> Response {
+        match error.refusal {
+            ApiRefusal::Full | ApiRefusal::Late | ApiRefusal::Engine => {
+                self.refused(error.refusal.name(), &error.message);
+            }
+            other => self.metrics.refused(other.name()),
+        }
+        error.answer(is_openai)
+    }
+
+    /// Refuses a request that cannot be read in one way only, one without a key, one by a strange name, and those that come
+    /// while the server stops.
+    fn admit(&self, head: &Parts, is_ambiguous: bool) -> Result<(), ApiError> {
+        if is_ambiguous {
+            let reason = "a request must not have both `Content-Length` and `Transfer-Encoding`";
+            return Err(ApiError::new(ApiRefusal::Ambiguous, reason));
+        }
         // A load balancer asks for it without a key.
-        if path == "/health" {
+        if head.uri.path() == "/health" {
             return Ok(());
         }
+        if self.is_private {
+            browsers::check_host(head, &self.options)?;
+        }
         if let Some(keys) = &self.options.keys {
-            let header = request.headers().get(header::AUTHORIZATION);
+            let header = head.headers.get(header::AUTHORIZATION);
             if !keys.allow(header.map(HeaderValue::as_bytes)) {
                 let reason = match header {
                     None => "this server wants a key: send `Authorization: Bearer KEY`",
@@ -97,7 +149,7 @@ impl App {
                 return Err(ApiError::new(ApiRefusal::Key, reason));
             }
         }
-        match request.method() == Method::POST {
+        match head.method == Method::POST {
             true => self.readiness_to_work(),
             false => Ok(()),
         }
@@ -128,7 +180,12 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/embed", post(tei::embed))
         .route("/embed_sparse", post(tei::embed_sparse))
         .route("/rerank", post(scores::rerank))
+        .route("/v1/rerank", post(scores::rerank))
+        .route("/v2/rerank", post(scores::rerank))
         .route("/predict", post(scores::predict))
+        .route("/similarity", post(similarity::similarity))
+        .route("/api/embed", post(ollama::embed))
+        .route("/api/embeddings", post(ollama::embeddings))
         .route("/tokenize", post(tei::tokenize))
         .route("/info", get(tei::info))
         .route("/health", get(health))

@@ -1,6 +1,8 @@
 //! From a request's inputs to rows of numbers, for every route alike.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::Request;
 use embedctl_common::Texts;
@@ -11,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 use crate::answer::{ApiError, ApiRefusal};
-use crate::app::{App, off_thread};
+use crate::app::{App, SHORT, off_thread};
 use crate::body::check_head;
 use crate::model::{ModelHead, ServedRow};
 use crate::queue::Room;
@@ -105,32 +107,87 @@ pub(crate) fn check_model(app: &App, heads: &[ModelHead]) -> Result<(), ApiError
     Err(ApiError::new(ApiRefusal::Head, reason))
 }
 
-/// Reads a request in JSON, looks at it off this thread if it is long, and lets `take` make something of it.
+/// When a request must have its answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// That of a request that was just read.
+    fn from_now(app: &App) -> Self {
+        let limit = app.options.timeout;
+        Self {
+            at: Instant::now() + limit,
+            limit,
+        }
+    }
+
+    /// Whether it is over; work that cannot be given up looks at it between its parts.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.at
+    }
+
+    /// What a request is told that was not done in time.
+    pub fn late(&self, app: &App) -> ApiError {
+        let seconds = self.limit.as_secs_f64();
+        let reason = format!("the request was not done within {seconds} s");
+        ApiError::new(ApiRefusal::Late, reason).retry_after(app.queue.seconds())
+    }
+
+    /// The outcome of `work`, if it is done in time.
+    pub async fn within<T>(&self, app: &App, work: impl Future<Output = T>) -> Result<T, ApiError> {
+        timeout_at(self.at, work).await.map_err(|_| self.late(app))
+    }
+}
+
+/// Reads a request in JSON, and lets `take` make something of it: of a long one off this thread, and a few at a time.
 pub(crate) async fn read<R, T>(
     app: &Arc<App>,
     request: Request,
     take: impl FnOnce(&Arc<App>, R) -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError>
+) -> Result<(T, Deadline), ApiError>
 where
     R: DeserializeOwned,
     T: Send + 'static,
 {
     check_head(request.headers(), app.options.max_body)?;
     let body = app.bodies.read(request.into_body(), &app.options).await?;
-    let app = Arc::clone(app);
-    off_thread(body.len(), move || take(&app, body.json()?)).await?
+    let deadline = Deadline::from_now(app);
+    let taken = async {
+        let room = match body.len() <= SHORT {
+            true => None,
+            false => app.reading.enter(body.len()).await,
+        };
+        let app = Arc::clone(app);
+        off_thread(body.len(), move || {
+            // Held by the work, which goes on when its request is given up.
+            let _room = room;
+            take(&app, body.json()?)
+        })
+        .await
+    };
+    Ok((deadline.within(app, taken).await???, deadline))
 }
 
 /// A request's rows of tokens, with the room that they have in the queue.
 pub(crate) struct PreparedRows {
     rows: TokenRows,
     room: Room,
-    began: Instant,
+}
+
+/// Room in the queue for so many inputs.
+pub(crate) fn enter(app: &App, inputs: usize) -> Result<Room, ApiError> {
+    app.queue.enter(inputs).map_err(|seconds| {
+        let most = app.options.max_queue;
+        let reason = format!("the queue is full ({most} inputs); try again in {seconds} s");
+        ApiError::new(ApiRefusal::Full, reason).retry_after(seconds)
+    })
 }
 
 /// Tokenizes the inputs of a request, if there is room for them.
 pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, ApiError> {
-    let began = Instant::now();
     let Wanted {
         inputs,
         prompt_name,
@@ -139,11 +196,7 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, Ap
     } = wanted;
     check_count(app, inputs.len(), param)?;
     let prompt = prompt(app, prompt_name.as_deref())?;
-    let room = app.queue.enter(inputs.len()).map_err(|seconds| {
-        let most = app.options.max_queue;
-        let reason = format!("the queue is full ({most} inputs); try again in {seconds} s");
-        ApiError::new(ApiRefusal::Full, reason).retry_after(seconds)
-    })?;
+    let room = enter(app, inputs.len())?;
     let tokenize = |texts: Texts| app.model.tokenize(&texts, prompt);
     let frame = |ids: Vec<Vec<u32>>| {
         if prompt_name.is_some() {
@@ -170,7 +223,7 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, Ap
         );
         return Err(ApiError::new(ApiRefusal::TooLarge, reason).of(param));
     }
-    Ok(PreparedRows { rows, room, began })
+    Ok(PreparedRows { rows, room })
 }
 
 /// The rows of texts and of pairs, in their order.
@@ -195,6 +248,38 @@ fn tokenize_scored(app: &App, inputs: &[ScoredInput]) -> TokenRows {
         *next += 1;
     }
     rows
+}
+
+/// The name that requests of text-embeddings-inference's documentation give to every model.
+const ANY_MODEL: &str = "text-embeddings-inference";
+
+/// Refuses the name of another model: its vectors would be other ones.
+pub(crate) fn check_name(app: &App, name: Option<&str>) -> Result<(), ApiError> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(());
+    };
+    // As Ollama's clients write a name.
+    let names = [name, name.strip_suffix(":latest").unwrap_or(name)];
+    let id = &app.card().id;
+    let last = id.trim_end_matches('/').rsplit('/').next();
+    let served = app.served_names();
+    let is_own = |name: &&str| {
+        let is_short = app.options.served_names.is_empty() && Some(*name) == last;
+        is_short || served.contains(name) || *name == ANY_MODEL
+    };
+    if names.iter().any(is_own) {
+        return Ok(());
+    }
+    let reason = format!(
+        "this server has no model {name:?}: it has {}",
+        quoted(&served)
+    );
+    Err(ApiError::new(ApiRefusal::Model, reason).of("model"))
+}
+
+fn quoted(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    names.join(", ")
 }
 
 /// Refuses a request without inputs, or with too many.
@@ -233,18 +318,12 @@ pub(crate) fn prompt<'a>(app: &'a App, name: Option<&str>) -> Result<Option<&'a 
 
 impl PreparedRows {
     /// Waits for the numbers of these rows.
-    pub async fn run(self, app: &App) -> Result<Rows, ApiError> {
-        let Self { rows, room, began } = self;
+    pub async fn run(self, app: &App, deadline: Deadline) -> Result<Rows, ApiError> {
+        let Self { rows, room } = self;
         let tokens: Vec<usize> = (0..rows.len()).map(|row| rows.get(row).len()).collect();
         let truncated = rows.truncated();
         let ticket = app.queue.put(rows);
-        let limit = app.options.timeout;
-        let late = |_| {
-            let reason = format!("the request was not done within {} s", limit.as_secs_f64());
-            ApiError::new(ApiRefusal::Late, reason).retry_after(app.queue.seconds())
-        };
-        let numbers = timeout_at(began + limit, ticket.numbers()).await;
-        let numbers = numbers.map_err(late)??;
+        let numbers = deadline.within(app, ticket.numbers()).await??;
         drop(room);
         let rows = Rows {
             numbers,

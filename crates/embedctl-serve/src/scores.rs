@@ -1,4 +1,4 @@
-//! The routes of text-embeddings-inference that answer with scores.
+//! The routes that answer with scores: text-embeddings-inference's, and reranking as Cohere and Jina have it.
 
 use std::sync::Arc;
 
@@ -10,19 +10,79 @@ use serde::{Deserialize, Serialize};
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
 use crate::model::{ModelHead, ServedRow};
-use crate::rows::{self, PreparedRows, RequestInputs, Rows, ScoredInput, Wanted};
+use crate::rows::{self, Deadline, PreparedRows, RequestInputs, Rows, ScoredInput, Wanted};
 use crate::tei::{check_side, told_of_tokens};
 
 /// Bytes of an answer that stand for a score, its label or its number.
 const BYTES_OF_SCORE: usize = 48;
 
+/// A request in one of two shapes: with `texts` that of text-embeddings-inference, with `documents` that of Cohere and
+/// Jina.
 #[derive(Deserialize)]
 struct RerankRequest {
     query: String,
-    texts: Vec<String>,
+    texts: Option<Vec<String>>,
     return_text: Option<bool>,
+    documents: Option<Vec<RerankDocument>>,
+    model: Option<String>,
+    top_n: Option<usize>,
+    return_documents: Option<bool>,
     #[serde(flatten)]
     settings: ScoreRequestSettings,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a document must be a string, or an object with a string `text`"
+)]
+enum RerankDocument {
+    Text(String),
+    Object { text: String },
+}
+
+impl From<RerankDocument> for String {
+    fn from(document: RerankDocument) -> Self {
+        match document {
+            RerankDocument::Text(text) | RerankDocument::Object { text } => text,
+        }
+    }
+}
+
+/// How an answer lists its texts.
+enum RerankShape {
+    /// All of them.
+    Texts,
+    /// So many at most.
+    Documents(usize),
+}
+
+/// An answer as Cohere and Jina have it.
+#[derive(Serialize)]
+struct RerankAnswer {
+    object: &'static str,
+    model: String,
+    results: Vec<RankedDocument>,
+    usage: RerankUsage,
+}
+
+#[derive(Serialize)]
+struct RankedDocument {
+    index: usize,
+    relevance_score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<DocumentText>,
+}
+
+#[derive(Serialize)]
+struct DocumentText {
+    text: String,
+}
+
+#[derive(Serialize)]
+struct RerankUsage {
+    prompt_tokens: usize,
+    total_tokens: usize,
 }
 
 #[derive(Deserialize)]
@@ -79,23 +139,56 @@ struct LabelScore {
     label: String,
 }
 
-/// `POST /rerank`: the texts by their scores for the query, the best first.
+/// `POST /rerank`, `/v1/rerank` and `/v2/rerank`: the texts by their scores for the query, the best first.
 pub(crate) async fn rerank(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
     rows::check_model(&app, &[ModelHead::Reranker])?;
     let take = |app: &Arc<App>, request: RerankRequest| {
+        rows::check_name(app, request.model.as_deref())?;
         let query: Arc<str> = request.query.into();
-        let returns_text = request.return_text.unwrap_or_default();
-        let texts = returns_text.then(|| request.texts.clone());
+        let settings = request.settings;
+        let (texts, returns_text, shape, form) = match (request.texts, request.documents) {
+            (Some(texts), None) => (
+                texts,
+                request.return_text,
+                RerankShape::Texts,
+                settings.form(),
+            ),
+            (None, Some(documents)) => {
+                let most = request.top_n.unwrap_or(usize::MAX);
+                let texts: Vec<String> = documents.into_iter().map(String::from).collect();
+                // Relevance is between 0 and 1 in this shape.
+                let form = match settings.raw_scores {
+                    None => ScoreForm::Probability,
+                    Some(_) => settings.form(),
+                };
+                (
+                    texts,
+                    request.return_documents,
+                    RerankShape::Documents(most),
+                    form,
+                )
+            }
+            _ => {
+                let reason =
+                    "the request must have `texts`, or `documents` in the shape of Cohere and Jina";
+                return Err(ApiError::invalid(reason).of("texts"));
+            }
+        };
+        let param = match shape {
+            RerankShape::Texts => "texts",
+            RerankShape::Documents(_) => "documents",
+        };
+        let returned = returns_text.unwrap_or_default().then(|| texts.clone());
         let pair = |text| ScoredInput::Pair(Arc::clone(&query), text);
-        let pairs = request.texts.into_iter().map(pair).collect();
-        let prepared = prepare(app, pairs, &request.settings, "texts")?;
-        Ok((prepared, texts, request.settings.form()))
+        let pairs = texts.into_iter().map(pair).collect();
+        let prepared = prepare(app, pairs, &settings, param)?;
+        Ok((prepared, returned, shape, form))
     };
-    let (prepared, texts, form) = rows::read(&app, request, take).await?;
-    let rows = run(&app, prepared, form).await?;
+    let ((prepared, texts, shape, form), deadline) = rows::read(&app, request, take).await?;
+    let rows = run(&app, prepared, form, deadline).await?;
     let mut texts = texts.unwrap_or_default().into_iter();
     let scores = rows.numbers.iter().map(|row| row.values.first().copied());
     let ranked = scores.enumerate().map(|(index, score)| RankedText {
@@ -107,7 +200,26 @@ pub(crate) async fn rerank(
     ranked.sort_by(|one, other| other.score.total_cmp(&one.score));
     let text = |it: &RankedText| it.text.as_ref().map_or(0, String::len);
     let size = ranked.iter().map(|it| BYTES_OF_SCORE + text(it)).sum();
-    answer(&rows, size, ranked).await
+    let most = match shape {
+        RerankShape::Texts => return answer(&rows, size, ranked).await,
+        RerankShape::Documents(most) => most,
+    };
+    let document = |it: RankedText| RankedDocument {
+        index: it.index,
+        relevance_score: it.score,
+        document: it.text.map(|text| DocumentText { text }),
+    };
+    let tokens = rows.all_tokens();
+    let body = RerankAnswer {
+        object: "list",
+        model: app.served_name(),
+        results: ranked.into_iter().take(most).map(document).collect(),
+        usage: RerankUsage {
+            prompt_tokens: tokens,
+            total_tokens: tokens,
+        },
+    };
+    answer(&rows, size, body).await
 }
 
 /// `POST /predict`: the labels of a text or of a pair with their scores, the best first.
@@ -130,8 +242,8 @@ pub(crate) async fn predict(
         let prepared = prepare(app, inputs, &request.settings, "inputs")?;
         Ok((prepared, is_one, request.settings.form()))
     };
-    let (prepared, is_one, form) = rows::read(&app, request, take).await?;
-    let rows = run(&app, prepared, form).await?;
+    let ((prepared, is_one, form), deadline) = rows::read(&app, request, take).await?;
+    let rows = run(&app, prepared, form, deadline).await?;
     let labels = &app.card().labels;
     let labelled = |row: &ServedRow| {
         let both = row.values.iter().zip(labels);
@@ -184,8 +296,13 @@ fn prepare(
 }
 
 /// Waits for the scores of these rows, in this form.
-async fn run(app: &App, prepared: PreparedRows, form: ScoreForm) -> Result<Rows, ApiError> {
-    let mut rows = prepared.run(app).await?;
+async fn run(
+    app: &App,
+    prepared: PreparedRows,
+    form: ScoreForm,
+    deadline: Deadline,
+) -> Result<Rows, ApiError> {
+    let mut rows = prepared.run(app, deadline).await?;
     for row in &mut rows.numbers {
         app.model.finish(form, &mut row.values);
     }

@@ -1,6 +1,9 @@
 //! A server's life: it starts, serves, drains and ends.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use embedctl_common::cancel::CancelToken;
@@ -10,7 +13,7 @@ use embedctl_common::threads::exhausted;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::app::App;
 use crate::connections::{Listener, accept};
@@ -24,14 +27,15 @@ use crate::routes::router;
 /// Threads for connections, requests and answers. Models run on threads of their own.
 const THREADS: usize = 2;
 
-/// How long the runtime may take to end what is left after draining.
-const END: Duration = Duration::from_secs(1);
+/// How long the runtime may take to end what is left after draining, and idle connections to be closed.
+const END: Duration = Duration::from_millis(500);
 
 /// Serves `model` until `cancel` is cancelled. Then `/health` fails, new work is refused, requests that were begun are
-/// answered within [`ServerOptions::drain`], and connections are closed.
+/// answered and their answers written to the end, all within [`ServerOptions::drain`], and connections are closed.
 ///
 /// # Errors
-/// If a worker, a thread or the listener cannot be had, or requests were left without an answer at the end.
+/// If a worker, a thread or the listener cannot be had, or requests were left without an answer at the end or with a part
+/// of it.
 pub fn serve(
     model: Arc<dyn ServedModel>,
     listener: BoundListener,
@@ -47,15 +51,19 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(exhausted)?;
+    let is_private = listener.is_loopback() && options.keys.is_none();
+    let notify = (notify, is_private);
     let app = App::new(model, Arc::clone(&queue), metrics, options, notify);
     let served = runtime.block_on(run(Arc::new(app), listener, cancel.clone()));
     queue.close();
     runtime.shutdown_timeout(END);
+    // A batch that took too long is not waited for.
+    served?;
     for thread in threads {
         // Its panics were answered.
         let _ = thread.join();
     }
-    served
+    Ok(())
 }
 
 async fn run(app: Arc<App>, listener: BoundListener, cancel: CancelToken) -> Result<()> {
@@ -76,24 +84,45 @@ async fn run(app: Arc<App>, listener: BoundListener, cancel: CancelToken) -> Res
     let _ = spawn_blocking(move || cancel.channel().recv().is_err()).await;
     let end = Instant::now() + app.options.drain;
     app.stop();
-    (app.notify)(Notice::Draining(app.requests()));
-    let drained = timeout_at(end, app.idle()).await;
+    let cut_before = app.answers.all_cut();
+    (app.notify)(Notice::Draining(app.requests() + app.answers.count()));
+    // Those that are late are counted below.
+    let _ = timeout_at(end, app.idle()).await;
     accepting.abort();
     // Its share of the connections goes with it.
     let _ = accepting.await;
     drop(listener);
     let left = app.requests();
-    // Answers are written to the end; idle connections are closed.
-    let end = end.min(Instant::now() + app.options.client_timeout);
     if let Ok(connections) = Arc::try_unwrap(connections) {
-        let _ = timeout_at(end, connections.shutdown()).await;
+        let written = async {
+            app.answers.written().await;
+            sleep(END).await;
+        };
+        // Idle connections are closed, others behind their answers. Those that have begun a request are not waited for.
+        let closed = first(connections.shutdown(), written);
+        let _ = timeout_at(end, closed).await;
     }
-    match drained {
-        Ok(()) => Ok(()),
-        Err(_) => Err(Error::new(
-            ErrorKind::Interrupted,
-            "",
-            format!("requests were not done in time and have no answer: {left}"),
-        )),
-    }
+    let cut = app.answers.count() + app.answers.all_cut() - cut_before;
+    let reason = match (left, cut) {
+        (0, 0) => return Ok(()),
+        (0, cut) => {
+            format!("answers were cut, since their clients had not read them in time: {cut}")
+        }
+        (left, 0) => format!("requests were not done in time and have no answer: {left}"),
+        (left, cut) => format!(
+            "requests were not done in time and have no answer: {left}; answers were cut, since their clients had not read \
+             them in time: {cut}"
+        ),
+    };
+    Err(Error::new(ErrorKind::Interrupted, "", reason))
+}
+
+/// Waits for one of two things.
+async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| {
+        let done = one.as_mut().poll(context).is_ready() || other.as_mut().poll(context).is_ready();
+        if done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }

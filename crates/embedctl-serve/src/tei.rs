@@ -8,10 +8,13 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{ApiError, json_answer};
-use crate::app::{App, long_answer};
+use crate::answer::{ApiError, ApiRefusal, json_answer};
+use crate::app::{App, SHORT, long_answer, off_thread};
 use crate::model::{ModelHead, ServedRow, Token};
 use crate::rows::{self, PreparedRows, RequestInputs, Wanted};
+
+/// Bytes of text in a request whose tokens are listed one by one.
+const LISTED: usize = 1 << 20;
 
 /// Tells how many inputs were cut to the model's length; absent if none was.
 const TRUNCATED: &str = "x-truncated-inputs";
@@ -43,8 +46,8 @@ pub(crate) async fn embed(
         let width = rows::width(app, request.dimensions)?;
         Ok((prepare(app, request)?, width))
     };
-    let (prepared, width) = rows::read(&app, request, take).await?;
-    let rows = prepared.run(&app).await?;
+    let ((prepared, width), deadline) = rows::read(&app, request, take).await?;
+    let rows = prepared.run(&app, deadline).await?;
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
     let vectors = width.take(&app, rows.into_vectors())?;
     let answer = long_answer(size, vectors).await?;
@@ -106,8 +109,8 @@ pub(crate) async fn embed_sparse(
     request: Request,
 ) -> Result<Response, ApiError> {
     rows::check_model(&app, &[ModelHead::Sparse])?;
-    let prepared = rows::read(&app, request, prepare).await?;
-    let rows = prepared.run(&app).await?;
+    let (prepared, deadline) = rows::read(&app, request, prepare).await?;
+    let rows = prepared.run(&app, deadline).await?;
     let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
     let entries = |row: ServedRow| {
         let entries = row.indices.into_iter().zip(row.values);
@@ -119,14 +122,14 @@ pub(crate) async fn embed_sparse(
     Ok(told_of_tokens(answer, tokens, truncated))
 }
 
-/// `POST /tokenize`.
+/// `POST /tokenize`. Listing a text's tokens takes a hundred times its bytes, and cannot be given up: a request may have
+/// [`LISTED`] of text, and takes its room in the queue until its tokens are listed.
 pub(crate) async fn tokenize(
     State(app): State<Arc<App>>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let take = |app: &Arc<App>, request: TokenizeRequest| {
         rows::check_count(app, request.inputs.len(), "inputs")?;
-        let prompt = rows::prompt(app, request.prompt_name.as_deref())?;
         let texts = match request.inputs {
             RequestInputs::One(text) => vec![text],
             RequestInputs::Many(texts) => texts,
@@ -135,17 +138,43 @@ pub(crate) async fn tokenize(
                 return Err(ApiError::invalid(reason).of("inputs"));
             }
         };
+        let bytes: usize = texts.iter().map(String::len).sum();
+        if bytes > LISTED {
+            let reason = format!(
+                "`inputs` has {bytes} bytes of text, but tokens are listed of {LISTED} at a time; send fewer or shorter texts"
+            );
+            return Err(ApiError::new(ApiRefusal::TooLarge, reason).of("inputs"));
+        }
+        let prompt = rows::prompt(app, request.prompt_name.as_deref())?;
         let special = request.add_special_tokens.unwrap_or(true);
-        let tokens = |(index, text): (usize, &String)| {
-            let tokens = app.model.tokens(text, prompt, special);
-            tokens.map_err(|cause| ApiError::input(index, &cause))
-        };
-        let tokens = texts.iter().enumerate().map(tokens);
-        tokens.collect::<Result<Vec<Vec<Token>>, _>>()
+        let room = rows::enter(app, texts.len())?;
+        Ok((texts, prompt.map(str::to_owned), special, bytes, room))
     };
-    let tokens = rows::read(&app, request, take).await?;
-    let size = tokens.iter().map(|tokens| 16 * tokens.len()).sum();
-    long_answer(size, tokens).await
+    let (taken, deadline) = rows::read(&app, request, take).await?;
+    let (texts, prompt, special, bytes, room) = taken;
+    let listed = async {
+        let place = match bytes <= SHORT {
+            true => None,
+            false => app.listing.enter(bytes).await,
+        };
+        let app = Arc::clone(&app);
+        off_thread(bytes, move || {
+            // Both are held by the work, which goes on when its request is given up.
+            let _held = (room, place);
+            let tokens = |(index, text): (usize, &String)| {
+                if deadline.is_over() {
+                    return Err(deadline.late(&app));
+                }
+                let tokens = app.model.tokens(text, prompt.as_deref(), special);
+                tokens.map_err(|cause| ApiError::input(index, &cause))
+            };
+            let tokens = texts.iter().enumerate().map(tokens);
+            let tokens = tokens.collect::<Result<Vec<Vec<Token>>, _>>()?;
+            Ok(json_answer(&tokens))
+        })
+        .await
+    };
+    deadline.within(&app, listed).await??
 }
 
 /// `GET /info`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::model::FakeModel;
-use crate::server::{Answer, Server, request};
+use crate::server::{Answer, Server, key_of, request};
 use embedctl_serve::ServerOptions;
 
 fn impatient() -> Server {
@@ -142,7 +142,11 @@ fn connections_beyond_the_limit_are_told_so_and_idle_ones_do_no_harm() {
     let server = Server::start(FakeModel::new(1), options);
     let idle: Vec<TcpStream> = (0..99).map(|_| server.connect()).collect();
     server.wait_for("embedctl_serve_connections", 100.0);
-    assert_eq!(server.post("/embed", r#"{"inputs": "a"}"#).status, 200);
+    // The connection that asked for the metric may still count.
+    let start = std::time::Instant::now();
+    while server.post("/embed", r#"{"inputs": "a"}"#).status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
     let last = server.connect();
     let start = std::time::Instant::now();
     loop {
@@ -175,4 +179,169 @@ fn killed_clients_leave_nothing_behind() {
     server.wait_for("embedctl_serve_queue_inputs", 0.0);
     assert_eq!(server.metric("embedctl_serve_body_bytes"), 0.0);
     assert_eq!(server.metric("embedctl_serve_requests_in_flight"), 1.0);
+}
+
+/// The refusal comes before the body is read, and is seen by a client that first sends all.
+#[test]
+fn refusals_before_the_body_are_seen() {
+    let options = ServerOptions {
+        max_body: 1 << 20,
+        keys: Some(key_of("right")),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let body = vec![b' '; 6 << 20];
+    for (path, kind, key, status) in [
+        ("/embed", "application/json", "wrong", 401),
+        ("/nowhere", "application/json", "right", 404),
+        ("/info", "application/json", "right", 405),
+        ("/embed", "text/plain", "right", 415),
+        ("/rerank", "application/json", "right", 424),
+        ("/embed", "application/json", "right", 413),
+    ] {
+        let mut stream = server.connect();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: {kind}\r\n\
+             Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&body).unwrap();
+        let answer = Answer::read(&mut stream);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.head.contains("connection: close"), "{}", answer.head);
+    }
+}
+
+/// A proxy that reads the other of two lengths takes what is in the body for another client's request.
+#[test]
+fn a_request_with_two_lengths_is_refused() {
+    let server = Server::usual();
+    let good = request("/embed", "application/json", br#"{"inputs": "a"}"#);
+    let good = String::from_utf8(good)
+        .unwrap()
+        .replace("Connection: close\r\n", "");
+    for lengths in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5",
+        "transfer-encoding:chunked\r\ncontent-length:0",
+    ] {
+        let head = format!(
+            "POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{lengths}\r\n\r\n"
+        );
+        let smuggled = format!("{head}0\r\n\r\n{good}");
+        let answer = server.send(&smuggled);
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.head.contains("connection: close"), "{}", answer.head);
+        assert!(!answer.body.contains("HTTP/1.1"), "one answer: {answer:?}");
+        let mut stream = server.connect();
+        stream.write_all(good.as_bytes()).unwrap();
+        assert_eq!(Server::one_answer(&mut stream).status, 200);
+        stream.write_all(smuggled.as_bytes()).unwrap();
+        assert_eq!(Answer::read(&mut stream).status, 400, "{lengths}");
+    }
+    // One in chunks is taken, and is the last of its connection.
+    let chunked = "POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n\
+                   f\r\n{\"inputs\": \"a\"}\r\n0\r\n\r\n";
+    let answer = server.send(chunked);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.head.contains("connection: close"), "{}", answer.head);
+}
+
+/// Large answers that nobody reads are in the way of other large ones, and of nothing else.
+#[test]
+fn answers_that_are_not_read_keep_nobody_from_being_served() {
+    let options = ServerOptions {
+        memory: 40 << 20,
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    // Some 25 MB of tokens.
+    let large = json!({"inputs": vec!["x".repeat(1000); 400]}).to_string();
+    let large = request("/tokenize", "application/json", large.as_bytes());
+    let mut unread = server.connect();
+    unread.write_all(&large).unwrap();
+    let mut first = [0; 12];
+    unread.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    let refused = server.send(&large);
+    assert_eq!(refused.status, 429, "{}", refused.head);
+    assert!(refused.body.contains("large answers"), "{refused:?}");
+    let mut others: Vec<TcpStream> = (0..10).map(|_| server.connect()).collect();
+    for stream in &mut others {
+        let bytes = request("/embed", "application/json", br#"{"inputs": "a"}"#);
+        stream.write_all(&bytes).unwrap();
+        assert_eq!(Answer::read(stream).status, 200);
+    }
+    assert!(rest(&mut unread).ends_with("]]"));
+    assert_eq!(server.send(&large).status, 200);
+}
+
+/// A page of another site may have made its own name lead to this machine.
+#[test]
+fn strange_names_of_this_machine_are_refused() {
+    let ask = |server: &Server, host: &str, path: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        server.send(head).status
+    };
+    let server = Server::usual();
+    for host in ["evil.example:8080", "localhost.evil.example"] {
+        assert_eq!(ask(&server, host, "/info"), 403, "{host}");
+        assert_eq!(ask(&server, host, "/health"), 200, "{host}");
+    }
+    for host in ["localhost:8080", "127.0.0.1", "[::1]:8080"] {
+        assert_eq!(ask(&server, host, "/info"), 200, "{host}");
+    }
+    let options = ServerOptions {
+        allow_hosts: vec!["Proxy.example".to_owned()],
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    assert_eq!(ask(&server, "proxy.example:8080", "/info"), 200);
+    assert_eq!(ask(&server, "evil.example:8080", "/info"), 403);
+    let options = ServerOptions {
+        keys: Some(key_of("right")),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let keyed = "proxy.example\r\nAuthorization: Bearer right";
+    assert_eq!(ask(&server, keyed, "/info"), 200, "a page has no key");
+}
+
+#[test]
+fn pages_of_allowed_origins_may_read_answers() {
+    let options = ServerOptions {
+        allow_origins: vec!["https://app.example".to_owned()],
+        keys: Some(key_of("right")),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let ask = |origin: &str, head: &str| {
+        server.send(format!(
+            "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nOrigin: {origin}\r\n\
+             Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n"
+        ))
+    };
+    let asked = ask("https://app.example", "OPTIONS /embed");
+    assert_eq!(asked.status, 204, "{asked:?}");
+    for line in [
+        "access-control-allow-origin: https://app.example",
+        "access-control-allow-methods: get, post",
+        "access-control-allow-headers: authorization",
+        "vary: origin",
+    ] {
+        assert!(asked.head.contains(line), "{line}: {}", asked.head);
+    }
+    // A refusal can be read, too.
+    let answer = ask("https://app.example", "GET /info");
+    assert_eq!(answer.status, 401);
+    let line = "access-control-allow-origin: https://app.example";
+    assert!(answer.head.contains(line), "{}", answer.head);
+    let strange = ask("https://evil.example", "OPTIONS /embed");
+    assert_eq!(strange.status, 401, "{strange:?}");
+    assert!(!strange.head.contains("allow-origin"), "{}", strange.head);
+    let server = Server::usual();
+    let head = "OPTIONS /embed HTTP/1.1\r\nHost: x\r\nConnection: close\r\nOrigin: https://app.example\r\n\
+                Access-Control-Request-Method: POST\r\n\r\n";
+    assert_eq!(server.send(head).status, 405, "without the option");
 }

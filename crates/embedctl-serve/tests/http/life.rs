@@ -1,6 +1,6 @@
 //! Batching, the queue, deadlines, and the end of a server.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::thread;
@@ -267,4 +267,150 @@ fn a_drain_has_an_end() {
             .contains("not done in time and have no answer: 1"),
         "{error}"
     );
+}
+
+/// Every route has its time: a tokenizer that is at work is not waited for, and keeps its room until it is done.
+#[test]
+fn tokenizing_takes_room_and_time_as_vectors_do() {
+    let options = ServerOptions {
+        max_queue: 4,
+        timeout: Duration::from_millis(200),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    server.gate.set(false);
+    // Too long for the connection's own thread.
+    let slow = format!("slow {}", "x".repeat(20_000));
+    for (path, rest) in [("/embed", 1.0), ("/tokenize", 2.0)] {
+        let answer = server.post(path, body(&[&slow]));
+        assert_eq!(answer.status, 503, "{path}: {answer:?}");
+        assert!(answer.body.contains("not done within 0.2 s"), "{answer:?}");
+        assert_eq!(server.metric("embedctl_serve_queue_inputs"), rest);
+    }
+    for path in ["/embed", "/tokenize"] {
+        let answer = server.post(path, body(&["a", "b", "c"]));
+        assert_eq!(answer.status, 429, "{path}: {answer:?}");
+    }
+    server.gate.set(true);
+    server.wait_for("embedctl_serve_queue_inputs", 0.0);
+    assert_eq!(server.post("/tokenize", body(&["a", "b", "c"])).status, 200);
+}
+
+#[test]
+fn the_tokens_of_a_mebibyte_are_listed_at_a_time() {
+    let server = Server::usual();
+    let text = "x".repeat(1 << 19);
+    let answer = server.post("/tokenize", body(&[&text, &text, "x"]));
+    assert_eq!(answer.status, 413, "{}", answer.head);
+    assert!(answer.body.contains("1048577 bytes of text"), "{answer:?}");
+    let answer = server.post("/tokenize", body(&[&text, &text]));
+    assert_eq!(answer.status, 200, "{}", answer.head);
+}
+
+/// A client that has sent all may close its side, and is asked after a second whether it is there.
+#[test]
+fn a_half_closed_client_gets_its_answer() {
+    let server = Server::usual();
+    server.gate.set(false);
+    let mut first = begin(&server, &["first"]);
+    first.shutdown(Shutdown::Write).unwrap();
+    server.gate.wait_for(1);
+    assert_eq!(server.get("/health").status, 200);
+    let mut second = begin(&server, &["second"]);
+    second.shutdown(Shutdown::Write).unwrap();
+    let asked = Server::one_answer(&mut second);
+    assert_eq!(asked.status, 100, "{asked:?}");
+    server.gate.set(true);
+    let answer = Server::one_answer(&mut second);
+    assert_eq!(answer.json(), json!([numbers("second")]));
+    let asked = Server::one_answer(&mut first);
+    assert_eq!(asked.status, 100, "{asked:?}");
+    assert_eq!(Answer::read(&mut first).json(), json!([numbers("first")]));
+}
+
+/// What is sent behind a request is read while it is answered, and not lost.
+#[test]
+fn requests_behind_one_another_are_answered_in_turn() {
+    let server = Server::usual();
+    server.gate.set(false);
+    let kept = |text: &str| {
+        let bytes = request("/embed", "application/json", &body(&[text]));
+        String::from_utf8(bytes)
+            .unwrap()
+            .replace("Connection: close\r\n", "")
+    };
+    let mut stream = server.connect();
+    stream.write_all(kept("one").as_bytes()).unwrap();
+    server.gate.wait_for(1);
+    stream
+        .write_all((kept("two") + &kept("three")).as_bytes())
+        .unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(server.get("/health").status, 200);
+    server.gate.set(true);
+    for text in ["one", "two", "three"] {
+        let mut answer = Server::one_answer(&mut stream);
+        while answer.status == 100 {
+            answer = Server::one_answer(&mut stream);
+        }
+        assert_eq!(answer.json(), json!([numbers(text)]), "{text}");
+    }
+    assert_eq!(Answer::read(&mut stream).status, 0);
+}
+
+/// What was accepted is given whole, to one who reads slowly too.
+#[test]
+fn an_answer_that_is_being_read_is_given_whole_before_the_end() {
+    let options = ServerOptions {
+        client_timeout: Duration::from_secs(1),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let (mut stream, mut read) = begin_long(&server);
+    server.cancel.cancel();
+    let address = server.address.clone();
+    let ended = thread::spawn(move || server.end());
+    // Slow but steady: a part while the time limit of one read passes twice, then the rest.
+    let start = std::time::Instant::now();
+    let mut piece = vec![0; 40_000];
+    while start.elapsed() < Duration::from_millis(2200) {
+        let length = stream.read(&mut piece).unwrap();
+        read.extend_from_slice(&piece[..length]);
+        // The reader's own pace.
+        thread::park_timeout(Duration::from_millis(10));
+    }
+    assert!(
+        std::net::TcpStream::connect(address).is_err(),
+        "it is ending"
+    );
+    stream.read_to_end(&mut read).unwrap();
+    assert!(read.ends_with(b"]]"), "{} bytes", read.len());
+    ended.join().unwrap().unwrap();
+}
+
+/// An answer that could not be given whole is an error.
+#[test]
+fn an_answer_that_is_cut_is_told() {
+    let options = ServerOptions {
+        drain: Duration::from_millis(200),
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let (_stream, _) = begin_long(&server);
+    server.cancel.cancel();
+    let error = server.end().unwrap_err().to_string();
+    assert!(error.contains("answers were cut"), "{error}");
+}
+
+/// A client that has the first bytes of an answer of some 25 MB.
+fn begin_long(server: &Server) -> (std::net::TcpStream, Vec<u8>) {
+    let mut stream = server.connect();
+    let texts = vec!["x".repeat(1000); 400];
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let bytes = request("/tokenize", "application/json", &body(&texts));
+    stream.write_all(&bytes).unwrap();
+    let mut first = vec![0; 12];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(first, b"HTTP/1.1 200");
+    (stream, first)
 }

@@ -47,17 +47,23 @@ impl Gate {
         self.thread.lock().unwrap().clone()
     }
 
-    fn pass(&self, batch: Vec<String>) {
-        *self.thread.lock().unwrap() = std::thread::current().name().map(str::to_owned);
-        let mut state = self.state.lock().unwrap();
-        state.1.push(batch);
-        self.changed.notify_all();
+    /// Waits until workers may run.
+    pub fn wait_open(&self) {
+        let state = self.state.lock().unwrap();
         let closed = |state: &mut (bool, Vec<Vec<String>>)| !state.0;
         drop(self.changed.wait_while(state, closed).unwrap());
     }
+
+    fn pass(&self, batch: Vec<String>) {
+        *self.thread.lock().unwrap() = std::thread::current().name().map(str::to_owned);
+        self.state.lock().unwrap().1.push(batch);
+        self.changed.notify_all();
+        self.wait_open();
+    }
 }
 
-/// The model. Rows of texts with `fail` fail the engine, those with `panic` panic, those with `null` have no numbers.
+/// The model. Rows of texts with `fail` fail the engine, those with `panic` panic, those with `null` have no numbers. Texts
+/// with `slow` are tokenized once the gate is open.
 pub struct FakeModel {
     pub card: ModelCard,
     pub gate: Arc<Gate>,
@@ -126,6 +132,9 @@ impl ServedModel for FakeModel {
     fn tokenize(&self, texts: &Texts, prompt: Option<&str>) -> TokenRows {
         let mut rows = TokenRows::default();
         for text in texts.iter() {
+            if text.contains("slow") {
+                self.gate.wait_open();
+            }
             let most = self.card.max_length.unwrap();
             let ids = prompt.unwrap_or("").chars().chain(text.chars());
             let ids: Vec<u32> = ids.map(u32::from).collect();
@@ -166,6 +175,9 @@ impl ServedModel for FakeModel {
     }
 
     fn tokens(&self, text: &str, _: Option<&str>, _: bool) -> Result<Vec<Token>, Cause> {
+        if text.contains("slow") {
+            self.gate.wait_open();
+        }
         let token = |(start, character): (usize, char)| Token {
             id: character.into(),
             text: character.into(),

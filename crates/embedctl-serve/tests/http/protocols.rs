@@ -3,15 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::model::{FakeModel, numbers};
-use crate::server::{Server, request};
-use embedctl_serve::{ApiKeys, ModelHead, ServerOptions};
+use crate::server::{Server, key_of, request};
+use embedctl_serve::{ModelHead, ServerOptions};
 
 /// The options of a server with this key.
 fn with_key(key: &str) -> ServerOptions {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), key).unwrap();
     ServerOptions {
-        keys: Some(ApiKeys::read(file.path()).unwrap()),
+        keys: Some(key_of(key)),
         ..ServerOptions::default()
     }
 }
@@ -351,4 +349,90 @@ fn tokens_info_and_models_describe_the_model() {
     );
     assert_eq!(info["max_input_length"], 4000);
     assert_eq!(server.get("/v1/models").json()["data"][0]["id"], "org/fake");
+}
+
+#[test]
+fn a_model_has_the_names_that_it_was_given() {
+    let options = ServerOptions {
+        served_names: vec!["first".to_owned(), "second".to_owned()],
+        ..ServerOptions::default()
+    };
+    let server = Server::start(FakeModel::new(1), options);
+    let models = server.get("/v1/models").json();
+    let ids: Vec<&Value> = (models["data"].as_array().unwrap().iter())
+        .map(|model| &model["id"])
+        .collect();
+    assert_eq!(ids, ["first", "second"]);
+    for (name, status) in [
+        ("first", 200),
+        ("second", 200),
+        ("second:latest", 200),
+        ("org/fake", 404),
+        ("fake", 404),
+    ] {
+        let body = json!({"input": "a", "model": name}).to_string();
+        for path in ["/v1/embeddings", "/api/embed"] {
+            let answer = server.post(path, &body);
+            assert_eq!(answer.status, status, "{path} {name}: {answer:?}");
+            match status {
+                200 => assert_eq!(answer.json()["model"], "first"),
+                _ => assert!(answer.body.contains("first"), "{answer:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn ollamas_routes_give_the_same_vectors() {
+    let server = Server::usual();
+    let answer = server.post(
+        "/api/embed",
+        r#"{"model": "fake", "input": ["one", "two"]}"#,
+    );
+    let answer = answer.json();
+    assert_eq!(
+        answer["embeddings"],
+        json!([numbers("one"), numbers("two")])
+    );
+    assert_eq!(answer["prompt_eval_count"], 6);
+    let one = server.post(
+        "/api/embed",
+        r#"{"input": "one", "dimensions": 2, "options": {}, "keep_alive": "5m"}"#,
+    );
+    assert_eq!(one.json()["embeddings"], json!([numbers("one")[..2]]));
+    let old = server.post(
+        "/api/embeddings",
+        r#"{"model": "org/fake", "prompt": "one"}"#,
+    );
+    assert_eq!(old.json(), json!({"embedding": numbers("one")}));
+    let long = json!({"input": "x".repeat(5000), "truncate": false}).to_string();
+    let refused = server.post("/api/embed", long);
+    assert_eq!(refused.status, 413, "{refused:?}");
+    assert!(refused.json()["error"].is_string(), "{refused:?}");
+}
+
+#[test]
+fn similarities_are_cosines_in_the_order_of_sentences() {
+    let server = Server::usual();
+    let cosine = |one: &[f32], other: &[f32]| {
+        let dot = |a: &[f32], b: &[f32]| -> f64 {
+            a.iter().zip(b).map(|(&a, &b)| f64::from(a * b)).sum()
+        };
+        dot(one, other) / (dot(one, one) * dot(other, other)).sqrt()
+    };
+    let body = json!({"inputs": {"source_sentence": "one", "sentences": ["one", "zz", "a"]}});
+    let answer = server.post("/similarity", body.to_string());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let found: Vec<f64> = serde_json::from_value(answer.json()).unwrap();
+    assert_eq!(found.len(), 3);
+    for (found, text) in found.iter().zip(["one", "zz", "a"]) {
+        let expected = cosine(&numbers("one"), &numbers(text));
+        assert!(
+            (found - expected).abs() < 1e-6,
+            "{text}: {found}, {expected}"
+        );
+    }
+    let body = json!({"inputs": {"source_sentence": "one", "sentences": []}});
+    let refused = server.post("/similarity", body.to_string());
+    assert_eq!(refused.status, 422, "{refused:?}");
 }

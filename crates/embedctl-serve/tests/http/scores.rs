@@ -49,6 +49,47 @@ fn texts_are_ranked_by_their_scores() {
     }
 }
 
+/// As Cohere's and Jina's clients ask.
+#[test]
+fn documents_are_ranked_by_their_relevance() {
+    let server = Server::start(FakeModel::scoring(1), ServerOptions::default());
+    let documents = json!(["aaa", {"text": "a"}, "aa"]);
+    // The fake model's probability falls with the length.
+    let relevance = |text: &str| -(score("q", text) as f64);
+    for path in ["/rerank", "/v1/rerank", "/v2/rerank"] {
+        let body = json!({"model": "fake", "query": "q", "documents": documents, "top_n": 2, "return_documents": true});
+        let answer = server.post(path, body.to_string());
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        let answer = answer.json();
+        let expected = json!([
+            {"index": 1, "relevance_score": relevance("a"), "document": {"text": "a"}},
+            {"index": 2, "relevance_score": relevance("aa"), "document": {"text": "aa"}},
+        ]);
+        assert_eq!(answer["results"], expected, "{path}");
+        assert_eq!(answer["model"], "org/fake");
+        assert_eq!(answer["usage"]["total_tokens"], 3 + 4 + 5);
+        let plain = json!({"query": "q", "documents": ["b"]});
+        let answer = server.post(path, plain.to_string()).json();
+        assert_eq!(
+            answer["results"],
+            json!([{"index": 0, "relevance_score": relevance("b")}])
+        );
+        let other = json!({"model": "rerank-v3.5", "query": "q", "documents": ["b"]});
+        assert_eq!(server.post(path, other.to_string()).status, 404);
+    }
+    for wrong in [
+        json!({"query": "q"}),
+        json!({"query": "q", "texts": ["a"], "documents": ["a"]}),
+    ] {
+        let answer = server.post("/rerank", wrong.to_string());
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(
+            answer.body.contains("must have `texts`, or `documents`"),
+            "{answer:?}"
+        );
+    }
+}
+
 #[test]
 fn labels_are_ranked_by_their_scores_for_texts_and_pairs() {
     let server = Server::start(FakeModel::scoring(3), ServerOptions::default());

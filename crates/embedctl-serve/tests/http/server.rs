@@ -11,7 +11,7 @@ use embedctl_common::error::Result;
 use serde_json::Value;
 
 use crate::model::{FakeModel, Gate};
-use embedctl_serve::{Listen, Notice, ServerOptions, serve};
+use embedctl_serve::{ApiKeys, Listen, Notice, ServerOptions, serve};
 
 /// How long a test waits for an expected event.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -71,6 +71,28 @@ impl Server {
         self.send(head)
     }
 
+    /// Reads an answer of some length on a connection that is kept, with the interim ones before it.
+    pub fn one_answer(stream: &mut TcpStream) -> Answer {
+        let mut all = Vec::new();
+        let mut byte = [0];
+        let length = |head: &str| -> Option<usize> {
+            let (_, rest) = head.split_once("content-length: ")?;
+            rest.split("\r\n").next()?.parse().ok()
+        };
+        while !all.ends_with(b"\r\n\r\n") {
+            assert_eq!(stream.read(&mut byte).unwrap(), 1, "the connection ended");
+            all.extend(byte);
+        }
+        let head = String::from_utf8(all).unwrap().to_ascii_lowercase();
+        let mut body = vec![0; length(&head).unwrap_or(0)];
+        stream.read_exact(&mut body).unwrap();
+        Answer {
+            status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+            head,
+            body: String::from_utf8(body).unwrap(),
+        }
+    }
+
     pub fn post(&self, path: &str, body: impl AsRef<[u8]>) -> Answer {
         self.send(request(path, "application/json", body.as_ref()))
     }
@@ -113,6 +135,13 @@ impl Drop for Server {
             }
         }
     }
+}
+
+/// A file's keys, with this one alone.
+pub fn key_of(key: &str) -> ApiKeys {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), key).unwrap();
+    ApiKeys::read(file.path()).unwrap()
 }
 
 /// The bytes of a request.

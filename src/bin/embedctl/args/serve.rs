@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use embedctl::error::Error;
 use embedctl::serve::Listen;
 
 use super::embed::StoreArgs;
@@ -12,8 +13,9 @@ use super::values::{positive, seconds};
 
 /// Serve a model's vectors or scores over HTTP, as embed and score compute them
 ///
-/// Speaks OpenAI's protocol (/v1/embeddings) and that of text-embeddings-inference (/embed, /embed_sparse, /rerank,
-/// /predict, /tokenize, /info, /health, /metrics); /openapi.json describes all routes. A text's vector is the one that
+/// Speaks OpenAI's protocol (/v1/embeddings), that of text-embeddings-inference (/embed, /embed_sparse, /rerank,
+/// /predict, /similarity, /tokenize, /info, /health, /metrics), Cohere's and Jina's for reranking (/v1/rerank) and Ollama's
+/// for vectors (/api/embed); /openapi.json describes all routes. A text's vector is the one that
 /// embed gives it with the same options, and a pair's score the one that score gives it. There is no TLS: put a proxy in
 /// front of it for other machines.
 #[derive(Debug, Args)]
@@ -28,11 +30,30 @@ pub struct ServeArgs {
     )]
     pub listen: Listen,
 
+    /// Address without a port, as other servers have it; with --port in place of --listen [default: 127.0.0.1]
+    #[arg(
+        long,
+        value_name = "HOST",
+        conflicts_with = "listen",
+        help_heading = "Server"
+    )]
+    pub host: Option<String>,
+
+    /// Port, with --host in place of --listen [default: 8080]
+    #[arg(
+        long,
+        value_name = "PORT",
+        conflicts_with = "listen",
+        help_heading = "Server"
+    )]
+    pub port: Option<u16>,
+
     /// Output of embed or score whose vectors or scores the server's must mix with: a file, a folder of parts, or an address
     ///
     /// Model, revision, prompt, pooling, dimensions, type and precision are those in its provenance. The server does
     /// not start if the model's files or a setting differ. --prompt, --prompt-name, --task and --max-active-dims may
-    /// differ for queries, and --vectors chooses one of several kinds of vectors.
+    /// differ for queries, and --vectors chooses one of several kinds of vectors. Where FILE's texts have a prompt, queries get
+    /// the model's prompt named query unless another one is given.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, help_heading = "Server")]
     pub like: Option<PathBuf>,
 
@@ -52,6 +73,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Server")]
     pub api_key_file: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub clients: ServeClientArgs,
     #[command(flatten)]
     pub limits: ServeLimitArgs,
 
@@ -79,6 +102,54 @@ pub struct ServeArgs {
     pub engine: EngineArgs,
     #[command(flatten)]
     pub stores: StoreArgs,
+}
+
+impl ServeArgs {
+    /// The address to listen on.
+    ///
+    /// # Errors
+    /// If --host names none.
+    pub fn address(&self) -> embedctl::error::Result<Listen> {
+        if self.host.is_none() && self.port.is_none() {
+            return Ok(self.listen.clone());
+        }
+        let port = self.port.unwrap_or(8080);
+        let host = self.host.as_deref().unwrap_or("127.0.0.1");
+        let address = match host.parse::<std::net::IpAddr>() {
+            Ok(ip) => std::net::SocketAddr::new(ip, port).to_string(),
+            Err(_) => format!("{host}:{port}"),
+        };
+        let refused = |reason| {
+            Error::usage(format!("--host {host}: {reason}"))
+                .with_remedy("give an address or a name without a port, such as 0.0.0.0")
+        };
+        match host.is_empty() || (host.contains(':') && !address.starts_with('[')) {
+            true => Err(refused("it is not an address".to_owned())),
+            false => address.parse().map_err(refused),
+        }
+    }
+}
+
+/// What clients may call the server and its model, and which web pages may be clients.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub struct ServeClientArgs {
+    /// Name of the model in requests and answers, in place of its id; may be given several times, answers have the first
+    #[arg(long, value_name = "NAME")]
+    pub served_model_name: Vec<String>,
+
+    /// Origin of web pages whose scripts may use the server, such as https://example.org, or * for all; may be given
+    /// several times
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<String>,
+
+    /// Name by which requests may call a server on 127.0.0.1 without keys, beside localhost and addresses; may be given
+    /// several times
+    ///
+    /// Other names are refused with 403: a web page could have made its own name lead to this machine. A proxy that passes
+    /// on its clients' Host needs its name here.
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
 }
 
 /// Limits of the server.
@@ -124,4 +195,4 @@ Exit codes:
   0    stopped by a signal, and every request was answered
   1    failed
   2    wrong options, or vectors that would not mix with those of --like
-  130  requests were left without an answer";
+  130  requests were left without an answer, or with a part of it";

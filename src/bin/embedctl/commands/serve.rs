@@ -38,7 +38,7 @@ pub fn run(
         Some(path) => Some(LikeFile::open(path, storage.as_ref())?),
         None => None,
     };
-    let listener = args.listen.bind()?;
+    let listener = args.address()?.bind()?;
 
     let named = args.model.clone().or_else(|| match like {
         Some(_) => None,
@@ -89,6 +89,15 @@ pub fn run(
     for note in &ready.notes {
         printer.note(note);
     }
+    for warning in &ready.warnings {
+        printer.warning(warning);
+    }
+    if let (Some(_), Some(prompt)) = (&like, &ready.prompt) {
+        printer.info(match prompt.is_empty() {
+            true => "queries get no prompt".to_owned(),
+            false => format!("queries get the prompt {prompt:?}"),
+        });
+    }
     printer.info(format!(
         "model {}, {}, engine {}, {} threads",
         ready.id,
@@ -117,12 +126,16 @@ fn options(args: &ServeArgs, messages: &MessageArgs) -> Result<ServerOptions, Co
             .map_or(usual.client_timeout, Duration::from_secs_f64),
         drain: timeout,
         max_connections: None,
+        served_names: args.clients.served_model_name.clone(),
+        allow_origins: args.clients.allow_origin.clone(),
+        allow_hosts: args.clients.allow_host.clone(),
         keys: args
             .api_key_file
             .as_deref()
             .map(ApiKeys::read)
             .transpose()?,
         tell_requests: messages.verbose > 0,
+        ..usual
     })
 }
 

@@ -11,7 +11,8 @@ use embedctl::runtime;
 use super::places::FileKind;
 
 /// Words in names of options that lead to code, to secrets or to where these are sent.
-const GRAVE: &str = "lib library plugin provider-option probe token endpoint storage cache listen";
+const GRAVE: &str =
+    "lib library plugin provider-option probe token endpoint storage cache listen host port origin";
 
 /// Options by which files are replaced.
 const REPLACES: [&str; 2] = ["force", "overwrite"];

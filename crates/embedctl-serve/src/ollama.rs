@@ -1,0 +1,100 @@
+//! Ollama's routes for vectors: `/api/embed`, and the older `/api/embeddings`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+
+use crate::answer::ApiError;
+use crate::app::{App, long_answer};
+use crate::model::ModelHead;
+use crate::rows::{self, RequestInputs, Wanted};
+use crate::tei::told_of_truncation;
+
+#[derive(Deserialize)]
+struct OllamaEmbedRequest {
+    model: Option<String>,
+    input: RequestInputs,
+    truncate: Option<bool>,
+    dimensions: Option<usize>,
+}
+
+/// Times are in nanoseconds.
+#[derive(Serialize)]
+struct OllamaEmbedAnswer {
+    model: String,
+    embeddings: Vec<Vec<f32>>,
+    total_duration: u64,
+    load_duration: u64,
+    prompt_eval_count: usize,
+}
+
+#[derive(Deserialize)]
+struct OllamaEmbeddingsRequest {
+    model: Option<String>,
+    prompt: String,
+}
+
+#[derive(Serialize)]
+struct OllamaEmbeddingsAnswer {
+    embedding: Vec<f32>,
+}
+
+/// `POST /api/embed`.
+pub(crate) async fn embed(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let start = Instant::now();
+    rows::check_model(&app, &[ModelHead::Embedding])?;
+    let take = |app: &Arc<App>, request: OllamaEmbedRequest| {
+        rows::check_name(app, request.model.as_deref())?;
+        let width = rows::width(app, request.dimensions)?;
+        let wanted = Wanted {
+            inputs: request.input,
+            prompt_name: None,
+            refuses_long: request.truncate == Some(false),
+            param: "input",
+        };
+        Ok((rows::prepare(app, wanted)?, width))
+    };
+    let ((prepared, width), deadline) = rows::read(&app, request, take).await?;
+    let rows = prepared.run(&app, deadline).await?;
+    let (size, tokens, truncated) = (rows.size(), rows.all_tokens(), rows.truncated);
+    let answer = OllamaEmbedAnswer {
+        model: app.served_name(),
+        embeddings: width.take(&app, rows.into_vectors())?,
+        total_duration: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        load_duration: 0,
+        prompt_eval_count: tokens,
+    };
+    let answer = long_answer(size, answer).await?;
+    Ok(told_of_truncation(answer, truncated))
+}
+
+/// `POST /api/embeddings`.
+pub(crate) async fn embeddings(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    rows::check_model(&app, &[ModelHead::Embedding])?;
+    let take = |app: &Arc<App>, request: OllamaEmbeddingsRequest| {
+        rows::check_name(app, request.model.as_deref())?;
+        let wanted = Wanted {
+            inputs: RequestInputs::One(request.prompt),
+            prompt_name: None,
+            refuses_long: false,
+            param: "prompt",
+        };
+        Ok((rows::prepare(app, wanted)?, rows::width(app, None)?))
+    };
+    let ((prepared, width), deadline) = rows::read(&app, request, take).await?;
+    let rows = prepared.run(&app, deadline).await?;
+    let (size, truncated) = (rows.size(), rows.truncated);
+    let vectors = width.take(&app, rows.into_vectors())?;
+    let embedding = vectors.into_iter().next().unwrap_or_default();
+    let answer = long_answer(size, OllamaEmbeddingsAnswer { embedding }).await?;
+    Ok(told_of_truncation(answer, truncated))
+}
