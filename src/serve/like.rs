@@ -250,8 +250,7 @@ impl LikeFile {
         if is_asked || self.identity.settings.scores.is_some() {
             return Ok(UnaskedPrompt::Same);
         }
-        let (settled, _) = engine::settle(own, engine)?;
-        let config = Model::open(&settled)?.config;
+        let config = Resolved::of(own, engine)?.open_files()?.config;
         Ok(match config.prompts.by_name.get(QUERY_PROMPT) {
             _ if config.prompt.is_empty() => UnaskedPrompt::Same,
             Some(prompt) if *prompt == config.prompt => UnaskedPrompt::Same,
