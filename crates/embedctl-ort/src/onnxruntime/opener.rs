@@ -397,6 +397,9 @@ impl Opener {
             return Error::interrupted();
         }
         let words = with_causes(error);
+        if remedy::lacks_device(&words) {
+            return provider_error(remedy::complete(self.provider, &words, &self.library));
+        }
         let lower = words.to_ascii_lowercase();
         let unknown = [
             "ir version",
