@@ -306,7 +306,7 @@ impl LikeFile {
     ) -> Result<VectorIdentity> {
         let (settled, _) = engine::settle(options, engine)?;
         let model = Model::open(&settled)?;
-        let files = model.provenance(info.provider.weights())?;
+        let files = model.provenance(info.provider.weights_of(&model))?;
         identity((&model, info), &files, Some(self))
     }
 

@@ -49,7 +49,7 @@ pub fn open(
     verified: Option<&Verified>,
 ) -> Result<ReadyModel> {
     let loaded = LoadedModel::open(model, engine)?;
-    let weights = loaded.info.provider.weights();
+    let weights = loaded.info.provider.weights_of(&loaded.model);
     let mut notes = engine::notes(&loaded.model, weights);
     let files = loaded.model.provenance(weights)?;
     let identity = like::identity((&loaded.model, &loaded.info), &files, like)?;
