@@ -188,6 +188,10 @@ fn embed(model: &Path, texts: &Path, engine: &Engine, args: &[String]) -> Result
     if engine.fused {
         let option = format!("{}.operators=fused", engine.provider);
         command.args(["--provider-option", &option]);
+        if engine.provider == "cpu" {
+            // As GPUs do it.
+            command.args(["--provider-option", "cpu.pooling=graph"]);
+        }
     }
     if let Some(library) = &engine.library {
         command.env("EMBEDCTL_ORT_LIB", library);

@@ -241,8 +241,7 @@ fn pool_row(output: &Output<'_>, batch: &Batch, row: usize, pooler: &Pooler, out
     match output {
         Output::Pooled { .. } | Output::Entries { .. } => out.extend_from_slice(own),
         Output::Tokens { .. } | Output::Padded { .. } => {
-            let tokens = 0..pooler.end(batch.row(row));
-            pooler.pool(own, output.width(), &tokens, out);
+            pooler.pool(own, output.width(), batch.row(row), out);
         }
     }
 }
@@ -273,8 +272,7 @@ pub(crate) fn finish_row(
             pooler.add_weights(own, batch.row(row), out);
         }
         Output::Tokens { .. } | Output::Padded { .. } => {
-            let tokens = 0..pooler.end(batch.row(row));
-            pooler.add_states(own, output.width(), &tokens, out);
+            pooler.add_states(own, output.width(), batch.row(row), out);
         }
     }
 }

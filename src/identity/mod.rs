@@ -445,7 +445,7 @@ impl Computation {
         let asked = options.iter().rfind(|option| option.name == Self::OPTION);
         let asked = asked.and_then(|option| option.value.word());
         let built = built_graph.filter(|built| *built != FloatType::F32.name());
-        Self::new(provider.weights(), precision.or(built), asked, *arithmetic)
+        Self::new(*provider, precision.or(built), asked, *arithmetic)
     }
 
     fn of_provenance(engine: &Value) -> Self {
@@ -455,7 +455,7 @@ impl Computation {
         let arithmetic = engine["arithmetic"].as_u64();
         let provider: Option<Provider> = engine["provider"].as_str().and_then(|it| it.parse().ok());
         Self::new(
-            provider.map_or(WeightsKind::Onnx, Provider::weights),
+            provider.unwrap_or(Provider::Cpu),
             (engine["precision"].as_str()).or(engine["built_graph"]
                 .as_str()
                 .filter(|built| *built != "fp32")),
@@ -466,14 +466,14 @@ impl Computation {
 
     /// `asked` is what the provider was asked for.
     fn new(
-        weights: WeightsKind,
+        provider: Provider,
         precision: Option<&str>,
         asked: Option<&str>,
         arithmetic: Option<u32>,
     ) -> Self {
-        let engine = match weights {
-            WeightsKind::Checkpoint => Self::NATIVE,
-            WeightsKind::Onnx => Self::ONNX,
+        let engine = match provider {
+            Provider::Native => Self::NATIVE,
+            _ => Self::ONNX,
         };
         let precision = precision.or(asked.filter(|asked| *asked != "fp32"));
         Self {

@@ -100,7 +100,7 @@ impl<'a> Provenance<'a> {
                 version: env!("CARGO_PKG_VERSION"),
             },
             model: files,
-            settings: VectorSettings::new(model, Some(engine.provider.weights())),
+            settings: VectorSettings::new(model, Some(engine.provider.weights_of(model))),
             text: None,
             query: None,
             chunking,

@@ -415,3 +415,16 @@ fn what_is_absent_differs_from_what_a_run_says_unless_it_has_a_meaning() {
     let early = VectorIdentity::new(&model, &Options::new().output).unwrap();
     assert_eq!(now.differences(&early), []);
 }
+
+#[test]
+fn a_graph_of_a_checkpoint_alone_names_the_checkpoint() {
+    let options = Options::changed(|all| {
+        all.model.model = "fixtures/heads/bert/model".into();
+        all.engine.providers = "rten".parse().unwrap();
+    });
+    let (now, made) = options.run();
+    assert_eq!(made["model_file"], "model.safetensors");
+    let then = VectorIdentity::of_provenance(&made);
+    assert_eq!(then.weights(), WeightsKind::Checkpoint);
+    assert_eq!(then.differences(&now), []);
+}

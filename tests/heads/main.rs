@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use support::cases::stderr;
+use support::cases::{pooling_engines, stderr};
 use support::npy::Matrix;
 
 /// How far a number may be from the reference.
@@ -87,11 +87,10 @@ fn assert_near(ours: &[f32], expected: &[f32], place: &str) {
     }
 }
 
-#[test]
-fn the_dense_vector_is_flag_embeddings() {
+fn the_dense_vector_is_flag_embeddings(engine: &[&str]) {
     for name in CASES {
         let expected = Matrix::read(&case(name).join("dense.npy"));
-        let found = rows(name, &[]);
+        let found = rows(name, engine);
         assert_eq!(found.len(), expected.rows);
         for (row, ours) in found.iter().enumerate() {
             assert_near(
@@ -104,13 +103,12 @@ fn the_dense_vector_is_flag_embeddings() {
 }
 
 /// Weights of tokens; those above 1e-4 have the same places.
-#[test]
-fn lexical_weights_are_flag_embeddings() {
+fn lexical_weights_are_flag_embeddings(engine: &[&str]) {
     for name in CASES {
         let expected: Vec<BTreeMap<u32, f32>> =
             serde_json::from_value(described(name)["sparse"].clone()).unwrap();
         assert!(expected.iter().any(|row| row.len() > 10), "{name}");
-        let found = rows(name, &["--vectors", "sparse"]);
+        let found = rows(name, &[&["--vectors", "sparse"], engine].concat());
         assert_eq!(found.len(), expected.len());
         for (row, (ours, expected)) in found.iter().zip(&expected).enumerate() {
             let indices: Vec<u32> = serde_json::from_value(ours["indices"].clone()).unwrap();
@@ -136,13 +134,12 @@ fn lexical_weights_are_flag_embeddings() {
     }
 }
 
-#[test]
-fn token_vectors_are_flag_embeddings() {
+fn token_vectors_are_flag_embeddings(engine: &[&str]) {
     for name in CASES {
         let (expected, about) = (Matrix::read(&case(name).join("multi.npy")), described(name));
         let lengths = about["lengths"].as_array().unwrap();
         let mut next = 0;
-        for (row, (ours, length)) in rows(name, &["--vectors", "multi"])
+        for (row, (ours, length)) in rows(name, &[&["--vectors", "multi"], engine].concat())
             .iter()
             .zip(lengths)
             .enumerate()
@@ -163,6 +160,18 @@ fn token_vectors_are_flag_embeddings() {
             }
         }
         assert_eq!(next, expected.rows, "{name}");
+    }
+}
+
+#[test]
+fn every_kind_is_flag_embeddings_on_the_native_engine_and_with_pooling_in_the_graph() {
+    let test = "every_kind_is_flag_embeddings_on_the_native_engine_and_with_pooling_in_the_graph";
+    let pooling = pooling_engines(test, &["standard", "fused"]);
+    for engine in std::iter::once(Vec::new()).chain(pooling) {
+        let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
+        the_dense_vector_is_flag_embeddings(&engine);
+        lexical_weights_are_flag_embeddings(&engine);
+        token_vectors_are_flag_embeddings(&engine);
     }
 }
 

@@ -4,10 +4,13 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, copy_folder, in_repository};
 use crate::server::Server;
+use crate::support::cases::graph_engines;
 
 const MODEL: &str = "fixtures/parity/dense-two-layers/model";
 /// A model without modules after pooling, which takes any.
 const POOLED: &str = "fixtures/parity/family-mpnet/model";
+/// A checkpoint without an ONNX file.
+const CHECKPOINT: &str = "fixtures/heads/bert/model";
 const PROMPTS: &str = "fixtures/parity/e5-prompts/model";
 
 /// A folder with a copy of a model and some texts.
@@ -173,6 +176,32 @@ fn a_prompt_for_queries_is_the_one_difference_that_is_taken() {
     }
     let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
     assert_eq!(info["like"]["prompt_differs"], true);
+}
+
+/// Engines of ONNX files run a checkpoint's graph, whose files are the checkpoint's.
+#[test]
+fn a_graph_built_from_a_checkpoint_alone_is_of_the_checkpoint_in_every_place() {
+    let test = "a_graph_built_from_a_checkpoint_alone_is_of_the_checkpoint_in_every_place";
+    for engine in graph_engines(test) {
+        let sandbox = scene(CHECKPOINT);
+        embed(&sandbox, &format!("{} -o out.jsonl", engine.join(" ")));
+        let made = std::fs::read(sandbox.path("out.jsonl.json")).unwrap();
+        let made: Value = serde_json::from_slice(&made).unwrap();
+        assert_eq!(made["model_file"], "model.safetensors");
+        let expected = lines(&sandbox, "out.jsonl");
+        let engine: Vec<&str> = engine.iter().map(String::as_str).collect();
+        for queries in [&[][..], &["--prompt", "query: "]] {
+            let arguments = [&["--like", "out.jsonl"], &engine[..], queries].concat();
+            let server = Server::start(&sandbox, &arguments);
+            let served = server.vectors(&texts());
+            let apart = served.iter().flatten().zip(expected.iter().flatten());
+            let apart = apart.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert_eq!(apart < 1e-5, queries.is_empty(), "{arguments:?}: {apart}");
+            let info: Value = serde_json::from_str(&server.get("/info").1).unwrap();
+            let files = &info["identity"]["model"];
+            assert!(files["model.safetensors"].is_string(), "{info}");
+        }
+    }
 }
 
 #[test]

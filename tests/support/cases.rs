@@ -62,6 +62,38 @@ pub fn graph_engines(test: &str) -> Vec<Vec<String>> {
     [of("rten", &[])].into_iter().chain(library).collect()
 }
 
+/// ONNX Runtime's CPU provider as a GPU's works: graphs built from checkpoints pool their rows, with each of these kinds of
+/// operators. For the test named `test`; none where ONNX Runtime is not here.
+pub fn pooling_engines(test: &str, operators: &[&str]) -> Vec<Vec<String>> {
+    let Some(library) = super::onnxruntime(test) else {
+        return Vec::new();
+    };
+    let library = library.to_str().unwrap();
+    let engine = |operators: &&str| {
+        let operators = format!("cpu.operators={operators}");
+        let chosen = [
+            "-p",
+            "cpu",
+            "--weights",
+            "safetensors",
+            "--ort-lib",
+            library,
+        ];
+        let set = [
+            "--provider-option",
+            "cpu.pooling=graph",
+            "--provider-option",
+            &operators,
+        ];
+        chosen
+            .iter()
+            .chain(&set)
+            .map(|&arg| arg.to_owned())
+            .collect()
+    };
+    operators.iter().map(engine).collect()
+}
+
 /// The messages of a run.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -340,7 +340,7 @@ impl Batch {
             if frame.types.is_some() {
                 self.types.resize(start + length, 0);
             }
-            if !expansion.attends {
+            if frame.hides_tokens() {
                 self.seen.push(own);
             }
         }

@@ -8,6 +8,7 @@ use super::frame::{Frame, Side};
 use super::layers::{Dense, DenseActivation, LayerNorm};
 use super::multi::MultiKind;
 use super::options::VectorKind;
+use super::pool::PoolingRule;
 use super::score::ScoreKind;
 use super::sparse::{AutoEncoder, SparseKind};
 use embedctl_common::named::named;
@@ -223,10 +224,22 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// Whether a graph may pool a row by itself: over all of its tokens, into one vector.
+    /// Which tokens a graph pools, where it may pool rows by itself; `None`: only the processor can. It cannot where modules
+    /// come between states and pooling, where a row has several vectors or one for each token, or where a prompt is left out,
+    /// whose length only the tokenizer knows.
     #[must_use]
-    pub fn pools_whole_rows(&self) -> bool {
-        !self.late && self.beside.is_empty() && (self.include_prompt || self.prompt.is_empty())
+    pub fn pooled_in_graph(&self) -> Option<PoolingRule> {
+        let is_pooled = match &self.kind {
+            OutputKind::Vectors | OutputKind::Scores(_) => true,
+            OutputKind::Sparse(sparse) => {
+                sparse.terms.is_none() && sparse.weighed.is_none() && !sparse.by_token
+            }
+            OutputKind::Multi(_) => false,
+        };
+        let is_one_row = !self.late && self.beside.is_empty() && !self.pooling.is_empty();
+        let keeps_prompt = self.include_prompt || self.prompt.is_empty();
+        (is_pooled && is_one_row && keeps_prompt && self.token_steps.is_empty())
+            .then(|| PoolingRule::new(self, 0))
     }
 
     /// [`ModelConfig::max_length`] of a model that states no limit.

@@ -96,6 +96,13 @@ impl Frame {
         self.len() == 0
     }
 
+    /// Whether rows end with tokens that no token attends to, though they have states of their own: then a row's mask is no
+    /// statement of its length.
+    #[must_use]
+    pub fn hides_tokens(&self) -> bool {
+        self.expansion.is_some_and(|expansion| !expansion.attends)
+    }
+
     /// The `token_type_ids` of a row of `length` tokens, the frame's own counted.
     pub fn types(&self, length: usize) -> impl Iterator<Item = u32> + '_ {
         let (before, text, after) = self

@@ -15,7 +15,6 @@ mod tests;
 
 use crate::ModelConfig;
 use crate::OutputChoice;
-use crate::PoolingMode;
 use crate::Step;
 use crate::multi::MultiKind;
 use crate::sparse::SparseKind;
@@ -23,16 +22,15 @@ use embedctl_common::hash::Hash;
 use modes::pool_one;
 use modules::{PackedSteps, normalize};
 
+pub use modes::PoolingRule;
 pub use modules::is_finite;
 
 /// Turns a model's output into finished vectors.
 #[derive(Debug, Clone)]
 pub struct Pooler {
-    modes: Vec<PoolingMode>,
+    rule: PoolingRule,
     pools: bool,
-    excluded: usize,
     token_steps: PackedSteps,
-    not_last: Option<u32>,
     /// Whether its rows are scores.
     scores: bool,
     /// How its vectors are sparse, if they are.
@@ -53,15 +51,9 @@ impl Pooler {
     #[must_use]
     pub fn new(config: &ModelConfig, prompt_tokens: usize) -> Self {
         Self {
-            modes: config.pooling.clone(),
+            rule: PoolingRule::new(config, prompt_tokens),
             pools: matches!(config.output, OutputChoice::Tokens(_)),
-            excluded: if config.include_prompt {
-                0
-            } else {
-                prompt_tokens
-            },
             token_steps: config.token_steps.clone().into(),
-            not_last: config.not_last,
             scores: config.kind.scores().is_some(),
             sparse: config.kind.sparse().cloned(),
             multi: config.kind.multi().cloned(),
@@ -95,11 +87,14 @@ impl Pooler {
     #[must_use]
     pub fn digest(&self) -> String {
         let Self {
-            modes,
+            rule:
+                PoolingRule {
+                    modes,
+                    excluded,
+                    not_last,
+                },
             pools,
-            excluded,
             token_steps,
-            not_last,
             scores,
             sparse,
             multi,
@@ -143,7 +138,7 @@ impl Pooler {
         if self.is_multi() || self.weighs() {
             return self.pools && self.accepts_pooled(width);
         }
-        self.pools && self.accepts_pooled(width * self.modes.len())
+        self.pools && self.accepts_pooled(width * self.rule.modes.len())
     }
 
     /// Whether pooled rows of this width fit the modules.
@@ -164,32 +159,12 @@ impl Pooler {
         }
     }
 
-    /// Where the tokens of the row `ids` end that are pooled.
-    #[must_use]
-    pub fn end(&self, ids: &[u32]) -> usize {
-        let counts = |id: &u32| Some(*id) != self.not_last;
-        match self.not_last {
-            // Of a row without any other token the first one is taken.
-            Some(_) => ids.iter().rposition(counts).unwrap_or(0) + 1,
-            None => ids.len(),
-        }
-        .min(ids.len())
-    }
-
-    /// Pools a row's states `[tokens, width]`, those of real tokens at `real`, and appends the pooled vector to `out`,
-    /// which [`Pooler::finish_rows`] takes.
-    pub fn pool(
-        &self,
-        states: &[f32],
-        width: usize,
-        real: &std::ops::Range<usize>,
-        out: &mut Vec<f32>,
-    ) {
+    /// Pools the states `[tokens, width]` of the row `ids`, and appends the pooled vector to `out`, which
+    /// [`Pooler::finish_rows`] takes.
+    pub fn pool(&self, states: &[f32], width: usize, ids: &[u32], out: &mut Vec<f32>) {
         let stepped = self.stepped(states, width);
         let states = stepped.as_deref().unwrap_or(states);
-        for &mode in &self.modes {
-            pool_one(mode, states, width, real, self.excluded, out);
-        }
+        self.rule.pool(states, width, ids, out);
     }
 
     /// Pools these parts of a row's states `[tokens, width]`, each into a vector, and finishes them. A part without a token
@@ -204,10 +179,10 @@ impl Pooler {
         let stepped = self.stepped(states, width);
         let states = stepped.as_deref().unwrap_or(states);
         let all = 0..states.len() / width.max(1);
-        let mut pooled = Vec::with_capacity(parts.len() * width * self.modes.len());
+        let mut pooled = Vec::with_capacity(parts.len() * width * self.rule.modes.len());
         for part in parts {
             let part = if part.is_empty() { &all } else { part };
-            for &mode in &self.modes {
+            for &mode in &self.rule.modes {
                 pool_one(mode, states, width, part, 0, &mut pooled);
             }
         }
@@ -232,26 +207,33 @@ impl Pooler {
         Some(all)
     }
 
-    /// What tells how near a row's states are to others: its finished vector, or the vector that scores are made of.
+    /// What tells how near a row's states are to others: its finished vector, or the vector that scores are made of. All of
+    /// the row's tokens count.
     pub fn compared(&self, states: &[f32], width: usize, out: &mut Vec<f32>) {
-        let tokens = 0..states.len() / width;
+        let tokens = states.len() / width;
         if !self.kinds.is_empty() {
             let kinds = self.kinds.iter();
             return kinds.for_each(|kind| kind.compared(states, width, out));
         }
         if self.multi.is_some() {
-            return self.finish_rows(states.to_vec(), tokens.end, out);
+            return self.finish_rows(states.to_vec(), tokens, out);
         }
         if self.weighs() {
-            return out.extend(self.token_weights(states, tokens.end));
+            return out.extend(self.token_weights(states, tokens));
         }
-        if !self.scores {
-            let mut pooled = Vec::with_capacity(width * self.modes.len());
-            self.pool(states, width, &tokens, &mut pooled);
-            return self.finish_rows(pooled, 1, out);
-        }
-        for &mode in &self.modes {
-            pool_one(mode, states, width, &tokens, self.excluded, out);
+        let stepped = self.stepped(states, width);
+        let states = stepped.as_deref().unwrap_or(states);
+        let mut pooled = Vec::with_capacity(width * self.rule.modes.len());
+        self.rule
+            .pool_counted(states, width, &(0..tokens), &mut pooled);
+        self.compared_pooled(&pooled, out);
+    }
+
+    /// The same of a pooled row.
+    pub fn compared_pooled(&self, row: &[f32], out: &mut Vec<f32>) {
+        match self.scores {
+            true => out.extend_from_slice(row),
+            false => self.finish_rows(row.to_vec(), 1, out),
         }
     }
 
@@ -273,7 +255,7 @@ impl Pooler {
     /// The vector of a text without any token: zeros, as pooling gives without tokens, then the later modules.
     pub fn finish_empty(&self, hidden_width: usize, out: &mut Vec<f32>) {
         let width = if self.pools {
-            hidden_width * self.modes.len()
+            hidden_width * self.rule.modes.len()
         } else {
             hidden_width
         };

@@ -47,18 +47,6 @@ impl PaddedBatch {
     pub(crate) fn mask(&self, index: usize) -> &[i64] {
         &self.attention_mask[index * self.length..(index + 1) * self.length]
     }
-
-    /// The positions of row `index`'s real tokens, first to one past the last.
-    #[must_use]
-    pub(crate) fn real(&self, index: usize) -> std::ops::Range<usize> {
-        let mask = self.mask(index);
-        let first = mask.iter().position(|&one| one != 0).unwrap_or(0);
-        let last = mask
-            .iter()
-            .rposition(|&one| one != 0)
-            .map_or(0, |last| last + 1);
-        first..last
-    }
 }
 
 fn widen(from: &[u32], to: &mut [i64]) {
@@ -89,11 +77,13 @@ mod tests {
             padded.fill(&batch, 77);
             prop_assert_eq!(padded.length, batch.longest());
             for (row, &own) in lengths.iter().enumerate() {
-                prop_assert_eq!(padded.real(row), 0..own);
+                let masked: i64 = padded.mask(row).iter().sum();
+                prop_assert_eq!(masked, own as i64);
                 for position in 0..padded.length {
                     let at = row * padded.length + position;
                     let id = batch.row(row).get(position).map_or(77, |&id| i64::from(id));
                     prop_assert_eq!(padded.input_ids[at], id);
+                    prop_assert_eq!(padded.attention_mask[at], i64::from(position < own));
                     if typed {
                         let kind = if position < own { position as i64 % 2 } else { 0 };
                         prop_assert_eq!(padded.token_types[at], kind);

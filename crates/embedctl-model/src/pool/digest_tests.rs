@@ -1,6 +1,7 @@
 //! Digests of poolers.
 
 use super::*;
+use crate::PoolingMode;
 use crate::{Dense, DenseActivation, LayerNorm, Residual};
 
 fn dense_with(activation: DenseActivation, bias: f32) -> Dense {
@@ -50,11 +51,13 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         vec![Step::Activation(DenseActivation::Sigmoid)],
     ];
     let plain = |steps| Pooler {
-        modes: vec![PoolingMode::Mean],
+        rule: PoolingRule {
+            modes: vec![PoolingMode::Mean],
+            excluded: 0,
+            not_last: None,
+        },
         pools: true,
-        excluded: 0,
         token_steps: Vec::new().into(),
-        not_last: None,
         kinds: Vec::new(),
         scores: false,
         sparse: None,
@@ -69,12 +72,12 @@ fn every_way_to_a_vector_has_a_digest_of_its_own() {
         change(&mut pooler);
         all.push(pooler);
     };
-    change(|it| it.modes = vec![PoolingMode::Cls]);
-    change(|it| it.modes.push(PoolingMode::Cls));
+    change(|it| it.rule.modes = vec![PoolingMode::Cls]);
+    change(|it| it.rule.modes.push(PoolingMode::Cls));
     change(|it| it.pools = false);
-    change(|it| it.excluded = 1);
+    change(|it| it.rule.excluded = 1);
     change(|it| it.token_steps = vec![Step::Normalize].into());
-    change(|it| it.not_last = Some(2));
+    change(|it| it.rule.not_last = Some(2));
     change(|it| it.scores = true);
     change(|it| it.kept = vec![1]);
     change(|it| it.kept = vec![1, 2]);

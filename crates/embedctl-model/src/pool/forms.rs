@@ -84,18 +84,12 @@ impl Pooler {
         self.multi.is_some()
     }
 
-    /// Pools a row's states as [`Pooler::pool`] does and finishes it; appends it to vectors of this pooler's form
+    /// Pools the states of the row `ids` as [`Pooler::pool`] does and finishes it; appends it to vectors of this pooler's form
     /// ([`Pooler::no_rows`]).
-    pub fn add_states(
-        &self,
-        states: &[f32],
-        width: usize,
-        real: &std::ops::Range<usize>,
-        out: &mut RowVectors,
-    ) {
+    pub fn add_states(&self, states: &[f32], width: usize, ids: &[u32], out: &mut RowVectors) {
         let Some(pooling) = self.terms() else {
             let mut pooled = Vec::new();
-            self.pool(states, width, real, &mut pooled);
+            self.pool(states, width, ids, &mut pooled);
             return self.add(out, |vector| self.finish_rows(pooled, 1, vector));
         };
         // The states are logits.
@@ -103,7 +97,7 @@ impl Pooler {
             let (isa, mut odd) = (Isa::best(), 0.0);
             let start = vector.len();
             vector.resize(start + width, 0.0);
-            for token in real.clone() {
+            for token in self.rule.counted(ids) {
                 let logits = &states[token * width..(token + 1) * width];
                 pooling.take(isa, logits, &mut vector[start..], &mut odd);
             }

@@ -1,6 +1,7 @@
 //! Pooling and the modules after it.
 
 use super::*;
+use crate::PoolingMode;
 use crate::{Dense, DenseActivation, LayerNorm, Residual};
 
 const STATES: [f32; 8] = [1.0, -1.0, 3.0, 5.0, 2.0, 0.5, 9.0, 9.0];
@@ -115,11 +116,13 @@ fn normalizing_zero_gives_zero() {
 
 fn finished(steps: Vec<Step>, pooled: [f32; 2]) -> Vec<f32> {
     let pooler = Pooler {
-        modes: vec![PoolingMode::Mean],
+        rule: PoolingRule {
+            modes: vec![PoolingMode::Mean],
+            excluded: 0,
+            not_last: None,
+        },
         pools: true,
-        excluded: 0,
         token_steps: Vec::new().into(),
-        not_last: None,
         kinds: Vec::new(),
         scores: false,
         sparse: None,
@@ -144,11 +147,13 @@ fn several_widths_are_each_as_it_would_be_alone() {
     ] {
         let with = |kept: Vec<usize>| {
             let pooler = Pooler {
-                modes: vec![PoolingMode::Mean],
+                rule: PoolingRule {
+                    modes: vec![PoolingMode::Mean],
+                    excluded: 0,
+                    not_last: None,
+                },
                 pools: true,
-                excluded: 0,
                 token_steps: Vec::new().into(),
-                not_last: None,
                 kinds: Vec::new(),
                 scores: false,
                 sparse: None,
@@ -208,4 +213,72 @@ fn nothing_turns_nan_or_infinity_into_numbers() {
     let states = [f32::NEG_INFINITY, 1.0, 2.0, 3.0];
     pool_one(PoolingMode::Max, &states, 2, &(0..2), 0, &mut out);
     assert!(!is_finite(&out));
+}
+
+/// A graph multiplies a row's states by these weights, and takes the greatest of those with the weight 1.
+#[test]
+fn weights_of_tokens_pool_what_the_processor_pools() {
+    use PoolingMode::{Cls, LastToken, Max, Mean, MeanSqrtLen, WeightedMean};
+    let modes = [Cls, LastToken, Max, Mean, MeanSqrtLen, WeightedMean];
+    let (width, length) = (3, 9);
+    // The token 0 is padding, which some heads pass over at the end of a row alone.
+    let rows: [&[u32]; 6] = [
+        &[5, 6, 7, 8],
+        &[5, 0, 6, 0],
+        &[0, 0, 5, 0, 0],
+        &[0, 0],
+        &[7],
+        &[1, 2, 3, 4, 5, 6, 7, 8, 0],
+    ];
+    for not_last in [None, Some(0)] {
+        for excluded in [0, 1] {
+            let rule = PoolingRule {
+                modes: modes.to_vec(),
+                excluded,
+                not_last,
+            };
+            for ids in rows {
+                let state = |place: usize| ((place * 7 + 3) % 11) as f32 - 4.5;
+                let states: Vec<f32> = (0..ids.len() * width).map(state).collect();
+                let mut expected = Vec::new();
+                rule.pool(&states, width, ids, &mut expected);
+                // What stood there before is written over.
+                let mut weights = vec![9.0; modes.len() * length];
+                rule.weigh(ids, length, &mut weights);
+                let all = weights
+                    .chunks_exact(length)
+                    .zip(expected.chunks_exact(width));
+                for (mode, (weights, expected)) in modes.iter().zip(all) {
+                    assert!(weights[ids.len()..].iter().all(|weight| *weight == 0.0));
+                    for (component, expected) in expected.iter().enumerate() {
+                        let each = weights
+                            .iter()
+                            .zip(states[component..].iter().step_by(width));
+                        let got = match mode {
+                            Max => {
+                                let taken = each.filter(|(weight, _)| **weight > 0.0);
+                                taken.fold(f32::NEG_INFINITY, |most, (_, state)| most.max(*state))
+                            }
+                            _ => each.map(|(weight, state)| weight * state).sum(),
+                        };
+                        let apart = (got - expected).abs();
+                        assert!(
+                            got == *expected || apart < 1e-5,
+                            "{mode:?} of {ids:?}, {not_last:?}, {excluded}: {got} for {expected}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    let head = PoolingRule {
+        modes: vec![LastToken],
+        excluded: 0,
+        not_last: Some(0),
+    };
+    let mut weights = [0.0; 5];
+    head.weigh(&[0, 0, 5, 0, 0], 5, &mut weights);
+    assert_eq!(weights, [0.0, 0.0, 1.0, 0.0, 0.0]);
+    head.weigh(&[0, 0], 5, &mut weights);
+    assert_eq!(weights, [1.0, 0.0, 0.0, 0.0, 0.0]);
 }

@@ -39,6 +39,8 @@ mod writer;
 mod packed_tests;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod types_tests;
 
 use std::collections::BTreeSet;
 

@@ -40,6 +40,12 @@ impl GraphWriter {
         let mean = self.add(&mean, &epsilon);
         let root = self.node("Sqrt", &[&mean], Vec::new());
         let normed = self.node("Div", &[&wide, &root], Vec::new());
+        // CUDA's one operator for it has no kernel for states of bfloat16 and weights of single precision.
+        if self.float == FloatType::Bf16 {
+            let normed = self.cast(&normed, self.float.number());
+            let weight = self.floats(&width, norm.weight());
+            return self.mul(&normed, &weight);
+        }
         let weight = self.floats_of(FloatType::F32, &width, norm.weight());
         let scaled = self.mul(&normed, &weight);
         if narrow {

@@ -9,6 +9,7 @@ use super::FloatType;
 use crate::engine::{EngineOptions, Provider, ResolvedEngine};
 use crate::provider::OptionValue;
 use crate::provider::options::{OPERATORS, value_of};
+use embedctl_model::Frame;
 
 /// The operators of a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,8 +56,13 @@ impl Operators {
     }
 
     /// The operators of a graph for `provider`, the best first: each is taken if the one before it gives wrong results, or
-    /// is missing in the library. The last ones are standard.
-    pub(crate) fn candidates(provider: Provider, options: &ResolvedEngine) -> Vec<Self> {
+    /// is missing in the library. The last ones are standard, and where `frame` hides tokens, there are no others: own
+    /// operators take the number of tokens that a row's mask shows for the row's length.
+    pub(crate) fn candidates(
+        provider: Provider,
+        options: &ResolvedEngine,
+        frame: &Frame,
+    ) -> Vec<Self> {
         let asked = value_of(&options.provider_options, provider, OPERATORS);
         let fused = match asked {
             Some(word) => word == OptionValue::Word("fused"),
@@ -73,7 +79,7 @@ impl Operators {
             packed: true,
         };
         match (provider, options.float.unwrap_or(FloatType::F32)) {
-            _ if !fused => vec![Self::Standard],
+            _ if !fused || frame.hides_tokens() => vec![Self::Standard],
             // CUDA's GroupQueryAttention takes half precision, and its MultiHeadAttention no bfloat16.
             (Provider::Cuda, FloatType::F32) => vec![packed, Self::MULTI_HEAD, Self::Standard],
             (Provider::Cuda, FloatType::Bf16) => vec![grouped, neither, Self::Standard],
@@ -164,6 +170,7 @@ pub(super) enum AttentionOperator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use embedctl_model::QueryExpansion;
 
     #[test]
     fn cuda_tries_own_operators_that_it_has_in_these_numbers_and_others_when_asked() {
@@ -176,7 +183,7 @@ mod tests {
                 },
                 ..ResolvedEngine::default()
             };
-            Operators::candidates(provider, &options)
+            Operators::candidates(provider, &options, &Frame::default())
         };
         let (all, multi_head, standard) =
             (Operators::ALL, Operators::MULTI_HEAD, Operators::Standard);
@@ -208,5 +215,30 @@ mod tests {
             of(Cpu, None, Some("cpu.operators=fused")),
             [all, multi_head, standard]
         );
+    }
+
+    #[test]
+    fn no_own_operator_computes_rows_with_tokens_that_none_attends_to() {
+        let of = |attends| {
+            let frame = Frame {
+                expansion: Some(QueryExpansion {
+                    id: 4,
+                    length: 32,
+                    attends,
+                }),
+                ..Frame::default()
+            };
+            let options = ResolvedEngine {
+                options: EngineOptions {
+                    provider_options: vec!["cpu.operators=fused".parse().unwrap()],
+                    ..EngineOptions::default()
+                },
+                ..ResolvedEngine::default()
+            };
+            [Provider::Cuda, Provider::Cpu]
+                .map(|provider| Operators::candidates(provider, &options, &frame))
+        };
+        assert!(of(false).iter().all(|all| *all == [Operators::Standard]));
+        assert!(of(true).iter().all(|all| all[0].is_fused()));
     }
 }

@@ -1,7 +1,9 @@
 //! The check that a provider gives the CPU's results.
 //!
 //! A wrong kernel gives plausible vectors, so its errors would go unnoticed. For example, ONNX Runtime 1.27 combines
-//! masks wrongly on WebGPU, and so computes every model with local attention wrongly. So a sample is run on both.
+//! masks wrongly on WebGPU, and so computes every model with local attention wrongly. So a sample is run on both: on the
+//! provider as batches are run later, with pooling in the graph if there is any; on the CPU without, as the processor's own
+//! pooling is the reference.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,12 +13,13 @@ use ort::session::Session;
 use super::inputs::SessionReading;
 use super::session::OrtWorker;
 use crate::built::FloatType;
-use crate::engine::{Cosine, Provider, Worker as _};
+use crate::engine::{Cosine, Output, Provider, Worker as _};
 use crate::runtime::provider_error;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use embedctl_model::Model;
 use embedctl_model::batch::Batch;
+use embedctl_model::pool::Pooler;
 
 /// Below this cosine a provider computes something else. Float32 stays above 0.99999, half precision above 0.9999.
 const LEAST: f64 = 0.999;
@@ -29,6 +32,9 @@ const LEAST_ROUGH: f64 = 0.98;
 
 /// Tokens of the sample's rows: more than the windows of local attention, and a multiple of the kernels' blocks.
 const LENGTH: usize = 160;
+
+/// Tokens of the sample's last row: fewer than any expansion of queries, so that it has tokens that none attends to.
+const SHORT: usize = 5;
 
 /// Models whose files are larger are not loaded a second time for the check.
 const MOST_BYTES: u64 = 2 << 30;
@@ -57,8 +63,9 @@ impl CheckedGraph<'_> {
     }
 }
 
-/// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same graph on the
-/// CPU, rounded to five digits; `None` where the model is too large to be loaded twice.
+/// The least cosine between `worker`'s vectors of a sample and those of `reference`, a session of the same graph without
+/// pooling on the CPU, rounded to five digits; `None` where the model is too large to be loaded twice. `reading` is the
+/// worker's.
 ///
 /// # Errors
 /// If the provider fails, or computes something else; if the CPU cannot run the sample, nothing is known.
@@ -74,8 +81,15 @@ pub(super) fn check(
     if graph.stored_bytes > MOST_BYTES && graph.narrow.is_none() {
         return Ok(None);
     }
-    let batch = sample(model, reading.feeds.max_rows);
-    let ours = rows(worker, &batch).map_err(|error| {
+    let pooler = reading
+        .pooling
+        .as_ref()
+        .map(|_| Pooler::new(&model.config, 0));
+    let compared = ComparedRows {
+        batch: sample(model, reading),
+        pooler,
+    };
+    let ours = compared.rows(worker).map_err(|error| {
         provider_error(format!(
             "{} cannot run {}: {error}",
             provider,
@@ -97,7 +111,7 @@ pub(super) fn check(
     if graph.stored_bytes > MOST_BYTES {
         return Ok(None);
     }
-    let Some(reference) = on_cpu(reference, reading, &batch) else {
+    let Some(reference) = on_cpu(reference, reading, &compared) else {
         return Ok(None);
     };
     let cosine = ours
@@ -129,34 +143,80 @@ pub(super) fn check(
 fn on_cpu(
     reference: impl FnOnce() -> Option<Session>,
     reading: &SessionReading,
-    batch: &Batch,
+    compared: &ComparedRows,
 ) -> Option<Vec<Vec<f32>>> {
     let session = Arc::new(Mutex::new(reference()?));
-    let mut worker = OrtWorker::new(session, None, reading.clone()).ok()?;
-    let rows = rows(&mut worker, batch).ok()?;
+    let reading = SessionReading {
+        feeds: Arc::clone(&reading.feeds),
+        pooling: None,
+    };
+    let mut worker = OrtWorker::new(session, None, reading).ok()?;
+    let rows = compared.rows(&mut worker).ok()?;
     let finite = rows.iter().flatten().all(|value| value.is_finite());
     finite.then_some(rows)
 }
 
-/// Two rows as long as they may be, the second half padding.
-fn sample(model: &Model, max_rows: Option<usize>) -> Batch {
-    let rows = max_rows.unwrap_or(2).min(2);
+/// Rows of different lengths with the tokens that pooling and attention take for special ones: padding inside and, where
+/// it does not count there, at the end of a row; tokens behind a short row that none attends to.
+fn sample(model: &Model, reading: &SessionReading) -> Batch {
+    let rows = reading.feeds.max_rows.unwrap_or(3).min(3);
     let whole = super::proof::sample(model, rows, LENGTH);
+    let has_vector = |id: &u32| {
+        let most = reading.feeds.token_rows;
+        most.is_none_or(|most| usize::try_from(*id).is_ok_and(|id| id < most))
+    };
+    let not_last = model.config.not_last.filter(has_vector);
+    let inside = not_last.or(Some(model.config.padding_id).filter(has_vector));
     let mut batch = Batch::default();
     for row in 0..rows {
-        let ids = whole.row(row);
-        let own = if row == 0 { ids.len() } else { ids.len() / 2 };
-        batch.push(ids[..own.max(1)].iter().copied(), &model.config.frame);
+        let all = whole.row(row);
+        let own = match row {
+            0 => all.len(),
+            1 => all.len().div_ceil(2),
+            _ => all.len().min(SHORT),
+        };
+        let mut ids = all[..own].to_vec();
+        if let (Some(id), 2..) = (inside, own) {
+            ids[own / 2] = id;
+        }
+        if let (Some(id), 3..) = (not_last, own) {
+            ids[own - 1] = id;
+        }
+        batch.push(ids, &model.config.frame);
     }
     batch
 }
 
-/// Each row's vector: pooled, or its real tokens' states one after another.
-fn rows(worker: &mut OrtWorker, batch: &Batch) -> embedctl_common::Result<Vec<Vec<f32>>> {
-    let output = worker.run(batch)?;
-    Ok((0..batch.rows())
-        .map(|row| output.row(batch, row).to_vec())
-        .collect())
+/// The sample, and the numbers of each row that are compared.
+struct ComparedRows {
+    batch: Batch,
+    /// Where a graph pools: the processor's pooling, and the modules behind either.
+    pooler: Option<Pooler>,
+}
+
+impl ComparedRows {
+    /// What is compared of each row: its vector (of scores, the vector that they are made of), or where nothing is pooled in
+    /// the graph, the states of all of its tokens one after another.
+    fn rows(&self, worker: &mut OrtWorker) -> embedctl_common::Result<Vec<Vec<f32>>> {
+        let output = worker.run(&self.batch)?;
+        let rows = (0..self.batch.rows()).map(|row| {
+            let own = output.row(&self.batch, row);
+            let Some(pooler) = &self.pooler else {
+                return own.to_vec();
+            };
+            let mut vector = Vec::new();
+            match output {
+                Output::Pooled { .. } => pooler.compared_pooled(own, &mut vector),
+                _ => {
+                    let mut pooled = Vec::new();
+                    pooler.pool(own, output.width(), self.batch.row(row), &mut pooled);
+                    pooler.compared_pooled(&pooled, &mut vector);
+                }
+            }
+            vector
+        });
+        Ok(rows.collect())
+    }
 }
 
 #[cfg(test)]

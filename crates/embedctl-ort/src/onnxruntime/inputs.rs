@@ -10,15 +10,16 @@ use ort::value::{PrimitiveTensorElementType, Tensor, TensorRef};
 use super::pooled;
 use crate::feeds::{Feeds, InputFeed, PastDim, PastElement, Tokens, Width};
 use crate::padded::PaddedBatch;
-use embedctl_model::PoolingMode;
+use embedctl_model::batch::Batch;
+use embedctl_model::pool::PoolingRule;
 
 /// The output that is read from a session.
 #[derive(Clone)]
 pub(super) struct SessionReading {
     /// Inputs, and the output that the model's files name.
     pub feeds: Arc<Feeds>,
-    /// Modes with which the graph pools, where [`super::pooled`] made it.
-    pub pooling: Option<Arc<[PoolingMode]>>,
+    /// Which tokens are pooled in the graph, where [`super::pooled`] made it.
+    pub pooling: Option<Arc<PoolingRule>>,
 }
 
 impl SessionReading {
@@ -44,8 +45,9 @@ pub(super) struct InputValue<'a> {
 /// Makes a session's inputs.
 pub(super) struct Inputs {
     feeds: Arc<Feeds>,
-    pooling: Option<Arc<[PoolingMode]>>,
+    pooling: Option<Arc<PoolingRule>>,
     buffers: Vec<Buffer>,
+    /// The weights of the batch's tokens, where the graph pools.
     weights: Vec<f32>,
 }
 
@@ -71,7 +73,14 @@ impl Inputs {
         }
     }
 
-    /// The inputs for `batch`, in the graph's order. Tensors that are to be bound must own their elements:
+    /// Settles which tokens of `batch` the graph pools, where it does; rows are padded to `length`.
+    pub(super) fn weigh(&mut self, batch: &Batch, length: usize) {
+        if let Some(rule) = &self.pooling {
+            pooled::fill_weights(rule, batch, length, &mut self.weights);
+        }
+    }
+
+    /// The inputs for `batch`, which was [weighed](Self::weigh), in the graph's order. Tensors that are to be bound must own their elements:
     /// a binding keeps them beyond the batch.
     pub(super) fn values(
         &mut self,
@@ -105,9 +114,8 @@ impl Inputs {
                 },
             });
         }
-        if let Some(modes) = &self.pooling {
-            pooled::fill_weights(modes, batch, &mut self.weights);
-            let shape = [batch.rows, modes.len(), batch.length];
+        if let Some(rule) = &self.pooling {
+            let shape = [batch.rows, rule.modes().len(), batch.length];
             inputs.push(InputValue {
                 name: pooled::WEIGHTS,
                 value: tensor(shape, &mut self.weights, owned)?,

@@ -46,7 +46,7 @@ use crate::runtime::selection::LibrarySelection;
 use crate::runtime::{engine_error, process};
 use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
 use embedctl_common::threads::locked;
-use embedctl_model::Model;
+use embedctl_model::{Frame, Model, WeightsKind};
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.
 const WORKERS_PER_DEVICE: usize = 2;
@@ -71,7 +71,8 @@ pub fn open(
     selection: &LibrarySelection,
     passed_over: &[PassedOver],
 ) -> Result<Box<dyn Engine>> {
-    let mut candidates = Operators::candidates(provider, options).into_iter();
+    let frame = &model.config.frame;
+    let mut candidates = Operators::candidates(provider, options, frame).into_iter();
     let mut graph = ModelGraph::of(
         model,
         provider,
@@ -90,6 +91,16 @@ pub fn open(
         .filter(|one| one.provider == provider)
         .copied()
         .collect();
+    let builds = provider.weights_of(model) == WeightsKind::Checkpoint;
+    let elsewhere = Operators::candidates(provider, options, &Frame::default());
+    if builds && frame.hides_tokens() && elsewhere[0].is_fused() {
+        info.passed_over.push(PassedOver {
+            candidate: format!("ONNX Runtime's own operators on {provider}"),
+            reason: "they take lengths of rows, but queries of this model end with tokens that none attends to"
+                .into(),
+            named: Operators::are_asked_for(provider, options),
+        });
+    }
     let opened = |graph: ModelGraph, info: EngineInfo| {
         let (library, feeds) = (library.clone(), Arc::clone(&feeds));
         let opener = Opener::new(library, provider, model, graph, feeds, options)?;

@@ -61,7 +61,7 @@ fn every_narrow_checkpoint_gives_the_references_states_with_products_that_stay_s
     };
     let operators = [
         Operators::Standard,
-        Operators::candidates(Provider::Cpu, &fused)[0],
+        Operators::candidates(Provider::Cpu, &fused, &Frame::default())[0],
     ];
     let (mut wrong, mut seen) = (Vec::new(), [0, 0]);
     for (case, element) in narrow_cases() {

@@ -23,7 +23,7 @@ use crate::engine::ResolvedEngine;
 use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
 use crate::feeds::Feeds;
 use crate::provider::OptionValue;
-use crate::provider::options::value_of;
+use crate::provider::options::{POOLING, value_of};
 use crate::runtime::library::Library;
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
@@ -122,18 +122,16 @@ impl Opener {
             stored_bytes,
             mut source,
         } = graph;
-        // A prompt that is left out of pooling has a length that only the tokenizer knows.
-        let told = |name| value_of(&options.provider_options, provider, name);
-        let pools =
-            model.config.pools_whole_rows() && told("pooling") != Some(OptionValue::Word("host"));
+        let pools = match value_of(&options.provider_options, provider, POOLING) {
+            Some(place) => place == OptionValue::Word("graph"),
+            None => kind.own_memory,
+        };
         if let OutputChoice::Tokens(states) = &output
-            && kind.own_memory
             && pools
-            && !model.config.pooling.is_empty()
+            && let Some(rule) = model.config.pooled_in_graph()
         {
-            let modes = model.config.pooling.as_slice();
-            source = source.pooled(model, states, reading.feeds.element, modes)?;
-            reading.pooling = Some(modes.into());
+            source = source.pooled(model, states, reading.feeds.element, rule.modes())?;
+            reading.pooling = Some(rule.into());
         }
         let settings = settings(provider, model, &reading, options)?;
         if settings.option("precision") == Some(OptionValue::Word("bf16")) {
@@ -399,6 +397,9 @@ impl Opener {
             return Error::interrupted();
         }
         let words = with_causes(error);
+        if remedy::lacks_device(&words) {
+            return provider_error(remedy::complete(self.provider, &words, &self.library));
+        }
         let lower = words.to_ascii_lowercase();
         let unknown = [
             "ir version",

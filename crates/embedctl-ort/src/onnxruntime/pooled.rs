@@ -1,10 +1,9 @@
 //! Pooling as a part of the graph, for devices with memory of their own: token states stay there, and
 //! only one vector a row comes back.
 //!
-//! All modes but `max` are sums over tokens with weights that depend on the mask alone: [`fill_weights`]
-//! makes them on the processor, as an input of the graph, and one matrix product does the rest. So the
-//! rules about which tokens count stand here in one readable place, and the graph needs no operator that
-//! differs between versions of ONNX (but for `ReduceMax`).
+//! All modes but `max` are sums over tokens with weights that follow from the row's token ids: [`fill_weights`] makes them
+//! on the processor, as an input of the graph, and one matrix product does the rest. [`PoolingRule`] decides them, as for
+//! pooling on the processor, so the graph needs no operator that differs between versions of ONNX (but for `ReduceMax`).
 //!
 //! The ONNX file is not decoded for that: the nodes are appended to its bytes, as Protocol Buffers allow, and its
 //! declared outputs are left out. Nothing else is changed, not even unknown newer fields, and references to external
@@ -12,7 +11,8 @@
 
 use prost::Message;
 
-use crate::padded::PaddedBatch;
+use embedctl_model::batch::Batch;
+use embedctl_model::pool::PoolingRule;
 use embedctl_model::{ElementType, PoolingMode};
 use embedctl_onnx::{
     Attribute, FLOAT, GraphProto, Node, OperatorSet, fields, float_value as value,
@@ -59,47 +59,14 @@ pub(super) fn graph(
     }
 }
 
-/// Fills `out` with the weights of a batch's tokens, `[rows, modes, length]`; for `max`, with 1 for each
-/// token that takes part. Real tokens as in [`PaddedBatch::real`]; no token is excluded.
-pub(super) fn fill_weights(modes: &[PoolingMode], batch: &PaddedBatch, out: &mut Vec<f32>) {
+/// Fills `out` with the weights of a batch's tokens, `[rows, modes, length]`, where rows are padded to `length`; see
+/// [`PoolingRule::weigh`].
+pub(super) fn fill_weights(rule: &PoolingRule, batch: &Batch, length: usize, out: &mut Vec<f32>) {
     out.clear();
-    out.resize(batch.rows * modes.len() * batch.length, 0.0);
-    if batch.length == 0 {
-        return;
-    }
-    let mut chunks = out.chunks_exact_mut(batch.length);
-    for row in 0..batch.rows {
-        let real = batch.real(row);
-        for (&mode, weights) in modes.iter().zip(&mut chunks) {
-            weigh(mode, &mut weights[real.clone()]);
-        }
-    }
-}
-
-/// Weights of a row's real tokens.
-#[allow(clippy::cast_precision_loss)] // rows are far shorter than 2^24 tokens
-fn weigh(mode: PoolingMode, weights: &mut [f32]) {
-    let count = weights.len();
-    match mode {
-        PoolingMode::Cls => {
-            if let Some(first) = weights.first_mut() {
-                *first = 1.0;
-            }
-        }
-        PoolingMode::LastToken => {
-            if let Some(last) = weights.last_mut() {
-                *last = 1.0;
-            }
-        }
-        PoolingMode::Max => weights.fill(1.0),
-        PoolingMode::Mean => weights.fill(1.0 / count as f32),
-        PoolingMode::MeanSqrtLen => weights.fill(1.0 / (count as f32).sqrt()),
-        PoolingMode::WeightedMean => {
-            let sum = (count * (count + 1) / 2) as f32;
-            for (index, weight) in weights.iter_mut().enumerate() {
-                *weight = (index + 1) as f32 / sum;
-            }
-        }
+    let of_row = rule.modes().len() * length;
+    out.resize(batch.rows() * of_row, 0.0);
+    for (row, weights) in out.chunks_exact_mut(of_row.max(1)).enumerate() {
+        rule.weigh(batch.row(row), length, weights);
     }
 }
 
@@ -248,35 +215,6 @@ mod tests {
 
     use super::*;
     use embedctl_model::Graph;
-
-    #[test]
-    fn weights_count_real_tokens_alone_on_either_side() {
-        let batch = PaddedBatch {
-            rows: 2,
-            length: 4,
-            input_ids: vec![5; 8],
-            attention_mask: vec![0, 1, 1, 1, 1, 1, 0, 0],
-            token_types: Vec::new(),
-        };
-        let mut weights = Vec::new();
-        let modes = [PoolingMode::Cls, PoolingMode::WeightedMean];
-        fill_weights(&modes, &batch, &mut weights);
-        let sixth = 1.0 / 6.0;
-        let expected = [
-            [0.0, 1.0, 0.0, 0.0],
-            [0.0, sixth, 2.0 * sixth, 0.5],
-            [1.0, 0.0, 0.0, 0.0],
-            [1.0 / 3.0, 2.0 / 3.0, 0.0, 0.0],
-        ];
-        let apart = weights
-            .iter()
-            .zip(expected.as_flattened())
-            .map(|(a, b)| (a - b).abs())
-            .max_by(f32::total_cmp)
-            .unwrap();
-        assert_eq!(weights.len(), 16);
-        assert!(apart < 1e-7, "{weights:?}");
-    }
 
     #[test]
     fn the_extended_graph_has_the_pooled_output_alone_and_keeps_the_rest() {

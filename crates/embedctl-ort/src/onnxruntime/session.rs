@@ -169,6 +169,7 @@ impl Worker for OrtWorker {
     fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
         self.padded.fill(batch, self.reading.feeds.padding_id);
         let (rows, length) = (self.padded.rows, self.padded.length);
+        self.inputs.weigh(batch, length);
         let output = self.infer().map_err(|error| {
             let words = with_causes(&error);
             let reason =

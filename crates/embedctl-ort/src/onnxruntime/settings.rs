@@ -142,7 +142,7 @@ fn profiles(reading: &SessionReading, model: &Model) -> ShapeProfiles {
         let weights = reading
             .pooling
             .iter()
-            .map(|modes| format!("{}:{rows}x{}x{length}", pooled::WEIGHTS, modes.len()));
+            .map(|rule| format!("{}:{rows}x{}x{length}", pooled::WEIGHTS, rule.modes().len()));
         tokens.chain(weights).collect::<Vec<_>>().join(",")
     };
     ShapeProfiles {

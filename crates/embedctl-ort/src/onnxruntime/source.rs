@@ -22,8 +22,8 @@ use embedctl_native::PlainNetwork;
 pub(super) enum GraphSource {
     /// The model's own file.
     File(PathBuf),
-    /// A changed copy of the file, and the folder to which its references to external weights lead.
-    Memory { bytes: Vec<u8>, folder: PathBuf },
+    /// A changed copy of the file, beside which its external weights lie.
+    Memory { bytes: Vec<u8>, file: PathBuf },
     /// A graph that was built from the checkpoint.
     Built(Box<BuiltSource>),
 }
@@ -40,8 +40,8 @@ pub(super) struct BuiltSource {
     graph: BuiltGraph,
     form: GraphForm,
     bytes: Vec<u8>,
-    /// The modes in which it pools.
-    pooling: Option<Vec<PoolingMode>>,
+    /// Whether it pools.
+    is_pooled: bool,
     /// Bytes of memory that it takes with all workers, about, where they were computed.
     memory: Option<u64>,
     /// The weights of all its sessions, once one was loaded, if products stay narrow.
@@ -64,7 +64,7 @@ impl BuiltSource {
             network,
             graph,
             form,
-            pooling: None,
+            is_pooled: false,
             memory: None,
             kept: Mutex::new(None),
         })
@@ -116,13 +116,9 @@ impl BuiltSource {
         Graph::of_bytes(&self.bytes).ok_or_else(|| Error::internal("a graph of our own is damaged"))
     }
 
-    /// The same in single precision, with standard operators.
+    /// The same in single precision, with standard operators and without pooling.
     fn exact(&self) -> Result<Self> {
-        let exact = Self::of_network(Arc::clone(&self.network), exact(self.form))?;
-        match &self.pooling {
-            None => Ok(exact),
-            Some(modes) => exact.pooled(crate::built::STATES, modes),
-        }
+        Self::of_network(Arc::clone(&self.network), exact(self.form))
     }
 
     fn pooled(self, states: &str, modes: &[PoolingMode]) -> Result<Self> {
@@ -130,7 +126,7 @@ impl BuiltSource {
             pooled::graph(&self.bytes, states, ElementType::F32, modes).map_err(Error::internal)?;
         Ok(Self {
             bytes,
-            pooling: Some(modes.to_vec()),
+            is_pooled: true,
             ..self
         })
     }
@@ -161,11 +157,11 @@ impl GraphSource {
         Ok(match self {
             Self::File(path) => Self::Memory {
                 bytes: graph(&fs::read(&path).map_err(|error| Error::io("read", &path, error))?)?,
-                folder: path.parent().map(PathBuf::from).unwrap_or_default(),
+                file: path,
             },
-            Self::Memory { bytes, folder } => Self::Memory {
+            Self::Memory { bytes, file } => Self::Memory {
                 bytes: graph(&bytes)?,
-                folder,
+                file,
             },
             Self::Built(built) => built.pooled(states, modes)?.into(),
         })
@@ -178,15 +174,12 @@ impl GraphSource {
                 let mut bytes = fs::read(&path).map_err(|error| error.to_string())?;
                 Ok(match constants::clamp(&mut bytes)? {
                     0 => Self::File(path),
-                    _ => Self::Memory {
-                        bytes,
-                        folder: path.parent().map(PathBuf::from).unwrap_or_default(),
-                    },
+                    _ => Self::Memory { bytes, file: path },
                 })
             }
-            Self::Memory { mut bytes, folder } => {
+            Self::Memory { mut bytes, file } => {
                 constants::clamp(&mut bytes)?;
-                Ok(Self::Memory { bytes, folder })
+                Ok(Self::Memory { bytes, file })
             }
             // Its constants are such.
             Self::Built(built) => Ok(Self::Built(built)),
@@ -256,19 +249,21 @@ impl GraphSource {
         }
     }
 
-    /// Loads the graph that tells whether this one's results are right: one that was built is in single precision and has
-    /// standard operators for that, so that neither half precision nor own operators agree with themselves.
+    /// Loads the graph that tells whether this one's results are right: the model's own file, or one that was built in single
+    /// precision with standard operators, so that neither half precision nor own operators agree with themselves. It does
+    /// not pool: the processor does that for it.
     pub(super) fn load_exact(
         &self,
         builder: SessionBuilder,
         cancel: &CancelToken,
     ) -> Result<Session, ort::Error> {
         match self {
-            Self::Built(built) if built.form != exact(built.form) => {
+            Self::Built(built) if built.is_pooled || built.form != exact(built.form) => {
                 let exact = built.exact().map_err(failed)?;
                 Self::from(exact).load(builder, cancel)
             }
-            _ => self.load(builder, cancel),
+            Self::Memory { file, .. } => load(builder, file, cancel),
+            Self::Built(_) | Self::File(_) => self.load(builder, cancel),
         }
     }
 
@@ -280,7 +275,8 @@ impl GraphSource {
     ) -> Result<Session, ort::Error> {
         match self {
             Self::File(path) => load(builder, path, cancel),
-            Self::Memory { bytes, folder } => {
+            Self::Memory { bytes, file } => {
+                let folder = file.parent().unwrap_or(Path::new(""));
                 let builder = builder.with_config_entry(
                     "session.model_external_initializers_file_folder_path",
                     folder.to_string_lossy(),

@@ -12,7 +12,8 @@ use crate::runtime::library::Library;
 use crate::runtime::registration::{self, session_builder};
 use embedctl_common::cancel::CancelToken;
 use embedctl_model::batch::Batch;
-use embedctl_model::{ModelOptions, WeightsPreference};
+use embedctl_model::pool::PoolingRule;
+use embedctl_model::{ModelOptions, ModelTask, ScoreTask, WeightsPreference};
 use embedctl_native::PlainNetwork;
 use embedctl_native::architecture::AttentionDescription;
 use ort::session::builder::SessionBuilder;
@@ -264,13 +265,8 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
         let output = worker.run(&batch).unwrap();
         assert!(matches!(output, Output::Padded { .. }), "{folder}");
         for row in 0..batch.rows() {
-            let tokens = 0..batch.row(row).len();
-            pooler.pool(
-                output.row(&batch, row),
-                output.width(),
-                &tokens,
-                &mut pooled,
-            );
+            let states = output.row(&batch, row);
+            pooler.pool(states, output.width(), batch.row(row), &mut pooled);
         }
         pooler.finish_rows(pooled, batch.rows(), &mut expected);
 
@@ -309,6 +305,83 @@ fn pooling_in_the_graph_gives_what_pooling_afterwards_does() {
             }
         }
     }
+}
+
+/// A checkpoint that scores.
+fn scoring(case: &str) -> Model {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/scores")
+        .join(case)
+        .join("model");
+    let options = ModelOptions {
+        model: folder.to_str().unwrap().into(),
+        task: ModelTask::Score(ScoreTask {
+            pairs: true,
+            ..ScoreTask::default()
+        }),
+        ..ModelOptions::default()
+    };
+    Model::open(&options, WeightsPreference::Checkpoint(|_| Ok(()))).unwrap()
+}
+
+/// What the check at the start finds where a graph pools by `rule`.
+fn checked(model: &Model, opener: &Opener, rule: PoolingRule) -> Result<Option<f64>> {
+    let session = Arc::new(Mutex::new(opener.session().unwrap()));
+    let reading = SessionReading {
+        feeds: Arc::clone(&opener.reading.feeds),
+        pooling: Some(rule.into()),
+    };
+    let mut worker = OrtWorker::new(session, None, reading.clone()).unwrap();
+    let graph = agreement::CheckedGraph {
+        shown: Path::new("the model"),
+        stored_bytes: 0,
+        rough: false,
+        narrow: None,
+        same_numbers: false,
+    };
+    let reference = || {
+        let library = cpu_library().unwrap();
+        let builder = session_builder(&library.environment).unwrap();
+        let builder = registration::on_cpu(builder, &library.environment).unwrap();
+        let reference = opener.source.load_exact(builder, &CancelToken::new());
+        Some(reference.unwrap())
+    };
+    agreement::check(
+        Provider::Cpu,
+        &reading,
+        &graph,
+        reference,
+        model,
+        &mut worker,
+    )
+}
+
+#[test]
+fn the_check_at_the_start_sees_that_other_tokens_are_pooled() {
+    if !library_is_here("the check of pooling") {
+        return;
+    }
+    let mut seen = 0;
+    for case in ["gemma", "qwen2", "qwen3", "bert"] {
+        let model = scoring(case);
+        let options = ResolvedEngine::default();
+        let graph = ModelGraph::of(&model, Provider::Cpu, &options, Operators::Standard).unwrap();
+        let feeds = Arc::new(Feeds::of(&model, &graph.declared, &graph.output).unwrap());
+        let opener = Opener::as_a_device(cpu_library().unwrap(), &model, feeds);
+        let rule = model.config.pooled_in_graph().unwrap();
+        let cosine = checked(&model, &opener, rule).unwrap().unwrap();
+        assert!(cosine > 0.99999, "{case}: {cosine}");
+        // As a graph pooled that knew the mask alone.
+        let mut blind = model.config.clone();
+        blind.not_last = None;
+        let of_mask = checked(&model, &opener, blind.pooled_in_graph().unwrap());
+        let takes_another = model.config.not_last.is_some();
+        assert_eq!(of_mask.is_err(), takes_another, "{case}: {of_mask:?}");
+        seen += usize::from(takes_another);
+    }
+    assert_eq!(seen, 3);
+    // The modules before its pooling are the processor's.
+    assert_eq!(scoring("eurobert-late").config.pooled_in_graph(), None);
 }
 
 /// The states that the CPU provider gives for a built graph's case, padded.

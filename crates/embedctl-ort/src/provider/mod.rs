@@ -39,9 +39,8 @@ named! {
 }
 
 impl Provider {
-    /// The kind of weights that it is made for.
-    #[must_use]
-    pub fn weights(self) -> WeightsKind {
+    /// The kind of weights that it is made for. What it runs of a model is [`Provider::weights_of`].
+    fn made_for(self) -> WeightsKind {
         match self {
             Self::Native => WeightsKind::Checkpoint,
             _ => WeightsKind::Onnx,
@@ -54,7 +53,7 @@ impl Provider {
     pub fn weights_of(self, model: &Model) -> WeightsKind {
         let prefers = || self.prefers_checkpoint(model.options.precision);
         let builds = model.has_network() && (model.onnx.is_err() || prefers());
-        match self.weights() {
+        match self.made_for() {
             WeightsKind::Onnx if builds => WeightsKind::Checkpoint,
             kind => kind,
         }
@@ -146,7 +145,7 @@ impl ProviderChoice {
     pub fn may_use(&self, weights: WeightsKind) -> bool {
         match self {
             Self::Auto => true,
-            Self::List(list) => list.iter().any(|provider| provider.weights() == weights),
+            Self::List(list) => list.iter().any(|provider| provider.made_for() == weights),
         }
     }
 }

@@ -85,6 +85,9 @@ pub(crate) fn value_of(
 /// The option that chooses the operators of a built graph.
 pub(crate) const OPERATORS: &str = "operators";
 
+/// The option that says where token states become vectors.
+pub(crate) const POOLING: &str = "pooling";
+
 /// The option that keeps the weights of a built graph in the checkpoint's numbers.
 pub(crate) const NARROW_WEIGHTS: &str = "narrow-weights";
 
@@ -125,6 +128,7 @@ macro_rules! known {
 
 known! {
     Cpu."operators" = OneOf(&["standard", "fused"]), "operators of a checkpoint's graph";
+    Cpu."pooling" = OneOf(&["host", "graph"]), "where token states become vectors";
     Cpu."narrow-weights" = Flag, "weights stay in fp16 or bf16; by memory unless set";
     Cuda."memory-limit" = Bytes, "device memory for the arena";
     Cuda."arena" = OneOf(&["exact", "doubling"]), "how the arena grows";

@@ -188,6 +188,9 @@ fn nvidia(lower: &str, reason: &str, prepared: &PreparedProvider, version: &str)
 /// ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to …`.
 fn shorten(words: &str) -> String {
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some(failure) = cuda_failure(&words) {
+        return failure.to_owned();
+    }
     // A failed condition, with its location and text before the actual message.
     if let Some((_, rest)) = words.split_once(" was false. ") {
         return rest.to_owned();
@@ -197,6 +200,27 @@ fn shorten(words: &str) -> String {
     };
     // The code as a number and in words.
     rest.splitn(3, " : ").last().unwrap_or(rest).to_owned()
+}
+
+/// What CUDA or a library of its reports, without functions and places in ONNX Runtime's source on both sides: `CUDA failure
+/// 101: invalid device ordinal`.
+fn cuda_failure(words: &str) -> Option<&str> {
+    const FAILURE: &str = " failure ";
+    let place = words.rfind(FAILURE)?;
+    let start = words[..place].rfind(' ').map_or(0, |space| space + 1);
+    let is_code = words[place + FAILURE.len()..].starts_with(|it: char| it.is_ascii_digit());
+    let is_library = ["CUDA", "CUBLAS", "CUDNN", "CUFFT"].contains(&&words[start..place]);
+    let reported = words[start..].split(" ; ").next()?;
+    (is_code && is_library).then_some(reported)
+}
+
+/// Whether ONNX Runtime's message says that there is no such device: it may do so only when a session is made.
+pub(crate) fn lacks_device(words: &str) -> bool {
+    cuda_failure(words).is_some_and(|failure| {
+        ["failure 100:", "failure 101:"]
+            .iter()
+            .any(|code| failure.contains(code))
+    })
 }
 
 #[cfg(test)]

@@ -101,6 +101,44 @@ fn a_drivers_words_have_their_remedies() {
     assert_eq!(cause.remedy, None);
 }
 
+/// As onnxruntime-gpu words a number without a device, when a session is made.
+const ORDINAL: &str = "/onnxruntime_src/onnxruntime/core/providers/cuda/cuda_call.cc:129 \
+    std::conditional_t<THRW, void, onnxruntime::common::Status> onnxruntime::CudaCall(ERRTYPE, const char*, const \
+    char*, SUCCTYPE, const char*, const char*, int) [with ERRTYPE = cudaError; bool THRW = true] CUDA failure 101: \
+    invalid device ordinal ; GPU=0 ; hostname=h ; \
+    file=/onnxruntime_src/onnxruntime/core/providers/cuda/cuda_execution_provider.cc ; line=303 ; \
+    expr=cudaSetDevice(info_.device_id);";
+
+#[test]
+fn what_cuda_reports_comes_without_functions_and_places_in_the_librarys_source() {
+    let cause = explain(Provider::Cuda, ORDINAL, &prepared(13, &[]), "1.31.1");
+    assert_eq!(cause.reason, "CUDA failure 101: invalid device ordinal");
+    let remedy = cause.remedy.unwrap();
+    assert!(remedy.contains("there is no such device"), "{remedy}");
+    assert!(lacks_device(ORDINAL));
+    let hidden = ORDINAL.replace(
+        "101: invalid device ordinal",
+        "100: no CUDA-capable device is detected",
+    );
+    assert!(lacks_device(&hidden));
+    let cause = explain(Provider::Cuda, &hidden, &prepared(13, &[]), "1.31.1");
+    assert_eq!(
+        cause.reason,
+        "CUDA failure 100: no CUDA-capable device is detected"
+    );
+    assert!(cause.remedy.unwrap().contains("CUDA_VISIBLE_DEVICES"));
+    let full = ORDINAL.replace("101: invalid device ordinal", "2: out of memory");
+    assert!(!lacks_device(&full));
+    for other in [
+        "a failure 3 of ours",
+        "there was no failure",
+        "CUDA failure of a kind",
+    ] {
+        assert_eq!(shorten(other), other);
+        assert!(!lacks_device(other));
+    }
+}
+
 #[test]
 fn other_providers_have_theirs() {
     let remedy = |provider: Provider, words: &str| {

@@ -130,8 +130,9 @@ pub(in crate::runtime) fn none_offered(provider: Provider, kind: Option<&str>) -
     let wanted = match provider {
         Provider::OpenVino => ": it looks for Intel's processors, GPUs and NPUs",
         Provider::WebGpu => ": it looks for a GPU that the system lists",
-        Provider::Cuda | Provider::TensorRt | Provider::TensorRtRtx => {
-            ": it looks for an NVIDIA GPU and its driver"
+        Provider::Cuda | Provider::TensorRt => ": it looks for an NVIDIA GPU and its driver",
+        Provider::TensorRtRtx => {
+            ": it takes NVIDIA's RTX cards only, no data-center cards such as A100 or H200, which `cuda` takes"
         }
         _ => "",
     };
