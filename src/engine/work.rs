@@ -102,8 +102,7 @@ fn matrices(path: &Path) -> Result<f64> {
 /// Heads times the width of a head, as config.json has it.
 fn attention_width(config: &Path) -> Option<usize> {
     let text = fs::read(config).ok()?;
-    let config: serde_json::Value =
-        serde_json::from_slice(small_file::without_mark(&text)).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(small_file::without_mark(&text)).ok()?;
     let number = |names: &[&str]| {
         let value = names.iter().find_map(|name| config.get(name)?.as_u64())?;
         usize::try_from(value).ok()

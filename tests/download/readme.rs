@@ -152,7 +152,11 @@ impl Reader {
         // What its Python makes with sentence-transformers.
         let reference = in_repository(REAL_MODEL).join("reference");
         fs::copy(reference.join("expected.npy"), sandbox.path(REFERENCE)).unwrap();
-        fs::copy(reference.join("texts.jsonl"), sandbox.path("reference.jsonl")).unwrap();
+        fs::copy(
+            reference.join("texts.jsonl"),
+            sandbox.path("reference.jsonl"),
+        )
+        .unwrap();
         let programs = sandbox.path(".programs");
         fs::create_dir(&programs).unwrap();
         symlink(env!("CARGO_BIN_EXE_embedctl"), programs.join("embedctl")).unwrap();

@@ -92,9 +92,10 @@ pub(super) struct ModuleFolder {
 impl ModuleFolders {
     /// Reads `modules.json`.
     pub(super) fn read(model: &str, modules: &[u8]) -> Result<Self> {
-        let modules: Vec<ModuleFolder> = serde_json::from_slice(small_file::without_mark(modules)).map_err(|error| {
-            Error::model(model, format!("its modules.json cannot be read: {error}"))
-        })?;
+        let modules: Vec<ModuleFolder> = serde_json::from_slice(small_file::without_mark(modules))
+            .map_err(|error| {
+                Error::model(model, format!("its modules.json cannot be read: {error}"))
+            })?;
         let kind = modules.first().map_or("", |module| class(&module.kind));
         let (is_static, is_router) = (is_static(kind), matches!(kind, "Router" | "Asym"));
         let mut paths = modules

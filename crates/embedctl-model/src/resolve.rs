@@ -69,8 +69,8 @@ pub(super) fn resolve(
         None => root.to_path_buf(),
     };
     let transformer_file = network.join("config.json");
-    let transformer: TransformerConfig = metadata::read(&transformer_file)?
-        .ok_or_else(|| missing(root, &transformer_file))?;
+    let transformer: TransformerConfig =
+        metadata::read(&transformer_file)?.ok_or_else(|| missing(root, &transformer_file))?;
     // Without modules.json the reference builds all modules anew and reads neither of these files.
     let sentence = match modules {
         Some(_) => sentence_config::read(&folder)?,
@@ -399,4 +399,3 @@ fn missing(root: &Path, config: &Path) -> Error {
         None => Error::model(config.display(), "is missing"),
     }
 }
-

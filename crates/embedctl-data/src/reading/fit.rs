@@ -112,7 +112,11 @@ pub(crate) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         DataType::Int64 if kind.is_floating() => {
             let numbers = cast(array, &DataType::Float64).map_err(unsound)?;
             let numbers = numbers.as_primitive::<Float64Type>().iter();
-            Arc::new(numbers.map(|number| whole_number(number?)).collect::<Int64Array>())
+            Arc::new(
+                numbers
+                    .map(|number| whole_number(number?))
+                    .collect::<Int64Array>(),
+            )
         }
         to if is_text(kind) => downcast_integer! {
             to => (whole),

@@ -43,17 +43,19 @@ pub struct ChatMessage<'a> {
 }
 
 /// What a template has written so far, and the most bytes that it may write.
-struct CappedText(Vec<u8>, usize);
+struct CappedText {
+    text: Vec<u8>,
+    most: usize,
+    is_full: bool,
+}
 
 impl Write for CappedText {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        if self.0.len() + part.len() > self.1 {
-            return Err(io::Error::other(format!(
-                "it writes more than {} bytes, the limit of memory for this text",
-                self.1
-            )));
+        if self.text.len() + part.len() > self.most {
+            self.is_full = true;
+            return Err(io::Error::other("too much"));
         }
-        self.0.extend_from_slice(part);
+        self.text.extend_from_slice(part);
         Ok(part.len())
     }
 
@@ -167,11 +169,22 @@ impl ChatTemplate {
         let rendered = on_deep_stack(|| {
             let values = context! { messages, ..minijinja::Value::from_serialize(&self.variables) };
             let template = self.environment.get_template(NAME);
-            let mut text = CappedText(Vec::new(), TextBudget::bytes(bytes));
+            let mut text = CappedText {
+                text: Vec::new(),
+                most: TextBudget::bytes(bytes),
+                is_full: false,
+            };
             let rendered = template
                 .and_then(|template| template.render_captured_to(values, &mut text).map(drop));
-            rendered.map_err(|error| words(&error))?;
-            String::from_utf8(text.0).map_err(|error| error.to_string())
+            // The interpreter does not show the writer's reason.
+            rendered.map_err(|error| match text.is_full {
+                true => format!(
+                    "it writes more than {} bytes, the limit of memory for this text",
+                    text.most
+                ),
+                false => words(&error),
+            })?;
+            String::from_utf8(text.text).map_err(|error| error.to_string())
         });
         rendered.and_then(|text| text).map_err(|reason| {
             let file = self.file.display();
@@ -398,7 +411,11 @@ mod tests {
             "{{% for a in range(60000) %}}{long}{{% endfor %}}{{{{ messages[0].content }}}}"
         ));
         let error = long.unwrap().of_text("", "a", false).unwrap_err();
-        assert!(error.reason.contains("more than 262156 bytes"), "{}", error.reason);
+        assert!(
+            error.reason.contains("more than 262156 bytes"),
+            "{}",
+            error.reason
+        );
         let parts =
             template("{{ messages[0].content[0].text }}|{{ messages[1].content[0]['text'] }}");
         assert!(parts.unwrap().check_roles().is_ok());

@@ -110,11 +110,7 @@ fn missing_and_damaged_files_are_named() {
     fs::write(broken.0.path().join("modules.json"), b"[]").unwrap();
     broken.refused(&["modules.json", "Transformer"]);
     let pointer = Variant::of("bert-cls");
-    fs::write(
-        pointer.0.path().join("onnx/model.onnx"),
-        LFS_POINTER,
-    )
-    .unwrap();
+    fs::write(pointer.0.path().join("onnx/model.onnx"), LFS_POINTER).unwrap();
     pointer.refused(&["model.onnx", "Git LFS", "git lfs pull"]);
     for file in ["tokenizer.json", "config.json", "modules.json"] {
         let pointer = Variant::of("bert-cls");
@@ -275,7 +271,10 @@ fn an_argument_of_another_type_is_refused_by_name() {
         let variant = Variant::of("bert-cls")
             .change("tokenizer_config.json", "tokenizer_class", json!(class))
             .change("tokenizer_config.json", "strip_accents", json!("x"));
-        let message = variant.open().expect_err("this must be refused").to_string();
+        let message = variant
+            .open()
+            .expect_err("this must be refused")
+            .to_string();
         assert!(message.contains(r#"strip_accents "x""#), "{message}");
         assert!(!message.contains("report this"), "{message}");
     }

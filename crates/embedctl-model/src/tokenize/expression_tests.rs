@@ -153,7 +153,13 @@ fn a_part_of_a_long_text_is_split_as_the_whole() {
         for side in [Side::Right, Side::Left] {
             // Each limit ends at another place.
             for tokens in [1, 2600] {
-                let any = LongTexts::new(Arc::clone(&tokenizer), Arc::clone(&steps), PathBuf::new(), tokens, side);
+                let any = LongTexts::new(
+                    Arc::clone(&tokenizer),
+                    Arc::clone(&steps),
+                    PathBuf::new(),
+                    tokens,
+                    side,
+                );
                 for (text, whole) in long.iter().zip(&whole) {
                     let part = any.encode(text).unwrap();
                     let (part, whole) = (part.get_ids(), whole.get_ids());

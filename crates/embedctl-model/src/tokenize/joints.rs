@@ -12,9 +12,7 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::{
-    Model as _, NormalizedString, OffsetReferential, OffsetType, Tokenizer,
-};
+use tokenizers::{Model as _, NormalizedString, OffsetReferential, OffsetType, Tokenizer};
 
 use super::bounded::BoundedSteps;
 use super::locality::{LocalCut, is_local, is_local_without_letters};
@@ -66,7 +64,9 @@ impl Joints {
             // Sums of a whole text's scores depend on its beginning, and ties with them.
             space: match tokenizer.get_model() {
                 ModelWrapper::BPE(_) => vocabulary_ends(tokenizer, steps),
-                ModelWrapper::Unigram(_) => side == Side::Right && vocabulary_ends(tokenizer, steps),
+                ModelWrapper::Unigram(_) => {
+                    side == Side::Right && vocabulary_ends(tokenizer, steps)
+                }
                 _ => false,
             },
             newline: false,

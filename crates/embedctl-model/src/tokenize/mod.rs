@@ -105,8 +105,7 @@ impl TextTokenizer {
         }
         let is_pair = config.kind.takes_pairs() && chat.is_none();
         let pairs = PairTemplate::of(config).filter(|_| is_pair);
-        let unusable =
-            |reason| Error::model(file.display(), format!("cannot be used: {reason}"));
+        let unusable = |reason| Error::model(file.display(), format!("cannot be used: {reason}"));
         let steps = Arc::new(BoundedSteps::of(&tokenizer).map_err(unusable)?);
         within(TOKENIZER_TIME, &never(), {
             let (tokenizer, steps) = (Arc::clone(&tokenizer), Arc::clone(&steps));

@@ -91,12 +91,39 @@ pub(super) fn stored(members: &[(&str, &[u8])]) -> Vec<u8> {
         let (name, head) = (format!("archive/{name}"), archive.len());
         let sizes = [four(content.len()), four(content.len())].concat();
         let lengths = [two(name.len()), two(0)].concat();
-        archive.extend([b"PK\x03\x04", &[0; 14][..], &sizes, &lengths, name.as_bytes()].concat());
+        archive.extend(
+            [
+                b"PK\x03\x04",
+                &[0; 14][..],
+                &sizes,
+                &lengths,
+                name.as_bytes(),
+            ]
+            .concat(),
+        );
         archive.extend_from_slice(content);
-        directory.extend([b"PK\x01\x02", &[0; 16][..], &sizes, &lengths, &[0; 10], &four(head)].concat());
+        directory.extend(
+            [
+                b"PK\x01\x02",
+                &[0; 16][..],
+                &sizes,
+                &lengths,
+                &[0; 10],
+                &four(head),
+            ]
+            .concat(),
+        );
         directory.extend_from_slice(name.as_bytes());
     }
     let (count, start) = (two(members.len()), four(archive.len()));
-    let end = [b"PK\x05\x06", &[0; 4][..], &count, &count, &four(directory.len()), &start, &two(0)];
+    let end = [
+        b"PK\x05\x06",
+        &[0; 4][..],
+        &count,
+        &count,
+        &four(directory.len()),
+        &start,
+        &two(0),
+    ];
     [archive, directory, end.concat()].concat()
 }

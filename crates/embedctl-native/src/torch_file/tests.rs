@@ -102,7 +102,12 @@ fn tensors_that_nobody_asked_for_are_not_read_nor_more_than_the_file_holds() {
     };
     let names = ["a", "b", "c", "d"];
     let file = |names| archive::stored(&[("data.pkl", &program(names)), ("data/0", &storage)]);
-    assert_eq!(tensors(&file(&names[..1]), &names).unwrap()["a"].values.len(), 2048);
+    assert_eq!(
+        tensors(&file(&names[..1]), &names).unwrap()["a"]
+            .values
+            .len(),
+        2048
+    );
     let reason = tensors(&file(&names), &names).unwrap_err();
     assert!(reason.contains("larger than the file"), "{reason}");
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use embedctl::Embedder;
-use embedctl::error::Error;
 use embedctl::engine::{self, EngineInfo, EngineOptions};
+use embedctl::error::Error;
 use embedctl::input::{RecordReader, Template};
 use embedctl::inspect::agreement::{AgreementLimits, Measure};
 use embedctl::model::{ModelName, ModelTask, ScoreTask};

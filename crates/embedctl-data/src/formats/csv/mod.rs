@@ -341,14 +341,19 @@ impl AskedFields {
             None | Some("") => Cell::Null,
             Some(id) => match columns.has_int_ids() {
                 false => Cell::String(Cow::Borrowed(id)),
-                true => id.parse().ok().or_else(|| json::whole(id)).map(Cell::Int).ok_or_else(|| {
-                    Cause::of(format!(
-                        "the id `{}` is not a 64-bit integer ({})",
-                        self.options.id_field.as_deref().unwrap_or_default(),
-                        json::excerpt(id)
-                    ))
-                    .with(format!("use `{ID_TYPE} string`"))
-                })?,
+                true => id
+                    .parse()
+                    .ok()
+                    .or_else(|| json::whole(id))
+                    .map(Cell::Int)
+                    .ok_or_else(|| {
+                        Cause::of(format!(
+                            "the id `{}` is not a 64-bit integer ({})",
+                            self.options.id_field.as_deref().unwrap_or_default(),
+                            json::excerpt(id)
+                        ))
+                        .with(format!("use `{ID_TYPE} string`"))
+                    })?,
             },
         })
     }
@@ -381,10 +386,16 @@ fn doubtful(source: &Planned, line: u64, reason: &str) -> Error {
 
 /// The separator that Excel reads in a line before the header: `sep=;`, with or without quotes.
 fn separator_line(line: &[u8]) -> Option<char> {
-    let line = std::str::from_utf8(line).ok()?.trim_end_matches(['\r', '\n']);
-    let quoted = line.strip_prefix('"').and_then(|line| line.strip_suffix('"'));
+    let line = std::str::from_utf8(line)
+        .ok()?
+        .trim_end_matches(['\r', '\n']);
+    let quoted = line
+        .strip_prefix('"')
+        .and_then(|line| line.strip_suffix('"'));
     let line = quoted.unwrap_or(line);
-    let named = line.strip_prefix("sep=").or_else(|| line.strip_prefix("SEP="));
+    let named = line
+        .strip_prefix("sep=")
+        .or_else(|| line.strip_prefix("SEP="));
     let mut named = named?.chars();
     named.next().filter(|_| named.next().is_none())
 }

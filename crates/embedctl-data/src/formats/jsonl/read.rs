@@ -455,7 +455,11 @@ mod tests {
             ("\u{feff}{}", "not valid JSON (", "byte-order mark"),
             ("plain words", "not valid JSON (", "input_format text"),
             ("12", "the line is an integer", "input_format text"),
-            (r#""words""#, "the line is a string", "jq -c '. | {text: .}'"),
+            (
+                r#""words""#,
+                "the line is a string",
+                "jq -c '. | {text: .}'",
+            ),
             (
                 r#"{"text":"a","x":NaN}"#,
                 "not valid JSON (",
@@ -466,11 +470,7 @@ mod tests {
                 "not valid JSON (",
                 "no NaN or Infinity",
             ),
-            (
-                r#"{"text":"NaN" "a"}"#,
-                "not valid JSON (",
-                "mend it",
-            ),
+            (r#"{"text":"NaN" "a"}"#, "not valid JSON (", "mend it"),
             ("null", "the line is null", "input_format text"),
             ("{}", "no field `text` (it is empty)", "text_field"),
             (

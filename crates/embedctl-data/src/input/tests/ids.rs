@@ -104,9 +104,15 @@ fn whole_floats_are_integers_where_those_are_asked_for() {
     let csv = Files::new().with("a.csv", "text,id\na,1.0\na,\n");
     for files in [table, jsonl, csv] {
         let (kind, found) = ids(&files, IdType::Int).unwrap();
-        assert_eq!((kind, found), (DataType::Int64, vec!["1".into(), "-".into()]));
+        assert_eq!(
+            (kind, found),
+            (DataType::Int64, vec!["1".into(), "-".into()])
+        );
         let (kind, found) = ids(&files, IdType::String).unwrap();
-        assert_eq!((kind, found), (DataType::Utf8, vec!["1.0".into(), "-".into()]));
+        assert_eq!(
+            (kind, found),
+            (DataType::Utf8, vec!["1.0".into(), "-".into()])
+        );
     }
     let half: ArrayRef = Arc::new(Float64Array::from(vec![1.5]));
     for (files, words) in [
@@ -119,7 +125,10 @@ fn whole_floats_are_integers_where_those_are_asked_for() {
     ] {
         let window = files.window(typed(IdType::Int));
         let reason = window.rejects[0].cause.to_string();
-        assert!(reason.contains(words) && reason.contains("id_type string"), "{reason}");
+        assert!(
+            reason.contains(words) && reason.contains("id_type string"),
+            "{reason}"
+        );
     }
 }
 

@@ -245,8 +245,16 @@ fn files_of_other_programs_are_refused_with_what_helps() {
             b"{\"text\":\"a\"}\r{\"text\":\"b\"}\r",
             "tr '\\r' '\\n'",
         ),
-        ("excel.csv", b"sep=;\r\nid;text\r\n1;a\r\n", "csv_delimiter ';'"),
-        ("excel.csv", b"\"sep=\t\"\r\nid\ttext\r\n1\ta\r\n", "csv_delimiter '\\t'"),
+        (
+            "excel.csv",
+            b"sep=;\r\nid;text\r\n1;a\r\n",
+            "csv_delimiter ';'",
+        ),
+        (
+            "excel.csv",
+            b"\"sep=\t\"\r\nid\ttext\r\n1\ta\r\n",
+            "csv_delimiter '\\t'",
+        ),
         ("excel.csv", b"id,text\n1,caf\xe9\n", "WINDOWS-1252"),
         ("caf\u{e9}.txt", b"caf\xe9 \x93a\x94\n", "WINDOWS-1252"),
         ("a.pdf", b"%PDF-1.7\n", "pdftotext"),

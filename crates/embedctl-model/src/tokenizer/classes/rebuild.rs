@@ -114,7 +114,9 @@ pub(super) fn rebuild(
             let clean = class != TokenizerClass::Funnel || flag("clean_text", true);
             let strip = arguments.get("strip_accents").cloned().unwrap_or_default();
             if !(strip.is_boolean() || strip.is_null()) {
-                let reason = format!("has strip_accents {strip} in its class's arguments (tokenizer_config.json)");
+                let reason = format!(
+                    "has strip_accents {strip} in its class's arguments (tokenizer_config.json)"
+                );
                 return Err(Cause::of(reason).with("set it to true, false or null"));
             }
             let chinese = flag("tokenize_chinese_chars", true);
