@@ -244,7 +244,7 @@ pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> 
     if auto && let Some((provider, reason)) = auto::left_out(probing) {
         passed_over.push(passed(provider, reason));
     }
-    let mut last = None;
+    let (mut fault, mut last) = (None, None);
     for provider in providers {
         if auto
             && !provider.is_on_worker()
@@ -301,12 +301,15 @@ pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> 
                     return Err(error);
                 }
                 passed_over.push(passed(provider, reason(&error)));
-                last = Some(error);
+                match error.kind() {
+                    // A fault of the model itself concerns every engine, whatever else was tried behind it.
+                    ErrorKind::Model | ErrorKind::Io => _ = fault.get_or_insert(error),
+                    _ => last = Some(error),
+                }
             }
         }
     }
-    Err(match last {
-        // A fault of the model itself concerns every engine.
+    Err(match fault.or(last) {
         Some(error) if matches!(error.kind(), ErrorKind::Model | ErrorKind::Io) => error,
         Some(error) if passed_over.len() == 1 => error,
         _ => Error::new(ErrorKind::Provider, "embedctl", none_works(&passed_over)),

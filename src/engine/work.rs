@@ -26,6 +26,7 @@ use crate::model::{CheckpointFiles, Model};
 use crate::onnx::Node;
 use crate::onnx::skeleton::{self, GraphSkeleton, TensorSkeleton};
 use crate::safetensors;
+use embedctl_common::small_file;
 
 /// The work of a model, per row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -100,7 +101,8 @@ fn matrices(path: &Path) -> Result<f64> {
 
 /// Heads times the width of a head, as config.json has it.
 fn attention_width(config: &Path) -> Option<usize> {
-    let config: serde_json::Value = serde_json::from_slice(&fs::read(config).ok()?).ok()?;
+    let text = fs::read(config).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(small_file::without_mark(&text)).ok()?;
     let number = |names: &[&str]| {
         let value = names.iter().find_map(|name| config.get(name)?.as_u64())?;
         usize::try_from(value).ok()

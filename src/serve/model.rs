@@ -21,7 +21,6 @@ use crate::output::Dtype;
 use crate::pool::Pooler;
 use crate::record::{RowVector, Texts};
 use crate::setting::VECTORS;
-use crate::threads::foreign;
 use embedctl_common::pair::TextPair;
 use scoring::Scoring;
 
@@ -182,10 +181,7 @@ impl ServedModel for OpenedModel {
         let model = self.loaded.model();
         let tokenizer = &model.tokenizer;
         let text = format!("{}{text}", prompt.unwrap_or(&model.config.prompt));
-        let encoded = foreign(|| tokenizer.encode_char_offsets(text.as_str(), false));
-        let encoded = encoded
-            .and_then(|encoded| encoded.map_err(|error| error.to_string()))
-            .map_err(|reason| Cause::of(format!("the tokenizer fails on it: {reason}")))?;
+        let encoded = self.loaded.tokenizer.with_places(&text)?;
         let characters: Vec<char> = text.chars().collect();
         let own = encoded.get_ids().iter().zip(encoded.get_offsets());
         let own = own.map(|(&id, &(start, stop))| Token {

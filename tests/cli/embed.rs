@@ -302,6 +302,13 @@ fn an_input_ending_that_says_nothing() {
 #[test]
 fn an_output_ending_that_says_nothing() {
     assert_snapshot!(sandbox_with_texts().embed("texts.txt -o out.vectors"));
+    // A new folder is told by its slash.
+    let run = sandbox_with_texts().embed("texts.txt -o job");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(
+        run.stderr.contains("for a folder of parts write -o job/"),
+        "{run}"
+    );
 }
 
 #[test]

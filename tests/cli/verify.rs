@@ -82,6 +82,10 @@ fn what_cannot_be_compared_says_why() {
         &["--against", "reference.npy", "--dimensions", "8"],
         "but this model's have 8",
     );
+    refused(
+        &["--against", "reference.npy", "--dimensions", "8,16"],
+        "--dimensions names several; compare one at a time (--dimensions 8)",
+    );
 }
 
 /// Vectors that sentence-transformers has computed in bfloat16 (`fixtures/parity/bfloat16.py`).

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, copy_folder, in_repository};
+use crate::sandbox::{REAL_MODEL, Sandbox, copy_folder, in_repository};
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Float32Type, Schema};
 use arrow::ipc::reader::StreamReader;
@@ -473,4 +473,44 @@ fn a_dry_run_says_how_much_memory_the_model_takes() {
     }
     let run = sandbox.run("embed texts.txt --provider native -m model -o new.npy --dry-run");
     assert!(run.stdout.contains("for the model, of "), "{run}");
+}
+
+/// The fault of the model comes first, and not behind the providers that are not here.
+#[test]
+fn weights_that_hold_nan_are_named_as_the_cause() {
+    let sandbox = Sandbox::new();
+    let model = sandbox.path("model");
+    copy_folder(&in_repository(REAL_MODEL), &model);
+    fs::remove_dir_all(model.join("onnx")).unwrap();
+    let file = model.join("model.safetensors");
+    let mut bytes = fs::read(&file).unwrap();
+    let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..start]).unwrap();
+    let tensors = header.as_object().unwrap().iter();
+    let (name, tensor) = tensors
+        .filter(|(name, _)| name.ends_with("LayerNorm.weight"))
+        .min_by_key(|(name, _)| name.len())
+        .unwrap();
+    let place = start + tensor["data_offsets"][0].as_u64().unwrap() as usize;
+    let width = match tensor["dtype"].as_str().unwrap() {
+        "F32" => 4,
+        _ => 2,
+    };
+    // All bits are those of a NaN in each type.
+    bytes[place..place + width].fill(0xff);
+    fs::write(&file, bytes).unwrap();
+    sandbox.write("texts.txt", "a cat\n");
+    let run = sandbox.finish(
+        sandbox
+            .command(["embed", "texts.txt", "-m", "model", "-o", "out.npy"])
+            .current_dir(sandbox.path("")),
+    );
+    assert_eq!(run.code, Some(1), "{run}");
+    let said = run
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("error"))
+        .unwrap();
+    assert!(said.contains(name) && said.contains("NaN"), "{run}");
+    assert!(!said.contains("provider works here"), "{run}");
 }

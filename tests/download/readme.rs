@@ -63,6 +63,9 @@ case "$*" in
 esac
 "#;
 
+/// The vectors that README.md compares a model's with.
+const REFERENCE: &str = "reference.npy";
+
 /// Where blocks are run: a machine need not have jq.
 const RUNNING: &str = "command -v jq > /dev/null || jq() { cat > /dev/null; }";
 
@@ -152,6 +155,14 @@ impl Reader {
         }
         let sandbox = Sandbox::new();
         symlink(in_repository("fixtures"), sandbox.path("fixtures")).unwrap();
+        // What its Python makes with sentence-transformers.
+        let reference = in_repository(REAL_MODEL).join("reference");
+        fs::copy(reference.join("expected.npy"), sandbox.path(REFERENCE)).unwrap();
+        fs::copy(
+            reference.join("texts.jsonl"),
+            sandbox.path("reference.jsonl"),
+        )
+        .unwrap();
         let programs = sandbox.path(".programs");
         fs::create_dir(&programs).unwrap();
         symlink(env!("CARGO_BIN_EXE_embedctl"), programs.join("embedctl")).unwrap();
@@ -174,10 +185,33 @@ impl Reader {
             .unwrap()
     }
 
-    fn shell(&self, block: &Block) -> Output {
+    /// The output of a block, whether it succeeds or not.
+    fn said(&self, block: &Block) -> Output {
         let prelude = if block.parsed { PARSED } else { RUNNING };
         let script = format!("set -euo pipefail\n{prelude}\n{}", block.text);
-        let output = self.run(Path::new("/bin/bash"), &["-c", &script]);
+        self.run(Path::new("/bin/bash"), &["-c", &script])
+    }
+
+    /// A check of equality fails where each text has another one's vector.
+    fn refuses_another_reference(&self, block: &Block) {
+        let file = self.sandbox.path(REFERENCE);
+        let right = fs::read(&file).unwrap();
+        let mut wrong = right.clone();
+        let start = 10 + usize::from(u16::from_le_bytes([right[8], right[9]]));
+        wrong[start..].rotate_left(384 * size_of::<f32>());
+        fs::write(&file, wrong).unwrap();
+        let output = self.said(block);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains("the least cosine"),
+            "{}\n{said}",
+            block.text
+        );
+        fs::write(&file, right).unwrap();
+    }
+
+    fn shell(&self, block: &Block) -> Output {
+        let output = self.said(block);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}\n{said}", block.text);
         output
@@ -218,7 +252,12 @@ fn every_block_of_the_readme_works_in_order() {
     let here = regex::Regex::new(r"\(\w+\), fp32|\d+ threads?").unwrap();
     for block in blocks(&read("README.md")) {
         match (block.language.as_str(), &python) {
-            ("sh", _) => said = Some(reader.shell(&block)),
+            ("sh", _) => {
+                said = Some(reader.shell(&block));
+                if block.text.contains(REFERENCE) {
+                    reader.refuses_another_reference(&block);
+                }
+            }
             ("python", Some(python)) => reader.python(python, &block),
             ("text", _) => {
                 let said = said

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::error::Cause;
 use crate::file_state;
 
 /// Reads a regular file of at most `limit` bytes.
@@ -64,6 +65,23 @@ pub fn regular(path: &Path, options: &mut OpenOptions, follows_links: bool) -> i
         let reason = "it is not a regular file";
         Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
     }
+}
+
+/// The bytes of a text file without a byte-order mark, which editors on Windows put before UTF-8.
+#[must_use]
+pub fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+/// Why a file that begins so cannot be read whatever it should be: it is a pointer of Git LFS, as a clone without LFS has
+/// in the place of large files.
+#[must_use]
+pub fn lfs_pointer(start: &[u8]) -> Option<Cause> {
+    let is_pointer = start.starts_with(b"version https://git-lfs.github.com/");
+    is_pointer.then(|| {
+        Cause::of("is a pointer to a file in Git LFS, not the file")
+            .with("get the file: `git lfs install && git lfs pull` in the clone, or fetch it again")
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The choice of an ONNX file in a repository or a folder: by its path, or by the kind of its weights.
 
 use super::precision::Precision;
+use super::weights;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{MODEL, MODEL_FILE, PRECISION};
 
@@ -31,6 +32,13 @@ pub(super) fn among<'a>(paths: &[&'a str]) -> Vec<&'a str> {
 pub fn choose(paths: &[&str], transformer: &str, choice: &OnnxChoice) -> Result<String, Cause> {
     let files = among(paths);
     let is_config = |path: &&str| path.rsplit('/').next() == Some("config.json");
+    let is_weights = |path: &&str| path.ends_with(".safetensors");
+    if files.is_empty()
+        && !paths.iter().any(is_weights)
+        && let Some(file) = paths.iter().find(|path| weights::is_gguf(path))
+    {
+        return Err(weights::refuses_gguf(file));
+    }
     if files.is_empty() && !paths.iter().any(is_config) {
         return Err(Cause::of("is not a model: it holds no config.json").with(
             "name the folder that holds config.json, the tokenizer and the weights, or a repository of the Hub",

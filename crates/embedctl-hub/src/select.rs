@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::onnx_file;
 use crate::weights::{self, FileChoice, WeightsPreference};
 use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::small_file;
 use embedctl_common::word_list::{lists, words};
 
 /// Decides prompts and the order of modules; read before the rest is chosen.
@@ -91,9 +92,10 @@ pub(super) struct ModuleFolder {
 impl ModuleFolders {
     /// Reads `modules.json`.
     pub(super) fn read(model: &str, modules: &[u8]) -> Result<Self> {
-        let modules: Vec<ModuleFolder> = serde_json::from_slice(modules).map_err(|error| {
-            Error::model(model, format!("its modules.json cannot be read: {error}"))
-        })?;
+        let modules: Vec<ModuleFolder> = serde_json::from_slice(small_file::without_mark(modules))
+            .map_err(|error| {
+                Error::model(model, format!("its modules.json cannot be read: {error}"))
+            })?;
         let kind = modules.first().map_or("", |module| class(&module.kind));
         let (is_static, is_router) = (is_static(kind), matches!(kind, "Router" | "Asym"));
         let mut paths = modules
@@ -126,7 +128,7 @@ impl ModuleFolders {
         let Some((folder, named_in)) = &mut self.router else {
             return Ok(self);
         };
-        let RouterTypes { types } = serde_json::from_slice(file)
+        let RouterTypes { types } = serde_json::from_slice(small_file::without_mark(file))
             .map_err(|error| Error::model(model, format!("its {path} cannot be read: {error}")))?;
         let rank = |(id, kind): &(&String, &String)| {
             let is_network = class(kind).ends_with("Transformer");
@@ -254,7 +256,7 @@ pub(super) fn config_path(layout: &ModuleFolders) -> String {
 /// The settings in a `config.json`; empty if it cannot be read.
 pub(super) fn config(path: &Path) -> Value {
     let text = std::fs::read(path).ok();
-    text.and_then(|text| serde_json::from_slice(&text).ok())
+    text.and_then(|text| serde_json::from_slice(small_file::without_mark(&text)).ok())
         .unwrap_or_default()
 }
 

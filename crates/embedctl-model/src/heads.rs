@@ -41,7 +41,7 @@ pub(crate) fn kinds(root: &Path) -> Vec<VectorKind> {
 /// # Errors
 /// If the file is damaged, or holds something else than a linear layer.
 pub(crate) fn layer(file: &Path, activation: DenseActivation) -> Result<Dense> {
-    let mut tensors = torch_file::read(file)?;
+    let mut tensors = torch_file::read(file, &["weight", "bias"])?;
     let refuse =
         |reason: String| Error::model(file.display(), reason).with_remedy("fetch it again");
     let weight = tensors.remove("weight");
@@ -61,11 +61,6 @@ pub(crate) fn layer(file: &Path, activation: DenseActivation) -> Result<Dense> {
             bias.len()
         );
         return Err(refuse(reason));
-    }
-    if let Some(name) = tensors.keys().next() {
-        return Err(refuse(format!(
-            "has a tensor '{name}', but a linear layer has none of that name"
-        )));
     }
     Ok(Dense {
         weight: weight.values.into(),

@@ -11,9 +11,12 @@ use std::time::Duration;
 use crossbeam_channel::never;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokenizers::Tokenizer;
+use tokenizers::normalizers::NormalizerWrapper;
+use tokenizers::{AddedToken, Tokenizer};
 
+use super::tokenize::bounded::check_added;
 use super::tokenizer_file::TokenizerScan;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;
@@ -41,7 +44,10 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("read", path, error)),
     };
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let bytes = small_file::without_mark(&bytes);
+    if let Some(pointer) = small_file::lfs_pointer(bytes) {
+        return Err(Error::model(path.display(), pointer));
+    }
     let expected = |error: serde_json::Error| {
         Error::model(
             path.display(),
@@ -70,6 +76,9 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 pub(crate) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
     let bytes = small_file::read(path, LARGEST_TOKENIZER)
         .map_err(|error| format!("cannot be read ({error})"))?;
+    if let Some(pointer) = small_file::lfs_pointer(&bytes) {
+        return Err(pointer);
+    }
     let damaged = |error: String| {
         Cause::of(format!("is not a tokenizer file ({error})")).with("fetch the file again")
     };
@@ -78,12 +87,33 @@ pub(crate) fn tokenizer(path: &Path) -> Result<Tokenizer, Cause> {
         if let Err(hostile) = scan.check() {
             return Ok(Err(hostile));
         }
+        if let Err(hostile) = check_normalizer(&bytes) {
+            return Ok(Err(hostile));
+        }
         // A file that is not JSON is refused here.
         Ok(Tokenizer::from_bytes(&bytes).map_err(|error| {
             (scan.refused_expression()).unwrap_or_else(|| damaged(error.to_string()))
         }))
     };
     threads::within(TOKENIZER_TIME, &never(), read).map_err(damaged)?
+}
+
+/// Checks that the normalizer in a tokenizer's file comes to an end on the added tokens there, which are normalized where
+/// the file is read. A file that is damaged passes.
+fn check_normalizer(file: &[u8]) -> Result<(), Cause> {
+    // Of a key that is there twice the last one holds, here and there.
+    let parts: BTreeMap<String, &RawValue> = serde_json::from_slice(file).unwrap_or_default();
+    let part = |key: &str| parts.get(key).map(|part| part.get());
+    let normalizer = part("normalizer").map(serde_json::from_str::<Option<NormalizerWrapper>>);
+    let Some(Ok(Some(normalizer))) = normalizer else {
+        return Ok(());
+    };
+    let added = part("added_tokens").map(serde_json::from_str::<Vec<AddedToken>>);
+    let added = added.and_then(Result::ok).unwrap_or_default();
+    check_added(&normalizer, &added).map_err(|reason| {
+        let reason = format!("has a normalizer that fails on an added token: {reason}");
+        Cause::of(reason).with("take the model from a source that you trust")
+    })
 }
 
 /// How long reading a tokenizer may take, or its work on a short text: seconds at most, on any machine.

@@ -23,6 +23,7 @@ use super::positions;
 use super::sentence_config::{self, SentenceConfig};
 use super::tasks;
 use super::tokenizer::{self, TokenizerRequests};
+use super::weights;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
 use limits::{LengthLimits, limits};
@@ -68,8 +69,8 @@ pub(super) fn resolve(
         None => root.to_path_buf(),
     };
     let transformer_file = network.join("config.json");
-    let transformer: TransformerConfig = metadata::read(&transformer_file)?
-        .ok_or_else(|| Error::model(transformer_file.display(), "is missing"))?;
+    let transformer: TransformerConfig =
+        metadata::read(&transformer_file)?.ok_or_else(|| missing(root, &transformer_file))?;
     // Without modules.json the reference builds all modules anew and reads neither of these files.
     let sentence = match modules {
         Some(_) => sentence_config::read(&folder)?,
@@ -387,5 +388,14 @@ pub(super) fn choose_prompt(
                 .with_remedy(format!("choose with {PROMPT} or {PROMPT_NAME}"))
             }),
         },
+    }
+}
+/// The error for a folder without config.json: its files may be those of another program.
+fn missing(root: &Path, config: &Path) -> Error {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    match names.find(|name| weights::is_gguf(name)) {
+        Some(name) => Error::model(root.display(), weights::refuses_gguf(&name)),
+        None => Error::model(config.display(), "is missing"),
     }
 }

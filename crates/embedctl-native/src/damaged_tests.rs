@@ -110,6 +110,21 @@ fn a_damaged_checkpoint_is_an_error_that_names_file_and_tensor() {
         .err()
         .unwrap();
     says(error, &["not a safetensors file"]);
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n";
+    fs::write(folder.path().join("model.safetensors"), pointer).unwrap();
+    let error = open(folder.path(), Isa::best(), ProductPrecision::F32)
+        .err()
+        .unwrap();
+    says(error, &["Git LFS", "git lfs pull"]);
+}
+
+#[test]
+fn a_byte_order_mark_before_the_settings_is_passed_over() {
+    let folder = copy("bert");
+    let file = folder.path().join("config.json");
+    let text = [b"\xef\xbb\xbf", &fs::read(&file).unwrap()[..]].concat();
+    fs::write(file, text).unwrap();
+    assert!(open(folder.path(), Isa::best(), ProductPrecision::F32).is_ok());
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl<'a> StoredHead<'a> {
         let read = |error| Error::io("read", config_file, error);
         let config = small_file::read(config_file, LARGEST_CONFIG).map_err(read)?;
         let refuse = |cause: Cause| Error::model(config_file.display(), cause);
-        let config: Value = serde_json::from_slice(&config)
+        let config: Value = serde_json::from_slice(small_file::without_mark(&config))
             .map_err(|error| refuse(format!("is not JSON ({error})").into()))?;
         let names = names(&config).map_err(refuse)?;
         let transform = names.transform(checkpoint, hidden)?;

@@ -279,6 +279,12 @@ fn header(source: &CheckpointFile, file: usize) -> Result<Vec<(String, Extent)>>
     source.read(0, &mut length)?;
     let length = u64::from_le_bytes(length);
     if length > MOST_HEADER {
+        let mut start = [0; 64];
+        let start = &mut start[..source.length().min(64)];
+        source.read(0, start)?;
+        if let Some(pointer) = small_file::lfs_pointer(start) {
+            return Err(Error::model(source.path.display(), pointer));
+        }
         return Err(refuse(format!(
             "is not a safetensors file: its header would have {length} bytes"
         )));

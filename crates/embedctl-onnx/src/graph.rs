@@ -4,13 +4,14 @@
 //! among them), so a file of gigabytes costs little memory. Field numbers: `onnx.proto3` of ONNX 1.x.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use crate::Node;
 use crate::ValueInfo;
 use crate::skeleton;
 use crate::token_table;
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::folder::with_slashes;
 use embedctl_common::setting::BATCH_SIZE;
 use embedctl_common::small_file;
@@ -89,16 +90,17 @@ impl Graph {
     /// # Errors
     /// If the file cannot be read or is not an ONNX model.
     pub fn read(path: &Path) -> Result<Self> {
-        let file = small_file::open(path);
-        let header = file
-            .and_then(|file| skeleton::ModelSkeleton::graph_of(&file))
-            .map_err(|error| Error::io("read", path, error))?;
+        let failed = |error| Error::io("read", path, error);
+        let file = small_file::open(path).map_err(failed)?;
+        let header = skeleton::ModelSkeleton::graph_of(&file).map_err(failed)?;
         let Some(graph) = header.filter(|graph| !graph.node.is_empty()) else {
-            return Err(Error::model(
-                path.display(),
-                "is not an ONNX model (a Git LFS pointer or a cut download looks like this too)",
-            )
-            .with_remedy("fetch the file again"));
+            let mut start = Vec::new();
+            let mut first = small_file::open(path).map_err(failed)?.take(64);
+            first.read_to_end(&mut start).map_err(failed)?;
+            let cause = small_file::lfs_pointer(&start).unwrap_or_else(|| {
+                Cause::of("is not an ONNX model, or was cut short").with("fetch the file again")
+            });
+            return Err(Error::model(path.display(), cause));
         };
         let graph = Self::from_header(&graph);
         let leads_out = |file: &&PathBuf| {

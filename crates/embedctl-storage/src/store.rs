@@ -2,6 +2,7 @@
 //! thread, so that the rest of the program stays synchronous.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -306,9 +307,11 @@ impl Storage {
     fn build(&self, address: &Address) -> Result<Arc<dyn Bucket>> {
         // The builders have no trait in common.
         macro_rules! store {
-            ($builder:ident, $key:ident, $name:ident, $own:expr) => {{
-                let mut builder = $builder::from_env();
-                for (key, value) in self.options::<$key>() {
+            ($builder:ident, $key:ident, $prefix:literal, $others:expr, $name:ident, $own:expr) => {{
+                let variables = std::env::vars_os();
+                let set = settings::<$key>($prefix, $others, variables, self.options());
+                let mut builder = $builder::default();
+                for (key, value) in set {
                     builder = builder.with_config(key, value);
                 }
                 let built = $own(builder)?
@@ -330,12 +333,21 @@ impl Storage {
         match address.scheme() {
             Scheme::S3 => {
                 let own = |builder| refuse_profile(address, builder);
-                store!(AmazonS3Builder, AmazonS3ConfigKey, with_bucket_name, own)
+                store!(
+                    AmazonS3Builder,
+                    AmazonS3ConfigKey,
+                    "AWS_",
+                    &[],
+                    with_bucket_name,
+                    own
+                )
             }
             Scheme::Az => {
                 store!(
                     MicrosoftAzureBuilder,
                     AzureConfigKey,
+                    "AZURE_",
+                    &[("IDENTITY_ENDPOINT", AzureConfigKey::MsiEndpoint)],
                     with_container_name,
                     Ok::<_, Error>
                 )
@@ -345,6 +357,8 @@ impl Storage {
                 store!(
                     GoogleCloudStorageBuilder,
                     GoogleConfigKey,
+                    "GOOGLE_",
+                    &[("SERVICE_ACCOUNT", GoogleConfigKey::ServiceAccount)],
                     with_bucket_name,
                     own
                 )
@@ -360,6 +374,34 @@ impl Storage {
         let known = |option: &StorageOption| Some((option.key.parse().ok()?, option.value.clone()));
         self.0.options.iter().filter_map(known)
     }
+}
+
+/// The settings of a store: the environment's (variables with the prefix, and the `others`), then the options'. An empty
+/// one is none, as for the providers' own clients; the crate's `from_env` takes it for an address and panics.
+fn settings<K: FromStr + PartialEq + Copy>(
+    prefix: &str,
+    others: &[(&str, K)],
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    options: impl Iterator<Item = (K, String)>,
+) -> Vec<(K, String)> {
+    let of_environment = variables.filter_map(|(name, value)| {
+        let (name, value) = (name.to_str()?, value.to_str()?);
+        let other = others.iter().find(|(other, _)| *other == name);
+        let key = match other {
+            Some((_, key)) => *key,
+            None if name.starts_with(prefix) => name.to_ascii_lowercase().parse().ok()?,
+            None => return None,
+        };
+        Some((key, value.to_owned()))
+    });
+    let of_environment = of_environment.filter(|(_, value)| !value.is_empty());
+    let mut set: Vec<(K, String)> = Vec::new();
+    for (key, value) in of_environment.chain(options) {
+        set.retain(|(known, _)| *known != key);
+        set.push((key, value));
+    }
+    set.retain(|(_, value)| !value.is_empty());
+    set
 }
 
 /// Google's own clients ask the emulator that this variable names, without credentials where they have none.
@@ -419,4 +461,44 @@ fn refuse_profile(address: &Address, builder: AmazonS3Builder) -> Result<AmazonS
     .with_remedy(format!(
         "export its keys first: eval \"$(aws configure export-credentials --profile {profile} --format env)\""
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_variable_is_an_unset_one() {
+        let variable = |(name, value): (&str, &str)| (name.into(), value.into());
+        let set = |variables: &[(&str, &str)], options: &[(AmazonS3ConfigKey, &str)]| {
+            let options = options
+                .iter()
+                .map(|(key, value)| (*key, (*value).to_owned()));
+            settings(
+                "AWS_",
+                &[],
+                variables.iter().copied().map(variable),
+                options,
+            )
+        };
+        let (endpoint, region) = (AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::Region);
+        let empty = ("AWS_ENDPOINT_URL", "");
+        assert_eq!(
+            set(&[empty, ("AWS_REGION", "eu")], &[]),
+            [(region, "eu".into())]
+        );
+        // Of two names of a setting the one with a value holds, and an option may take a value away.
+        let other = ("AWS_ENDPOINT", "http://a");
+        assert_eq!(set(&[other, empty], &[]), [(endpoint, "http://a".into())]);
+        assert_eq!(set(&[other], &[(endpoint, "")]), []);
+        let others = [("SERVICE_ACCOUNT", GoogleConfigKey::ServiceAccount)];
+        let variables = [("SERVICE_ACCOUNT", "a.json"), ("AWS_REGION", "eu")].map(variable);
+        let google = settings(
+            "GOOGLE_",
+            &others,
+            variables.into_iter(),
+            std::iter::empty(),
+        );
+        assert_eq!(google, [(GoogleConfigKey::ServiceAccount, "a.json".into())]);
+    }
 }

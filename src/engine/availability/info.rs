@@ -11,6 +11,7 @@ use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};
 use crate::runtime::RuntimeOptions;
 use crate::runtime::probe::ProbeCommand;
+use embedctl_common::small_file;
 
 /// A model's description and the providers that would run it here. In JSON an object with these members; members may be
 /// added, and `schema` counts up when one is removed or changes its meaning.
@@ -105,7 +106,7 @@ pub fn info(
 /// The line of docs/models.md for the model.
 fn native(model: &Model) -> Option<String> {
     let text = std::fs::read(model.network().join("config.json")).ok()?;
-    let config: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(small_file::without_mark(&text)).ok()?;
     let kind = config["model_type"].as_str()?;
     (kind != "model2vec").then(|| embedctl_native::support(&config))
 }

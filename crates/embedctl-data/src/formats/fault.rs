@@ -26,5 +26,9 @@ pub(crate) fn not_utf8(error: str::Utf8Error) -> Cause {
         "the record is not valid UTF-8 at its byte {}",
         error.valid_up_to() + 1
     ))
-    .with("convert the input, for example with `iconv -f LATIN1 -t UTF-8`")
+    .with(CONVERT)
 }
+
+/// How text of the other encodings becomes UTF-8. Windows-1252 is that of Excel, and has the characters of Latin-1.
+pub(crate) const CONVERT: &str = "convert the input, for example with `iconv -f WINDOWS-1252 -t UTF-8`, the encoding of \
+    Excel and of most old files in western languages";

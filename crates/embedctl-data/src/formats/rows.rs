@@ -103,6 +103,7 @@ impl Reader for RowReader {
                 Ok(None) => return Ok(Filled::End),
                 Err(error) => return Err(self.source.failed(&self.opened, error)),
             };
+            self.source.check_ends(&line)?;
             let origin = Origin {
                 source: self.source.index,
                 line: line.number,

@@ -121,6 +121,11 @@ impl InputColumns {
         matches!(self.id.kind, Some((KeepType::Int, _)))
     }
 
+    /// Whether ids are strings because the user says so: then numbers of any kind are, as they are written.
+    pub(crate) fn wants_text_ids(&self) -> bool {
+        matches!(self.id.kind, Some((KeepType::String, Basis::Declared)))
+    }
+
     /// Names of the kept columns.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().map(|column| column.name.as_str())

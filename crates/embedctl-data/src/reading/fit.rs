@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray,
-    downcast_integer, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Float64Array, Int64Array,
+    PrimitiveArray, downcast_integer, new_null_array,
 };
 use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{and, cast, is_not_null, is_null};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Float64Type};
 
 use super::fault::unsound;
 use super::fields::KeepType;
+use super::json::whole_number;
 use super::texts::{is_text, string, strings, unpacked};
 use crate::retype::{self, exact_cast};
 use embedctl_common::error::{Error, Result};
@@ -106,6 +107,16 @@ pub(crate) fn fit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             let number = |text: &str| text.parse().ok().filter(|it: &f64| it.is_finite());
             let parsed = texts.iter().map(|text| number(text?));
             Arc::new(parsed.collect::<Float64Array>())
+        }
+        // Ids alone: a number with a fraction is none.
+        DataType::Int64 if kind.is_floating() => {
+            let numbers = cast(array, &DataType::Float64).map_err(unsound)?;
+            let numbers = numbers.as_primitive::<Float64Type>().iter();
+            Arc::new(
+                numbers
+                    .map(|number| whole_number(number?))
+                    .collect::<Int64Array>(),
+            )
         }
         to if is_text(kind) => downcast_integer! {
             to => (whole),

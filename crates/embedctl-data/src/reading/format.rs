@@ -190,25 +190,29 @@ fn has_ending(path: &Path, endings: &[&str]) -> bool {
     ending.is_some_and(|(_, ending)| endings.contains(&ending))
 }
 
-/// Files that no format reads: their first bytes, what they are, and what helps.
-const FOREIGN: [(&[u8], &str, &str); 4] = [
+/// Files that no format reads: their first bytes, endings, what they are, and what helps.
+const FOREIGN: [(&[u8], &[&str], &str, &str); 4] = [
     (
         b"PK\x03\x04",
+        &["xlsx", "xlsm", "docx", "pptx", "odt", "ods", "epub", "zip"],
         "a ZIP archive, as Excel's and Word's files are",
         "save the sheet as CSV or the document as text, or unpack the archive",
     ),
     (
         b"%PDF-",
+        &["pdf"],
         "a PDF",
         "convert it to text first, for example with `pdftotext`",
     ),
     (
         b"\xd0\xcf\x11\xe0",
+        &["xls", "doc", "ppt"],
         "a file of an older Excel or Word",
         "save the sheet as CSV, or the document as text",
     ),
     (
         b"SQLite format 3\0",
+        &["db", "sqlite", "sqlite3"],
         "an SQLite database",
         "export the table as CSV: `sqlite3 -header -csv FILE 'SELECT * FROM TABLE'`",
     ),
@@ -216,8 +220,15 @@ const FOREIGN: [(&[u8], &str, &str); 4] = [
 
 /// What a file is that no format reads, by its first bytes, and what helps.
 pub(crate) fn foreign(start: &[u8]) -> Option<Cause> {
-    let (_, what, remedy) = FOREIGN.iter().find(|(own, ..)| start.starts_with(own))?;
+    let (.., what, remedy) = FOREIGN.iter().find(|(own, ..)| start.starts_with(own))?;
     Some(Cause::of(format!("this is {what}")).with(*remedy))
+}
+
+/// The same for one whose bytes are not read, by its ending.
+pub(crate) fn foreign_ending(path: &Path) -> Option<Cause> {
+    let mut files = FOREIGN.iter();
+    let (.., what, remedy) = files.find(|(_, endings, ..)| has_ending(path, endings))?;
+    Some(Cause::of(format!("its ending is that of {what}")).with(*remedy))
 }
 
 /// A path's name in lower case without the ending of its compression, and that compression.

@@ -55,6 +55,19 @@ pub(crate) fn string(raw: &str) -> Result<Cow<'_, str>, String> {
         .map_err(|error| message(&error))
 }
 
+/// The integer that a written number with a fraction or an exponent is, as pandas writes those of a column with gaps
+/// (`1.0`).
+pub(crate) fn whole(written: &str) -> Option<i64> {
+    written.parse().ok().and_then(whole_number)
+}
+
+/// The integer that a number is, where it is one and no other has the same form.
+pub(crate) fn whole_number(number: f64) -> Option<i64> {
+    let is_exact = number.fract() == 0.0 && number.abs() < (1_u64 << 53) as f64;
+    #[allow(clippy::cast_possible_truncation)]
+    is_exact.then_some(number as i64)
+}
+
 /// The message of `serde_json`, without the place it adds.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
@@ -94,6 +107,23 @@ mod tests {
             ("{}", JsonType::Object),
         ] {
             assert_eq!(kind(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_integers() {
+        for (written, expected) in [
+            ("1.0", Some(1)),
+            ("-2e3", Some(-2000)),
+            ("1.5", None),
+            ("9007199254740992.0", None),
+            ("9007199254740991.0", Some(9_007_199_254_740_991)),
+            ("nan", None),
+            ("inf", None),
+            ("a", None),
+            ("", None),
+        ] {
+            assert_eq!(whole(written), expected, "{written}");
         }
     }
 

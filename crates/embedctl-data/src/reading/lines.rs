@@ -29,6 +29,16 @@ pub(crate) struct Line<'a> {
     pub number: u64,
     /// Where it starts in the stream.
     pub offset: u64,
+    /// Whether it is all of the stream, without a line feed.
+    pub is_all: bool,
+}
+
+impl Line<'_> {
+    /// Whether a stream without a line feed has carriage returns between others of its bytes: its lines end so.
+    pub(crate) fn has_old_ends(&self) -> bool {
+        let place = memchr(b'\r', self.bytes);
+        self.is_all && place.is_some_and(|place| place + 1 < self.bytes.len())
+    }
 }
 
 /// How a stream starts.
@@ -221,6 +231,7 @@ impl LineReader {
             length: bytes.len() as u64,
             number: self.number,
             offset,
+            is_all: next == end && self.number == 1 && self.has_ends,
         }
     }
 
@@ -232,6 +243,7 @@ impl LineReader {
         let mut length = (self.end - self.start) as u64;
         let mut last = self.buffer[self.end - 1];
         let compressed = self.compressed.clone();
+        let mut has_end = false;
         let mut expansion = compressed.map(|read| Expansion::begin(read, self.number + 1));
         loop {
             self.offset += (self.end - self.start) as u64;
@@ -248,6 +260,7 @@ impl LineReader {
             if let Some(found) = found {
                 self.consume(found + 1);
                 length -= u64::from(last == b'\r');
+                has_end = true;
                 break;
             }
             if self.ended {
@@ -260,6 +273,7 @@ impl LineReader {
             length,
             number: self.number,
             offset,
+            is_all: !has_end && self.number == 1 && self.has_ends,
         })
     }
 

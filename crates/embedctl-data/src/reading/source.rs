@@ -10,7 +10,7 @@ use super::batch_lines::BatchLines;
 use super::compression::{self, Counted, Decoded, SourceCompression};
 use super::elements::ElementLines;
 use super::json;
-use super::lines::{LineReader, TextStart};
+use super::lines::{Line, LineReader, TextStart};
 use super::options::Part;
 use super::pace::{Ahead, Pace};
 use crate::position::Seek;
@@ -91,6 +91,9 @@ fn unknown(name: &str) -> Error {
     let path = Path::new(name);
     if format::is_html(path) {
         return refused_html(name);
+    }
+    if let Some(cause) = format::foreign_ending(path) {
+        return Error::input(Place::file(name), cause);
     }
     if format::is_document(path) {
         return Error::usage(format!("{name} is a document, not a list of records")).with_remedy(
@@ -210,10 +213,13 @@ impl Planned {
             if format.is_none() {
                 let mut start = Vec::new();
                 file.by_ref()
-                    .take(8)
+                    .take(16)
                     .read_to_end(&mut start)
                     .map_err(failed)?;
                 format = format::recognised(&start);
+                if let Some(cause) = format::foreign(&start).filter(|_| format.is_none()) {
+                    return Err(Error::input(Place::file(&name), cause));
+                }
             }
         }
         let format = format.ok_or_else(|| unknown(&name))?;
@@ -417,6 +423,22 @@ impl Planned {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a line is not all lines of a file of an old Mac.
+    ///
+    /// # Errors
+    /// If it is.
+    pub(crate) fn check_ends(&self, line: &Line<'_>) -> Result<()> {
+        // An array may have any space between its elements.
+        match self.format != InputFormat::Json && line.has_old_ends() {
+            true => Err(Error::input(
+                Place::file(&self.name),
+                "its lines end with carriage returns alone, as those of old Macs: it would be one record",
+            )
+            .with_remedy("convert it first: `tr '\\r' '\\n'`")),
+            false => Ok(()),
+        }
     }
 
     /// The error of a source that cannot be read on.

@@ -114,10 +114,16 @@ impl OutputOptions {
                     "the ending of {} names no output format",
                     path.display()
                 ))
-                .with_remedy(format!(
-                    "end it in {}, or say which with {OUTPUT_FORMAT}",
-                    endings()
-                ))
+                .with_remedy(match path.extension() {
+                    Some(_) => format!("end it in {}, or say which with {OUTPUT_FORMAT}", endings()),
+                    // A folder that is not there yet is told by its slash.
+                    None => format!(
+                        "for a folder of parts write {OUTPUT} {}/; a file ends in {}, or say which format it has \
+                         with {OUTPUT_FORMAT}",
+                        path.display(),
+                        endings()
+                    ),
+                })
             }),
         }
     }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokenizers::AddedToken;
+use tokenizers::{AddedToken, OffsetType};
 
 use super::{Pooled, RoleLength};
+use crate::budget::TextBudget;
 use crate::config::{Prompts, Step};
 use crate::frame::QueryExpansion;
 use crate::heads;
@@ -18,6 +19,7 @@ use crate::multi::modules::ScoringMask;
 use crate::multi::{MultiKind, TokenPooling};
 use crate::options::{ModelOptions, TextRole, refuse_given};
 use crate::sentence_config::SentenceConfig;
+use crate::tokenize::bounded::BoundedSteps;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOL_FACTOR, POOLING, VECTORS};
@@ -118,15 +120,20 @@ impl MultiContext<'_> {
             let Some(token) = [marker.as_str(), word].into_iter().find(known) else {
                 continue;
             };
-            let refuse = |error: tokenizers::Error| {
+            let refuse = |error: String| {
                 let reason = format!("fails on the marker {token:?}: {error}");
                 Error::model(self.folder.join("tokenizer.json").display(), reason)
             };
             let backend = &mut tokenizer.tokenizer;
-            let pieces = backend.encode_fast(token, false).map_err(refuse)?;
+            let budget = TextBudget::of(token.len());
+            let pieces = BoundedSteps::of(backend)
+                .and_then(|steps| steps.encode(backend, token, OffsetType::None, &budget));
+            let pieces = pieces.map_err(refuse)?;
             if pieces.get_tokens() != [token] {
                 let whole = AddedToken::from(token, true).normalized(false);
-                backend.add_special_tokens([whole]).map_err(refuse)?;
+                backend
+                    .add_special_tokens([whole])
+                    .map_err(|error| refuse(error.to_string()))?;
             }
             tokenizer
                 .special_ids

@@ -1,29 +1,34 @@
 //! Chat templates: texts as messages, as a model was trained to read them.
 //!
-//! A template is a program of the repository's. It runs in an interpreter that has no files, no network and a limit of
-//! work.
+//! A template is a program of the repository's. It runs in an interpreter that has no files, no network, a limit of
+//! work and the budget of its text. The interpreter recurses: over the operators of an expression where it reads a
+//! template, over the levels of nested values where it runs it. Both are bounded, and run on a stack for the most of them.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::budget::TextBudget;
 use crate::metadata;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::pair::TextPair;
 use embedctl_common::small_file;
+use embedctl_common::threads::{foreign, panic_message};
 
-/// The most bytes of a template's file.
-const MOST_BYTES: u64 = 4 << 20;
+/// The most bytes of a template's file, and of a template: an operator has a byte or more. Long ones have 30,000.
+const MOST_FILE: u64 = 4 << 20;
+const MOST_BYTES: usize = 64 << 10;
 
-/// Bytes of a chat at most: records are far shorter.
-const MOST_TEXT: usize = 1 << 30;
+/// Steps that a template may take for one text: a step puts a value into another one at most once.
+const MOST_STEPS: u64 = 1 << 17;
 
-/// Steps that a template may take for one text.
-const MOST_STEPS: u64 = 1 << 20;
+/// The stack of the interpreter: 4 KiB for each byte of a template, and 2 KiB for each step.
+const STACK: usize = 256 << 20;
 
 /// The name of the template among an environment's.
 const NAME: &str = "chat";
@@ -37,18 +42,20 @@ pub struct ChatMessage<'a> {
     pub content: &'a str,
 }
 
-/// What a template has written so far.
-#[derive(Default)]
-struct CappedText(Vec<u8>);
+/// What a template has written so far, and the most bytes that it may write.
+struct CappedText {
+    text: Vec<u8>,
+    most: usize,
+    is_full: bool,
+}
 
 impl Write for CappedText {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        if self.0.len() + part.len() > MOST_TEXT {
-            return Err(io::Error::other(format!(
-                "it writes more than {MOST_TEXT} bytes"
-            )));
+        if self.text.len() + part.len() > self.most {
+            self.is_full = true;
+            return Err(io::Error::other("too much"));
         }
-        self.0.extend_from_slice(part);
+        self.text.extend_from_slice(part);
         Ok(part.len())
     }
 
@@ -101,11 +108,19 @@ impl ChatTemplate {
             None if FLAT.contains(&kind) => false,
             None => STRUCTURED.iter().any(|pattern| source.contains(pattern)),
         };
-        let mut environment = with_functions(Environment::new());
-        environment.set_fuel(Some(MOST_STEPS));
-        environment
-            .add_template_owned(NAME, source)
-            .map_err(|error| failed(words(&error)))?;
+        if source.len() > MOST_BYTES {
+            let bytes = source.len();
+            return Err(failed(format!(
+                "it has {bytes} bytes, but the limit is {MOST_BYTES}"
+            )));
+        }
+        let environment = on_deep_stack(|| {
+            let mut environment = with_functions(Environment::new());
+            environment.set_fuel(Some(MOST_STEPS));
+            let added = environment.add_template_owned(NAME, source);
+            added.map(|()| environment).map_err(|error| words(&error))
+        });
+        let environment = environment.and_then(|read| read).map_err(failed)?;
         let mut variables: Map<String, Value> = names
             .iter()
             .map(|(name, text)| (name.clone(), text.as_str().into()))
@@ -140,6 +155,7 @@ impl ChatTemplate {
     /// # Errors
     /// If the template refuses it, or does not come to an end.
     pub fn render(&self, messages: &[ChatMessage<'_>]) -> Result<String, Cause> {
+        let bytes = messages.iter().map(|message| message.content.len()).sum();
         let messages: Vec<Value> = messages
             .iter()
             .map(|message| {
@@ -150,19 +166,32 @@ impl ChatTemplate {
                 json!({"role": message.role, "content": content})
             })
             .collect();
-        let values = context! { messages, ..minijinja::Value::from_serialize(&self.variables) };
-        let template = self.environment.get_template(NAME);
-        let mut text = CappedText::default();
-        let rendered =
-            template.and_then(|template| template.render_captured_to(values, &mut text).map(drop));
-        rendered.map_err(|error| {
+        let rendered = on_deep_stack(|| {
+            let values = context! { messages, ..minijinja::Value::from_serialize(&self.variables) };
+            let template = self.environment.get_template(NAME);
+            let mut text = CappedText {
+                text: Vec::new(),
+                most: TextBudget::bytes(bytes),
+                is_full: false,
+            };
+            let rendered = template
+                .and_then(|template| template.render_captured_to(values, &mut text).map(drop));
+            // The interpreter does not show the writer's reason.
+            rendered.map_err(|error| match text.is_full {
+                true => format!(
+                    "it writes more than {} bytes, the limit of memory for this text",
+                    text.most
+                ),
+                false => words(&error),
+            })?;
+            String::from_utf8(text.text).map_err(|error| error.to_string())
+        });
+        rendered.and_then(|text| text).map_err(|reason| {
             let file = self.file.display();
             Cause::of(format!(
-                "the chat template ({file}) fails on this text: {}",
-                words(&error)
+                "the chat template ({file}) fails on this text: {reason}"
             ))
-        })?;
-        String::from_utf8(text.0).map_err(|error| error.to_string().into())
+        })
     }
 
     /// The chat of a row's text: a message, or one for each text of a pair; `prompt` is the system's.
@@ -225,7 +254,7 @@ const STRUCTURED: [&str; 6] = [
 /// The template's text, and the file that holds it.
 fn source(folder: &Path) -> Result<(PathBuf, String)> {
     let alone = folder.join("chat_template.jinja");
-    match small_file::read(&alone, MOST_BYTES) {
+    match small_file::read(&alone, MOST_FILE) {
         Ok(bytes) => {
             let text = String::from_utf8(bytes)
                 .map_err(|_| Error::model(alone.display(), "is not UTF-8"))?;
@@ -271,6 +300,19 @@ fn with_functions(mut environment: Environment<'static>) -> Environment<'static>
     environment
 }
 
+/// Runs `work` on a thread with a large stack, of which the system gives as much as is used.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("chat-template".into())
+            .stack_size(STACK)
+            .spawn_scoped(scope, || foreign(work));
+        let thread = thread.map_err(|error| format!("no thread could be started: {error}"))?;
+        let done = thread.join();
+        done.unwrap_or_else(|panic| Err(panic_message(&*panic)))
+    })
+}
+
 /// An error with its causes.
 fn words(error: &minijinja::Error) -> String {
     format!("{error:#}")
@@ -303,6 +345,52 @@ mod tests {
         assert!(template.check_roles().is_ok());
     }
 
+    /// Each of these was a stack overflow, which ends the process.
+    #[test]
+    fn deep_expressions_and_values_are_bounded() {
+        for (start, level, end) in [
+            ("{{ ", "not ", "1 }}"),
+            ("{{ ", "-", "1 }}"),
+            ("{{ 'a'", "|string", " }}"),
+            ("{{ a", ".a", " }}"),
+            ("{{ a", "[0]", " }}"),
+            ("{{ a", "()", " }}"),
+            ("{{ 1", "+1", " }}"),
+            ("{{ 1", "**1", " }}"),
+            ("{{ 1", "~1", " }}"),
+            ("{{ 1", " is odd", " }}"),
+            ("{{ 1", " if 1 else 1", " }}"),
+            ("{{ 1", " and 1", " }}"),
+            ("{{ ", "[", "1 }}"),
+            ("{{ ", "(", "1 }}"),
+            ("{% if 1 %}", "{% elif 1 %}", "{% endif %}"),
+            ("", "{% if 1 %}", ""),
+            ("", "{% filter upper %}", ""),
+        ] {
+            let source = |levels: usize| format!("{start}{}{end}", level.repeat(levels));
+            let most = (MOST_BYTES - start.len() - end.len()) / level.len();
+            // Whether it is read, run, or refused: the process goes on.
+            if let Ok(template) = template(&source(most)) {
+                let _ = template.of_text("", "a", false);
+            }
+            let error = template(&source(100_000)).unwrap_err().to_string();
+            assert!(error.contains("but the limit is 65536"), "{level}: {error}");
+        }
+        for (value, shown) in [
+            ("[n.x]", "{{ n.x }}"),
+            ("[[[[[[[[n.x]]]]]]]]", "{{ n.x }}"),
+            ("{'a': n.x}", "{{ n.x|tojson }}"),
+            ("[n.x]", "{{ n.x|tojson }}"),
+            ("[n.x]", "{{ n.x == [n.x] }}"),
+            ("[n.x]", ""),
+        ] {
+            let source = format!(
+                "{{% set n = namespace(x=1) %}}{{% for i in range(9000) %}}{{% set n.x = {value} %}}{{% endfor %}}{shown}"
+            );
+            let _ = template(&source).unwrap().of_text("", "a", false);
+        }
+    }
+
     #[test]
     fn a_template_that_leaves_a_text_out_or_never_ends_is_refused() {
         let lost =
@@ -318,6 +406,16 @@ mod tests {
             .check_roles();
         assert!(error.unwrap_err().to_string().contains("no such role"));
         assert!(template("{% if %}").is_err());
+        let long = "x".repeat(1000);
+        let long = template(&format!(
+            "{{% for a in range(60000) %}}{long}{{% endfor %}}{{{{ messages[0].content }}}}"
+        ));
+        let error = long.unwrap().of_text("", "a", false).unwrap_err();
+        assert!(
+            error.reason.contains("more than 262156 bytes"),
+            "{}",
+            error.reason
+        );
         let parts =
             template("{{ messages[0].content[0].text }}|{{ messages[1].content[0]['text'] }}");
         assert!(parts.unwrap().check_roles().is_ok());

@@ -110,15 +110,49 @@ fn missing_and_damaged_files_are_named() {
     fs::write(broken.0.path().join("modules.json"), b"[]").unwrap();
     broken.refused(&["modules.json", "Transformer"]);
     let pointer = Variant::of("bert-cls");
-    fs::write(
-        pointer.0.path().join("onnx/model.onnx"),
-        b"version https://git-lfs",
-    )
-    .unwrap();
-    pointer.refused(&["model.onnx", "LFS"]);
+    fs::write(pointer.0.path().join("onnx/model.onnx"), LFS_POINTER).unwrap();
+    pointer.refused(&["model.onnx", "Git LFS", "git lfs pull"]);
+    for file in ["tokenizer.json", "config.json", "modules.json"] {
+        let pointer = Variant::of("bert-cls");
+        fs::write(pointer.0.path().join(file), LFS_POINTER).unwrap();
+        pointer.refused(&[file, "Git LFS", "git lfs pull"]);
+    }
     Variant::of("weights-external-data")
         .remove("onnx/model.onnx_data")
         .refused(&["model.onnx_data", "is missing"]);
+}
+
+const LFS_POINTER: &[u8] =
+    b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 90868376\n";
+
+/// Folders as llama.cpp's users have them, with and without a model's other files.
+#[test]
+fn weights_of_llama_cpp_are_called_that() {
+    let alone = TempDir::new().unwrap();
+    fs::write(alone.path().join("model-Q4_K_M.gguf"), b"GGUF").unwrap();
+    let options = |path: &Path| ModelOptions {
+        model: path.to_str().unwrap().into(),
+        ..ModelOptions::default()
+    };
+    let words = ["GGUF", "model-Q4_K_M.gguf", "org/name"];
+    assert_says(Model::open(&options(alone.path())), &words);
+    let file = alone.path().join("model-Q4_K_M.gguf");
+    assert_says(Model::open(&options(&file)), &words);
+    let beside = Variant::of("bert-cls").remove("onnx");
+    fs::write(beside.0.path().join("model-Q4_K_M.gguf"), b"GGUF").unwrap();
+    beside.refused(&words);
+}
+
+/// Windows' editors put one before UTF-8.
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let variant = Variant::of("bert-cls");
+    for file in ["config.json", "modules.json", "tokenizer_config.json"] {
+        let path = variant.0.path().join(file);
+        let text = [b"\xef\xbb\xbf", &fs::read(&path).unwrap()[..]].concat();
+        fs::write(path, text).unwrap();
+    }
+    variant.open().unwrap();
 }
 
 #[test]
@@ -228,6 +262,22 @@ fn a_template_with_an_unknown_special_token_is_refused() {
     let message = result.expect_err("this must be refused").to_string();
     assert!(message.contains("tokenizer.json"), "{message}");
     assert!(!message.contains("report this"), "{message}");
+    assert!(message.contains("'[NONE]'"), "{message}");
+}
+
+#[test]
+fn an_argument_of_another_type_is_refused_by_name() {
+    for class in ["BertTokenizer", "DistilBertTokenizer", "FunnelTokenizer"] {
+        let variant = Variant::of("bert-cls")
+            .change("tokenizer_config.json", "tokenizer_class", json!(class))
+            .change("tokenizer_config.json", "strip_accents", json!("x"));
+        let message = variant
+            .open()
+            .expect_err("this must be refused")
+            .to_string();
+        assert!(message.contains(r#"strip_accents "x""#), "{message}");
+        assert!(!message.contains("report this"), "{message}");
+    }
 }
 
 /// The remedy for a tokenizer that its class cannot read is one that helps: some types force their class.

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use tokenizers::{Encoding, Tokenizer};
 
+use super::bounded::BoundedSteps;
 use super::long::LongTexts;
 use crate::Side;
 use embedctl_common::error::Cause;
@@ -146,12 +147,19 @@ fn a_part_of_a_long_text_is_split_as_the_whole() {
     let is_read_whole = |case: &&Value| {
         let mut has_cut = false;
         let tokenizer = Arc::new(tokenizer(case, &model));
+        let steps = Arc::new(BoundedSteps::of(&tokenizer).unwrap());
         let whole = |text: &String| tokenizer.encode_fast(text.as_str(), false).unwrap();
         let whole: Vec<Encoding> = long.iter().map(whole).collect();
         for side in [Side::Right, Side::Left] {
             // Each limit ends at another place.
             for tokens in [1, 2600] {
-                let any = LongTexts::new(Arc::clone(&tokenizer), PathBuf::new(), tokens, side);
+                let any = LongTexts::new(
+                    Arc::clone(&tokenizer),
+                    Arc::clone(&steps),
+                    PathBuf::new(),
+                    tokens,
+                    side,
+                );
                 for (text, whole) in long.iter().zip(&whole) {
                     let part = any.encode(text).unwrap();
                     let (part, whole) = (part.get_ids(), whole.get_ids());

@@ -12,11 +12,9 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::{
-    Model as _, NormalizedString, Normalizer as _, OffsetReferential, OffsetType,
-    PreTokenizedString, PreTokenizer as _, Tokenizer,
-};
+use tokenizers::{Model as _, NormalizedString, OffsetReferential, OffsetType, Tokenizer};
 
+use super::bounded::BoundedSteps;
 use super::locality::{LocalCut, is_local, is_local_without_letters};
 use crate::Side;
 
@@ -35,14 +33,14 @@ pub(super) struct Joints {
 }
 
 impl Joints {
-    pub(super) fn of(tokenizer: &Tokenizer, side: Side) -> Self {
+    pub(super) fn of(tokenizer: &Tokenizer, steps: &BoundedSteps, side: Side) -> Self {
         if !added_tokens_end(tokenizer) || !keeps_places(tokenizer.get_normalizer(), side) {
             return Self::default();
         }
         let pre_tokenizer = tokenizer.get_pre_tokenizer();
-        let letters = normalized_letters(tokenizer);
+        let letters = normalized_letters(steps);
         let is_local = |mark| {
-            normalized_mark(tokenizer, mark).is_some_and(|mark| {
+            normalized_mark(steps, mark).is_some_and(|mark| {
                 let cut = LocalCut {
                     mark,
                     letters: &letters,
@@ -50,7 +48,7 @@ impl Joints {
                 pre_tokenizer.is_none_or(|one| splits_locally(one, cut, side))
             })
         };
-        let splits = |mark| splits_before(tokenizer, mark) && is_local(mark);
+        let splits = |mark| splits_before(steps, mark) && is_local(mark);
         if splits(' ') {
             return Self {
                 space: true,
@@ -65,8 +63,10 @@ impl Joints {
         Self {
             // Sums of a whole text's scores depend on its beginning, and ties with them.
             space: match tokenizer.get_model() {
-                ModelWrapper::BPE(_) => vocabulary_ends(tokenizer),
-                ModelWrapper::Unigram(_) => side == Side::Right && vocabulary_ends(tokenizer),
+                ModelWrapper::BPE(_) => vocabulary_ends(tokenizer, steps),
+                ModelWrapper::Unigram(_) => {
+                    side == Side::Right && vocabulary_ends(tokenizer, steps)
+                }
                 _ => false,
             },
             newline: false,
@@ -76,25 +76,25 @@ impl Joints {
     }
 
     /// The first such place from `from` on.
-    pub(super) fn first(self, tokenizer: &Tokenizer, text: &str, from: usize) -> Option<usize> {
+    pub(super) fn first(self, steps: &BoundedSteps, text: &str, from: usize) -> Option<usize> {
         let mut places = text[from..].match_indices([' ', '\n']);
-        places.find_map(|(at, _)| Some(from + at).filter(|&at| self.is(tokenizer, text, at)))
+        places.find_map(|(at, _)| Some(from + at).filter(|&at| self.is(steps, text, at)))
     }
 
     /// The last such place before `until`.
-    pub(super) fn last(self, tokenizer: &Tokenizer, text: &str, until: usize) -> Option<usize> {
+    pub(super) fn last(self, steps: &BoundedSteps, text: &str, until: usize) -> Option<usize> {
         let mut places = text[..until].rmatch_indices([' ', '\n']);
-        places.find_map(|(at, _)| Some(at).filter(|&at| self.is(tokenizer, text, at)))
+        places.find_map(|(at, _)| Some(at).filter(|&at| self.is(steps, text, at)))
     }
 
     /// Whether the white space at `at` is such a place.
-    fn is(self, tokenizer: &Tokenizer, text: &str, at: usize) -> bool {
-        self.may_be(text, at) && (!self.splits || self.is_split(tokenizer, text, at))
+    fn is(self, steps: &BoundedSteps, text: &str, at: usize) -> bool {
+        self.may_be(text, at) && (!self.splits || self.is_split(steps, text, at))
     }
 
     /// Whether the pre-tokenizer splits at `at`, asked with the text between its neighbours of that kind: the
     /// pre-tokenizer splits that part of a text as it splits it in the whole.
-    fn is_split(self, tokenizer: &Tokenizer, text: &str, at: usize) -> bool {
+    fn is_split(self, steps: &BoundedSteps, text: &str, at: usize) -> bool {
         let marks = [' ', '\n'];
         let near = text.floor_char_boundary(at.saturating_sub(NEIGHBOURS));
         let far = text.floor_char_boundary(at + NEIGHBOURS);
@@ -111,7 +111,7 @@ impl Joints {
             None if far == text.len() => far,
             None => return false,
         };
-        are_split(tokenizer, &text[from..until], &[at - from])
+        are_split(steps, &text[from..until], &[at - from])
     }
 
     /// Whether the white space at `at` has letters on both sides.
@@ -196,24 +196,20 @@ fn is_short(replace: &Replace) -> bool {
 }
 
 /// The letters, normalized.
-fn normalized_letters(tokenizer: &Tokenizer) -> String {
+fn normalized_letters(steps: &BoundedSteps) -> String {
     let apart: String = letters().flat_map(|letter| [letter, ' ']).collect();
     let mut normalized = NormalizedString::from(apart);
-    if let Some(normalizer) = tokenizer.get_normalizer() {
-        // One that fails leaves them as they are, and fails on every text.
-        let _ = normalizer.normalize(&mut normalized);
-    }
+    // One that fails leaves them as they are, and fails on every text.
+    let _ = steps.normalize(&mut normalized);
     let is_mark = |c: &char| c.is_whitespace() || *c == '▁';
     let characters = normalized.get().chars().filter(|c| !is_mark(c));
     characters.collect::<BTreeSet<char>>().into_iter().collect()
 }
 
 /// The normalized form of `mark` between letters, if it is again one such mark.
-fn normalized_mark(tokenizer: &Tokenizer, mark: char) -> Option<char> {
+fn normalized_mark(steps: &BoundedSteps, mark: char) -> Option<char> {
     let mut normalized = NormalizedString::from(format!("a{mark}b"));
-    if let Some(normalizer) = tokenizer.get_normalizer() {
-        normalizer.normalize(&mut normalized).ok()?;
-    }
+    steps.normalize(&mut normalized).ok()?;
     let (_, behind) = normalized.get().split_once('a')?;
     let mut marks = behind.strip_suffix('b')?.chars();
     let is_mark = |c: &char| c.is_whitespace() || *c == '▁';
@@ -284,32 +280,26 @@ fn is_local_split(split: &Split, cut: LocalCut<'_>) -> bool {
 }
 
 /// Whether the pre-tokenizer splits before `mark` between letters: asked of it with letters of each kind.
-fn splits_before(tokenizer: &Tokenizer, mark: char) -> bool {
+fn splits_before(steps: &BoundedSteps, mark: char) -> bool {
     let words = ["ab", "Zz", "é", "Жы", "東京", "アの", "한국"];
     words.iter().all(|first| {
         words.iter().all(|second| {
             let text = format!("{first}{mark}{second}{mark}{first}");
             let joints = [first.len(), first.len() + 1 + second.len()];
-            are_split(tokenizer, &text, &joints)
+            are_split(steps, &text, &joints)
         })
     })
 }
 
 /// Whether the pre-tokenizer leaves nothing in one part of `text` that lies across one of the `joints`.
-fn are_split(tokenizer: &Tokenizer, text: &str, joints: &[usize]) -> bool {
-    let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() else {
+fn are_split(steps: &BoundedSteps, text: &str, joints: &[usize]) -> bool {
+    let mut normalized = NormalizedString::from(text);
+    if !steps.has_splits() || steps.normalize(&mut normalized).is_err() {
+        return false;
+    }
+    let Ok(split) = steps.pre_tokenize(normalized) else {
         return false;
     };
-    let mut normalized = NormalizedString::from(text);
-    if let Some(normalizer) = tokenizer.get_normalizer()
-        && normalizer.normalize(&mut normalized).is_err()
-    {
-        return false;
-    }
-    let mut split = PreTokenizedString::from(normalized);
-    if pre_tokenizer.pre_tokenize(&mut split).is_err() {
-        return false;
-    }
     let parts = split.get_splits(OffsetReferential::Original, OffsetType::Byte);
     joints.iter().all(|joint| {
         !parts
@@ -319,14 +309,11 @@ fn are_split(tokenizer: &Tokenizer, text: &str, joints: &[usize]) -> bool {
 }
 
 /// Whether no entry of the vocabulary has a letter before a mark for white space, and the mark is one.
-fn vocabulary_ends(tokenizer: &Tokenizer) -> bool {
+fn vocabulary_ends(tokenizer: &Tokenizer, steps: &BoundedSteps) -> bool {
     let mut normalized = NormalizedString::from("a b");
-    if let Some(normalizer) = tokenizer.get_normalizer()
-        && normalizer.normalize(&mut normalized).is_err()
-    {
+    if steps.normalize(&mut normalized).is_err() {
         return false;
     }
-    let mut split = PreTokenizedString::from(normalized);
     if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
         match pre_tokenizer {
             // These only replace white space.
@@ -334,10 +321,10 @@ fn vocabulary_ends(tokenizer: &Tokenizer) -> bool {
             PreTokenizerWrapper::Split(_) => {}
             _ => return false,
         }
-        if pre_tokenizer.pre_tokenize(&mut split).is_err() {
-            return false;
-        }
     }
+    let Ok(split) = steps.pre_tokenize(normalized) else {
+        return false;
+    };
     let parts = split.get_splits(OffsetReferential::Normalized, OffsetType::None);
     let text: String = parts.iter().map(|(part, ..)| *part).collect();
     let Some(mark) = text

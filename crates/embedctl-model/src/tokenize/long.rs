@@ -12,12 +12,14 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::{Encoding, Tokenizer};
+use tokenizers::{Encoding, OffsetType, Tokenizer};
 
+use super::bounded::BoundedSteps;
 use super::joints::Joints;
 use crate::Side;
+use crate::budget::TextBudget;
 use embedctl_common::error::Cause;
-use embedctl_common::threads::{foreign, locked};
+use embedctl_common::threads::locked;
 
 /// Texts up to this many bytes are tokenized whole.
 const WHOLE_BYTES: usize = 16 * 1024;
@@ -26,6 +28,7 @@ const WHOLE_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct LongTexts {
     pub(super) tokenizer: Arc<Tokenizer>,
+    steps: Arc<BoundedSteps>,
     /// Its file, for messages.
     pub(super) file: PathBuf,
     /// Tokens of a text at most, special ones not counted.
@@ -78,8 +81,15 @@ impl Drop for Inside<'_> {
 
 impl LongTexts {
     /// For `tokenizer`, where `tokens` of a text are kept on its `side`.
-    pub(super) fn new(tokenizer: Arc<Tokenizer>, file: PathBuf, tokens: usize, side: Side) -> Self {
+    pub(super) fn new(
+        tokenizer: Arc<Tokenizer>,
+        steps: Arc<BoundedSteps>,
+        file: PathBuf,
+        tokens: usize,
+        side: Side,
+    ) -> Self {
         Self {
+            steps,
             file,
             tokens,
             side,
@@ -113,7 +123,7 @@ impl LongTexts {
             let part = &text[self.part(text, bytes)];
             let _inside =
                 (part.len() > WHOLE_BYTES).then(|| self.room.enter(part.len() * self.needs));
-            let encoding = self.guarded(|| self.tokenizer.encode_fast(part, false))?;
+            let encoding = self.guarded(part, OffsetType::None)?;
             if part.len() == text.len() || encoding.get_ids().len() > self.tokens {
                 return Ok(encoding);
             }
@@ -128,7 +138,7 @@ impl LongTexts {
     pub(super) fn with_places(&self, text: &str) -> Result<Encoding, Cause> {
         let is_long = text.len() > WHOLE_BYTES;
         let _inside = is_long.then(|| self.room.enter(text.len() * self.needs));
-        self.guarded(|| self.tokenizer.encode_char_offsets(text, false))
+        self.guarded(text, OffsetType::Char)
     }
 
     /// Where the tokens of `text` end, in bytes. A text longer than [`WHOLE_BYTES`] is cut for that; near the cuts the
@@ -147,19 +157,16 @@ impl LongTexts {
                 Some(at) if most < text.len() => &rest[..at],
                 _ => rest,
             };
-            let encoding = self.guarded(|| self.tokenizer.encode(part, false))?;
+            let encoding = self.guarded(part, OffsetType::Byte)?;
             ends.extend(encoding.get_offsets().iter().map(|(_, end)| from + end));
             from += part.len();
         }
         Ok(ends)
     }
 
-    fn guarded(
-        &self,
-        encode: impl FnOnce() -> tokenizers::Result<Encoding>,
-    ) -> Result<Encoding, Cause> {
-        let encoded =
-            foreign(encode).and_then(|encoded| encoded.map_err(|error| error.to_string()));
+    fn guarded(&self, text: &str, places: OffsetType) -> Result<Encoding, Cause> {
+        let budget = TextBudget::of(text.len());
+        let encoded = (self.steps).encode(&self.tokenizer, text, places, &budget);
         encoded.map_err(|error| {
             Cause::of(format!(
                 "the tokenizer ({}) fails on this text: {error}",
@@ -176,19 +183,19 @@ impl LongTexts {
         }
         let joints = self
             .joints
-            .get_or_init(|| Joints::of(&self.tokenizer, self.side));
+            .get_or_init(|| Joints::of(&self.tokenizer, &self.steps, self.side));
         if !(joints.space || joints.newline) {
             return 0..text.len();
         }
         match self.side {
             Side::Right => {
                 let from = text.ceil_char_boundary(bytes);
-                let joint = joints.first(&self.tokenizer, text, from);
+                let joint = joints.first(&self.steps, text, from);
                 0..joint.unwrap_or(text.len())
             }
             Side::Left => {
                 let until = text.floor_char_boundary(text.len() - bytes);
-                let joint = joints.last(&self.tokenizer, text, until);
+                let joint = joints.last(&self.steps, text, until);
                 joint.unwrap_or(0)..text.len()
             }
         }

@@ -5,6 +5,7 @@
 //! times as fast. All others, and the few texts that this path cannot handle, go to the crate (`long`).
 
 mod bert;
+pub(crate) mod bounded;
 mod chat;
 mod chunks;
 #[cfg(test)]
@@ -20,11 +21,12 @@ use std::sync::Arc;
 
 use crossbeam_channel::never;
 use rayon::prelude::*;
-use tokenizers::Tokenizer;
+use tokenizers::{Encoding, OffsetType, Tokenizer};
 
 pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span};
 
 use self::bert::{Bert, BertScratch};
+use self::bounded::BoundedSteps;
 use self::chat::ChatRows;
 use self::long::LongTexts;
 use self::pairs::PairTemplate;
@@ -33,11 +35,12 @@ use crate::ModelConfig;
 use crate::Side;
 use crate::TOKENIZER_TIME;
 use crate::batch::TokenRows;
+use crate::budget::TextBudget;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::pair::TextPair;
 use embedctl_common::stage::Clock;
-use embedctl_common::threads::{exhausted, foreign, within};
+use embedctl_common::threads::{exhausted, within};
 
 /// Rows a thread takes at a time, at most and at least.
 const CHUNK: usize = 256;
@@ -102,11 +105,13 @@ impl TextTokenizer {
         }
         let is_pair = config.kind.takes_pairs() && chat.is_none();
         let pairs = PairTemplate::of(config).filter(|_| is_pair);
+        let unusable = |reason| Error::model(file.display(), format!("cannot be used: {reason}"));
+        let steps = Arc::new(BoundedSteps::of(&tokenizer).map_err(unusable)?);
         within(TOKENIZER_TIME, &never(), {
-            let tokenizer = Arc::clone(&tokenizer);
-            move || try_out(&tokenizer)
+            let (tokenizer, steps) = (Arc::clone(&tokenizer), Arc::clone(&steps));
+            move || try_out(&tokenizer, &steps)
         })
-        .map_err(|reason| Error::model(file.display(), format!("cannot be used: {reason}")))?;
+        .map_err(unusable)?;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("tokenize-{index}"))
@@ -118,7 +123,7 @@ impl TextTokenizer {
         let side = config.truncation_side;
         let mut prepared = Self {
             bert: Bert::new(&tokenizer),
-            any: LongTexts::new(tokenizer, file, text_tokens, side),
+            any: LongTexts::new(tokenizer, steps, file, text_tokens, side),
             text_tokens,
             side,
             pairs,
@@ -160,6 +165,14 @@ impl TextTokenizer {
             prepared.prompt.clone_from(&config.prompt);
         }
         Ok(prepared)
+    }
+
+    /// All tokens of `text` without special tokens, with their places in it, in code points.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on the text.
+    pub fn with_places(&self, text: &str) -> Result<Encoding, Cause> {
+        self.any.with_places(text)
     }
 
     /// How many leading tokens of every row belong to the prompt (leading special tokens counted).
@@ -346,13 +359,12 @@ fn prompted<'t>(prompt: &str, text: &'t str) -> Cow<'t, str> {
 }
 
 /// Runs a short text through the tokenizer.
-fn try_out(tokenizer: &Tokenizer) -> Result<(), String> {
+fn try_out(tokenizer: &Tokenizer, steps: &BoundedSteps) -> Result<(), String> {
     // Excessive backtracking, or normalizers that double a text one after another, show here.
     let sample = format!("{}! aB1, \u{e9}\n\u{6771}", "a".repeat(200));
-    match foreign(|| tokenizer.encode_fast(sample, false))? {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("the tokenizer fails on a short text: {error}")),
-    }
+    let budget = TextBudget::of(sample.len());
+    let encoded = steps.encode(tokenizer, &sample, OffsetType::None, &budget);
+    (encoded.map(drop)).map_err(|error| format!("the tokenizer fails on a short text: {error}"))
 }
 
 #[cfg(test)]

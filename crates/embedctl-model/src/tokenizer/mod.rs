@@ -134,6 +134,7 @@ pub(super) fn read(
         asked.pairs,
     );
     let frame = threads::within(metadata::TOKENIZER_TIME, &never(), move || {
+        check_template(post.as_ref())?;
         let alone = frame(post.as_ref(), special, types)?;
         let pair = pairs.then(|| pair_frame(post.as_ref(), special, types));
         Ok(Frame {
@@ -231,6 +232,28 @@ fn gives_types(arguments: &Arguments, class: TokenizerClass) -> bool {
             ) || (class == TokenizerClass::CodeGen
                 && arguments.flag("return_token_type_ids") == Some(true))
         }
+    }
+}
+
+/// Checks that the templates of a post-processor know their special tokens: the crate panics over others.
+fn check_template(post: Option<&PostProcessorWrapper>) -> Result<(), Cause> {
+    fn unknown(post: &Value) -> Option<&str> {
+        let listed = |key: &str| post[key].as_array().into_iter().flatten();
+        let mut pieces = listed("single").chain(listed("pair"));
+        let named = pieces.find_map(|piece| {
+            let name = piece["SpecialToken"]["id"].as_str()?;
+            post["special_tokens"].get(name).is_none().then_some(name)
+        });
+        named.or_else(|| listed("processors").find_map(unknown))
+    }
+    // The crate shows templates only in their serialized form.
+    let written = serde_json::to_value(post).map_err(|error| error.to_string())?;
+    match unknown(&written) {
+        None => Ok(()),
+        Some(name) => Err(Cause::of(format!(
+            "has a template with the special token '{name}', which its list special_tokens does not have"
+        ))
+        .with("add it there, or fetch the file again")),
     }
 }
 

@@ -224,7 +224,7 @@ impl Architecture {
         };
         let text = small_file::read(&file, LARGEST_CONFIG)
             .map_err(|error| refuse(format!("cannot be read ({error})")))?;
-        let value = serde_json::from_slice(&text)
+        let value = serde_json::from_slice(small_file::without_mark(&text))
             .map_err(|error| refuse(format!("is not JSON: {error}")))?;
         Self::parse(file, value)
     }

@@ -80,3 +80,50 @@ impl<'a> Archive<'a> {
             .ok_or_else(|| format!("has no member '{name}'"))
     }
 }
+
+/// An archive of these members, as [`Archive::read`] reads it.
+#[cfg(test)]
+pub(super) fn stored(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let two = |number: usize| u16::try_from(number).unwrap().to_le_bytes();
+    let four = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (name, content) in members {
+        let (name, head) = (format!("archive/{name}"), archive.len());
+        let sizes = [four(content.len()), four(content.len())].concat();
+        let lengths = [two(name.len()), two(0)].concat();
+        archive.extend(
+            [
+                b"PK\x03\x04",
+                &[0; 14][..],
+                &sizes,
+                &lengths,
+                name.as_bytes(),
+            ]
+            .concat(),
+        );
+        archive.extend_from_slice(content);
+        directory.extend(
+            [
+                b"PK\x01\x02",
+                &[0; 16][..],
+                &sizes,
+                &lengths,
+                &[0; 10],
+                &four(head),
+            ]
+            .concat(),
+        );
+        directory.extend_from_slice(name.as_bytes());
+    }
+    let (count, start) = (two(members.len()), four(archive.len()));
+    let end = [
+        b"PK\x05\x06",
+        &[0; 4][..],
+        &count,
+        &count,
+        &four(directory.len()),
+        &start,
+        &two(0),
+    ];
+    [archive, directory, end.concat()].concat()
+}

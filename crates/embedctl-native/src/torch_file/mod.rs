@@ -27,15 +27,19 @@ pub struct SavedTensor {
     pub values: Vec<f32>,
 }
 
-/// Reads the dictionary of tensors that `torch.save` has written, such as the `state_dict` of a layer.
+/// Reads the dictionary of tensors that `torch.save` has written, such as the `state_dict` of a layer: `names` are all that
+/// it may hold.
 ///
 /// # Errors
-/// If the file cannot be read, is of another form, or holds something else than tensors of float32, float16 or bfloat16
-/// whose numbers follow one another.
-pub fn read(path: &Path) -> Result<BTreeMap<String, SavedTensor>> {
+/// If the file cannot be read, is of another form, holds a tensor of another name, or something else than tensors of
+/// float32, float16 or bfloat16 whose numbers follow one another.
+pub fn read(path: &Path, names: &[&str]) -> Result<BTreeMap<String, SavedTensor>> {
     let bytes =
         small_file::read(path, MOST_BYTES).map_err(|error| Error::io("read", path, error))?;
-    tensors(&bytes).map_err(|reason| {
+    if let Some(pointer) = small_file::lfs_pointer(&bytes) {
+        return Err(Error::model(path.display(), pointer));
+    }
+    tensors(&bytes, names).map_err(|reason| {
         Error::model(path.display(), reason).with_remedy(
             "fetch it again; if it is as it should be, save it anew with Python: \
              torch.save(torch.load(path, weights_only=True, map_location='cpu'), path)",
@@ -44,13 +48,22 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, SavedTensor>> {
 }
 
 /// The tensors of an archive, or the reason why it is refused.
-fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, SavedTensor>, String> {
+fn tensors(bytes: &[u8], names: &[&str]) -> Result<BTreeMap<String, SavedTensor>, String> {
     let archive = Archive::read(bytes)?;
     if archive.get("byteorder").is_ok_and(|it| it != b"little") {
         return Err("holds numbers whose first byte is the highest".into());
     }
+    let places = pickle::tensors(archive.get("data.pkl")?)?;
+    if let Some(other) = places.keys().find(|name| !names.contains(&name.as_str())) {
+        return Err(format!(
+            "has a tensor '{other}', but only {} are expected",
+            names.join(" and ")
+        ));
+    }
     let mut found = BTreeMap::new();
-    for (name, tensor) in pickle::tensors(archive.get("data.pkl")?)? {
+    // Several tensors may lie in the same bytes, but no file needs that of all its bytes.
+    let mut left = bytes.len();
+    for (name, tensor) in places {
         let elements = tensor
             .shape
             .iter()
@@ -67,6 +80,9 @@ fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, SavedTensor>, String> {
         let numbers = own.and_then(|own| storage.get(own));
         let numbers =
             numbers.ok_or_else(|| format!("has fewer numbers than its tensor '{name}'"))?;
+        left = left
+            .checked_sub(numbers.len())
+            .ok_or("has tensors that together are larger than the file")?;
         let halves = || numbers.as_chunks::<2>().0.iter().copied();
         let values = match tensor.kind {
             NumberType::F32 => {

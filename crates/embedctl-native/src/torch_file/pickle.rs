@@ -58,7 +58,21 @@ impl PickledValue {
             _ => 1,
         }
     }
+
+    /// How deep values lie in one another, this one counted.
+    fn depth(&self) -> usize {
+        let deepest = match self {
+            Self::Tuple(values) => values.iter().map(Self::depth).max(),
+            Self::Dictionary(entries) => entries.values().map(Self::depth).max(),
+            _ => None,
+        };
+        1 + deepest.unwrap_or(0)
+    }
 }
+
+/// How deep values may lie in one another. The arguments of a tensor have a depth of 3, the versions of a `state_dict`'s
+/// modules too; each further level would be one of recursion, also where a value is dropped.
+const MOST_DEPTH: usize = 8;
 
 /// Values on the stack, and values that are copied, at most; a dictionary of a head has some dozens.
 const MOST_VALUES: usize = 4096;
@@ -157,11 +171,11 @@ impl<'a> Unpickler<'a> {
                 let count = usize::from(code - 0x84);
                 let start = self.stack.len().checked_sub(count).ok_or_else(damaged)?;
                 let values = self.stack.split_off(start);
-                self.push(PickledValue::Tuple(values))
+                self.push_tuple(values)
             }
             b't' => {
                 let values = self.since_mark()?;
-                self.push(PickledValue::Tuple(values))
+                self.push_tuple(values)
             }
             b'}' => self.push(PickledValue::Dictionary(BTreeMap::new())),
             // SETITEM, SETITEMS
@@ -213,6 +227,11 @@ impl<'a> Unpickler<'a> {
     fn push(&mut self, value: PickledValue) -> Result<(), String> {
         self.stack.push(value);
         Ok(())
+    }
+
+    fn push_tuple(&mut self, values: Vec<PickledValue>) -> Result<(), String> {
+        check_depth(&values)?;
+        self.push(PickledValue::Tuple(values))
     }
 
     fn pop(&mut self) -> Result<PickledValue, String> {
@@ -286,6 +305,7 @@ impl<'a> Unpickler<'a> {
 
     /// Puts pairs of keys and values into the dictionary on top.
     fn set(&mut self, values: Vec<PickledValue>) -> Result<(), String> {
+        check_depth(&values)?;
         let Some(PickledValue::Dictionary(entries)) = self.stack.last_mut() else {
             return Err(damaged());
         };
@@ -361,6 +381,14 @@ impl<'a> Unpickler<'a> {
             }
             _ => Err(damaged()),
         }
+    }
+}
+
+/// Checks that `values` may lie in another one.
+fn check_depth(values: &[PickledValue]) -> Result<(), String> {
+    match values.iter().any(|value| value.depth() >= MOST_DEPTH) {
+        true => Err(format!("nests values more than {MOST_DEPTH} deep")),
+        false => Ok(()),
     }
 }
 

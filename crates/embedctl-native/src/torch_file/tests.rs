@@ -10,8 +10,10 @@ use super::*;
 /// Heads in the layout of bge-m3, which `fixtures/heads/generate.py` has made.
 const MODEL: &str = "../../fixtures/heads/xlm-roberta/model";
 
+const NAMES: [&str; 2] = ["weight", "bias"];
+
 fn head(name: &str) -> BTreeMap<String, SavedTensor> {
-    read(&Path::new(MODEL).join(name)).unwrap()
+    read(&Path::new(MODEL).join(name), &NAMES).unwrap()
 }
 
 #[test]
@@ -63,11 +65,59 @@ fn programs_are_refused() {
 }
 
 #[test]
+fn deep_values_are_refused_without_recursion() {
+    let deep = |level: &[u8]| {
+        let mut program = b"\x80\x02)".to_vec();
+        (0..100_000).for_each(|_| program.extend(level));
+        program.push(b'.');
+        pickle::tensors(&program).unwrap_err()
+    };
+    // TUPLE1, and a dictionary around each.
+    assert!(deep(b"\x85").contains("8 deep"));
+    let mut program = b"\x80\x02".to_vec();
+    (0..2000).for_each(|_| program.extend(b"}X\x01\x00\x00\x00a"));
+    program.push(b'N');
+    program.extend([b's'; 2000]);
+    program.push(b'.');
+    let reason = pickle::tensors(&program).unwrap_err();
+    assert!(reason.contains("8 deep"), "{reason}");
+}
+
+#[test]
+fn tensors_that_nobody_asked_for_are_not_read_nor_more_than_the_file_holds() {
+    let good = fs::read(Path::new(MODEL).join("colbert_linear.pt")).unwrap();
+    let reason = tensors(&good, &["weight"]).unwrap_err();
+    assert!(reason.contains("a tensor 'bias'"), "{reason}");
+    // The archive's pickle names one storage for every tensor.
+    let storage = [0_u8; 4096];
+    let program = |names: &[&str]| {
+        let mut program = b"\x80\x02}(".to_vec();
+        for name in names {
+            program.extend([b"X", &[name.len() as u8, 0, 0, 0][..], name.as_bytes()].concat());
+            program.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nHalfStorage\n");
+            program.extend(b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpuM\x00\x08tQK\x00M\x00\x08\x85K\x01\x85\x89NtR");
+        }
+        program.extend(b"u.");
+        program
+    };
+    let names = ["a", "b", "c", "d"];
+    let file = |names| archive::stored(&[("data.pkl", &program(names)), ("data/0", &storage)]);
+    assert_eq!(
+        tensors(&file(&names[..1]), &names).unwrap()["a"]
+            .values
+            .len(),
+        2048
+    );
+    let reason = tensors(&file(&names), &names).unwrap_err();
+    assert!(reason.contains("larger than the file"), "{reason}");
+}
+
+#[test]
 fn damaged_files_are_read_or_refused() {
     for name in ["sparse_linear.pt", "colbert_linear.pt"] {
         let good = fs::read(Path::new(MODEL).join(name)).unwrap();
         mutation::each(name, &good, 2000, |path| {
-            assert_no_bug(read(path));
+            assert_no_bug(read(path, &NAMES));
         });
         let archive = Archive::read(&good).unwrap();
         let program = archive.get("data.pkl").unwrap();

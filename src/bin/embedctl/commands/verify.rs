@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use embedctl::Embedder;
 use embedctl::engine::{EngineInfo, EngineOptions, LoadedModel, Resolved};
+use embedctl::error::Error;
 use embedctl::input::{RecordReader, Template};
 use embedctl::inspect::agreement::{AgreementLimits, Measure};
 use embedctl::model::{ModelName, ModelTask, ScoreTask};
@@ -48,6 +49,11 @@ pub fn run(
             pairs: args.query_field.is_some(),
             softmax: false,
         });
+    }
+    if let [first, _, ..] = model.dimensions[..] {
+        let reason = "verify-model compares vectors of one width, but --dimensions names several";
+        let remedy = format!("compare one at a time (--dimensions {first})");
+        return Err(Error::usage(reason).with_remedy(remedy).into());
     }
     let engine = EngineOptions {
         cancel: cancel.clone(),

@@ -63,6 +63,11 @@ pub(super) fn check_id(
         _ if kind.is_integer() || *kind == DataType::Null => return Ok(()),
         IdType::String | IdType::Kept if is_text(kind) => return Ok(()),
         IdType::Kept if is_id(kind) => return Ok(()),
+        IdType::String | IdType::Int if kind.is_floating() => return Ok(()),
+        IdType::Kept if kind.is_floating() => (
+            "ids are strings, integers, decimals, dates, times or bytes".to_owned(),
+            format!("use `{ID_TYPE} int` if they are whole numbers, or `{ID_TYPE} string`"),
+        ),
         IdType::Kept => (
             "ids are strings, integers, decimals, dates, times or bytes".to_owned(),
             format!(

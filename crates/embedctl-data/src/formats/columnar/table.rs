@@ -307,7 +307,11 @@ impl AskedColumns {
         let value = text.map_or_else(String::new, |text| format!(" ({})", json::excerpt(text)));
         if self.id.as_ref().is_some_and(|id| std::ptr::eq(id, column)) {
             let name = self.options.id_field.as_deref().unwrap_or_default();
-            return Cause::of(format!("the id `{name}` is beyond 64 bits{value}"))
+            let what = match found.data_type().is_floating() {
+                true => "not a whole number",
+                false => "beyond 64 bits",
+            };
+            return Cause::of(format!("the id `{name}` is {what}{value}"))
                 .with(format!("use `{ID_TYPE} string`"));
         }
         Cause::of(format!(

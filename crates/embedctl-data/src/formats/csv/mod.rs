@@ -14,7 +14,7 @@ use std::sync::Arc;
 use self::records::{NextRecord, Records};
 use self::split::{Split, SplitFields};
 use super::input::InputSpec;
-use crate::formats::fault::{no_text, not_utf8};
+use crate::formats::fault::{CONVERT, no_text, not_utf8};
 use crate::formats::parse::Parser;
 use crate::formats::reader::{Filled, Reader};
 use crate::position::Seek;
@@ -98,7 +98,21 @@ impl CsvReader {
         let mut split = Split::new(dialect, options.csv.null.as_deref());
         let header = match records.next(source, true)? {
             NextRecord::End | NextRecord::Waits => Vec::new(),
-            NextRecord::Record => header(source, split.fields(&records.record)?)?,
+            NextRecord::Record => {
+                if let Some(delimiter) = separator_line(&records.record) {
+                    let reason = format!(
+                        "the first line is not the header, but names the separator for Excel (sep={delimiter})"
+                    );
+                    let typed = match delimiter {
+                        '\t' => "\\t".to_owned(),
+                        other => other.to_string(),
+                    };
+                    return Err(source.usage(reason).with_remedy(format!(
+                        "remove that line (`tail -n +2`), and say `{CSV_DELIMITER} '{typed}'`"
+                    )));
+                }
+                header(source, split.fields(&records.record)?)?
+            }
             NextRecord::Misquoted(cause) if dialect.is_doubtful() => {
                 return Err(doubtful(source, 1, &cause.reason));
             }
@@ -327,14 +341,19 @@ impl AskedFields {
             None | Some("") => Cell::Null,
             Some(id) => match columns.has_int_ids() {
                 false => Cell::String(Cow::Borrowed(id)),
-                true => id.parse().map(Cell::Int).map_err(|_| {
-                    Cause::of(format!(
-                        "the id `{}` is not a 64-bit integer ({})",
-                        self.options.id_field.as_deref().unwrap_or_default(),
-                        json::excerpt(id)
-                    ))
-                    .with(format!("use `{ID_TYPE} string`"))
-                })?,
+                true => id
+                    .parse()
+                    .ok()
+                    .or_else(|| json::whole(id))
+                    .map(Cell::Int)
+                    .ok_or_else(|| {
+                        Cause::of(format!(
+                            "the id `{}` is not a 64-bit integer ({})",
+                            self.options.id_field.as_deref().unwrap_or_default(),
+                            json::excerpt(id)
+                        ))
+                        .with(format!("use `{ID_TYPE} string`"))
+                    })?,
             },
         })
     }
@@ -365,6 +384,22 @@ fn doubtful(source: &Planned, line: u64, reason: &str) -> Error {
     )
 }
 
+/// The separator that Excel reads in a line before the header: `sep=;`, with or without quotes.
+fn separator_line(line: &[u8]) -> Option<char> {
+    let line = std::str::from_utf8(line)
+        .ok()?
+        .trim_end_matches(['\r', '\n']);
+    let quoted = line
+        .strip_prefix('"')
+        .and_then(|line| line.strip_suffix('"'));
+    let line = quoted.unwrap_or(line);
+    let named = line
+        .strip_prefix("sep=")
+        .or_else(|| line.strip_prefix("SEP="));
+    let mut named = named?.chars();
+    named.next().filter(|_| named.next().is_none())
+}
+
 fn header(source: &Planned, fields: &SplitFields) -> Result<Vec<String>> {
     let names = fields
         .bytes
@@ -372,7 +407,7 @@ fn header(source: &Planned, fields: &SplitFields) -> Result<Vec<String>> {
         .map(|name| String::from_utf8(name.to_vec()));
     names.collect::<Result<_, _>>().map_err(|_| {
         Error::input(Place::file(&source.name), "its header is not valid UTF-8")
-            .with_remedy("convert the input, for example with `iconv -f LATIN1 -t UTF-8`")
+            .with_remedy(CONVERT)
     })
 }
 

@@ -110,7 +110,10 @@ impl Records {
         }
         let (number, offset, length, bytes) = match self.opened.lines.next() {
             Ok(None) => return Ok(None),
-            Ok(Some(line)) => (line.number, line.offset, line.length, line.bytes.to_vec()),
+            Ok(Some(line)) => {
+                source.check_ends(&line)?;
+                (line.number, line.offset, line.length, line.bytes.to_vec())
+            }
             Err(error) => return Err(source.failed(&self.opened, error)),
         };
         // The line's end is not told, but how long it is.

@@ -210,11 +210,20 @@ impl Jsonl {
             return template.text(found).map(Cow::Owned);
         }
         let name = &self.options.text_field;
+        let is_tokens = |raw: &str| {
+            let numbers = serde_json::from_str::<Vec<f64>>(raw);
+            numbers.is_ok_and(|numbers| !numbers.is_empty())
+        };
         let wrong = match values.get(TEXT).map(|raw| (raw, json::kind(raw))) {
             Some((raw, JsonType::String)) => {
                 return plain(name, raw).map(Option::unwrap_or_default);
             }
             Some((_, JsonType::Null)) => return Err(no_text("the record", name)),
+            Some((raw, JsonType::Array)) if is_tokens(raw) => {
+                let reason = format!("the field `{name}` is an array of numbers, not a string");
+                let remedy = "give the text that they are tokens of: token ids are not read";
+                return Err(Cause::of(reason).with(remedy));
+            }
             Some((_, kind)) => format!("the field `{name}` is {kind}, not a string"),
             None => format!("the record has no field `{name}`{}", fields(line)),
         };
@@ -231,6 +240,11 @@ impl Jsonl {
         let (takes, remedy) = match (columns.has_int_ids(), kind) {
             (_, JsonType::Null) => return Ok(Cell::Null),
             (false, JsonType::Integer) => return Ok(Cell::String(Cow::Borrowed(raw))),
+            // A number as it is written.
+            (false, JsonType::Float) if columns.wants_text_ids() => {
+                return Ok(Cell::String(Cow::Borrowed(raw)));
+            }
+            (false, JsonType::Float) => ("ids are strings or integers".to_owned(), string_ids()),
             (false, JsonType::String) => {
                 let text = json::string(raw).map_err(|error| no_character("id", name, &error));
                 return Ok(Cell::String(text?));
@@ -243,10 +257,13 @@ impl Jsonl {
                         .with(string_ids())
                 });
             }
+            (true, JsonType::Float) if json::whole(raw).is_some() => {
+                return Ok(json::whole(raw).map_or(Cell::Null, Cell::Int));
+            }
             (true, kind) => (
                 format!("ids are integers here (`{ID_TYPE}`)"),
                 match kind {
-                    JsonType::String => string_ids(),
+                    JsonType::String | JsonType::Float => string_ids(),
                     _ => another_id(),
                 },
             ),
@@ -301,12 +318,21 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
     if start != Some('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
         let kind = json::kind(line.trim_start());
         let remedy = match kind {
-            JsonType::Array => "write its elements one a line (`jq -c '.[]'`)".to_owned(),
+            JsonType::Array => match serde_json::from_str::<Vec<String>>(line) {
+                Ok(_) => objects(".[]"),
+                Err(_) => "write its elements one a line (`jq -c '.[]'`)".to_owned(),
+            },
+            // As a line of text it would keep its quotes and escapes.
+            JsonType::String => objects("."),
             _ => plain(),
         };
         return Cause::of(format!("the line is {kind}, not a JSON object")).with(remedy);
     }
     let remedy = match start {
+        _ if has_bare_nan(line) => {
+            "JSON has no NaN or Infinity: write null for them, in Python with \
+             `df.to_json(orient='records', lines=True)` or `json.dumps(…, allow_nan=False)`"
+        }
         Some('{') if error.is_eof() => "write every object on one line (`jq -c .`)",
         Some('{') => "mend it",
         Some('\u{feff}') => "remove the byte-order mark before it",
@@ -320,6 +346,52 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> Cause {
     };
     let message = json::message(error);
     Cause::of(format!("the line is not valid JSON ({message}{place})")).with(remedy)
+}
+
+/// The remedy for strings in the place of objects, which `values` of the file are.
+fn objects(values: &str) -> String {
+    format!(
+        "make objects of strings: `jq -c '{values} | {{text: .}}'` (of an array in a file: `jq -c '.[] | {{text: .}}'`)"
+    )
+}
+
+/// Whether a line is JSON but for numbers that Python writes and JSON does not have.
+fn has_bare_nan(line: &str) -> bool {
+    let (mut mended, mut rest, mut found) = (String::new(), line, false);
+    while !rest.is_empty() {
+        // Strings stay as they are.
+        let length = match rest.as_bytes()[0] {
+            b'"' => {
+                let mut ends = rest.char_indices().skip(1);
+                let mut end = None;
+                while let Some((at, character)) = ends.next() {
+                    match character {
+                        '\\' => drop(ends.next()),
+                        '"' => {
+                            end = Some(at + 1);
+                            break;
+                        }
+                        _ => {}
+                    }
+                }
+                end.unwrap_or(rest.len())
+            }
+            _ => rest.find('"').unwrap_or(rest.len()),
+        };
+        let (part, behind) = rest.split_at(length);
+        if part.starts_with('"') {
+            mended.push_str(part);
+        } else {
+            let numbers = part
+                .replace("-Infinity", "0")
+                .replace("Infinity", "0")
+                .replace("NaN", "0");
+            found |= numbers != part;
+            mended.push_str(&numbers);
+        }
+        rest = behind;
+    }
+    found && serde_json::from_str::<IgnoredAny>(&mended).is_ok()
 }
 
 /// The first fields of an object, for messages: ` (it has …)`.
@@ -374,11 +446,31 @@ mod tests {
             ),
             ("{", "EOF while parsing an object", "jq -c ."),
             ("[", "not valid JSON (", "jq -c '.[]'"),
-            (r#"[{"text":"a"}]"#, "the line is an array", "jq -c '.[]'"),
+            (r#"[{"text":"a"}]"#, "the line is an array", "jq -c '.[]'`"),
+            (
+                r#"["a", "b"]"#,
+                "the line is an array",
+                "jq -c '.[] | {text: .}'",
+            ),
             ("\u{feff}{}", "not valid JSON (", "byte-order mark"),
             ("plain words", "not valid JSON (", "input_format text"),
             ("12", "the line is an integer", "input_format text"),
-            (r#""words""#, "the line is a string", "input_format text"),
+            (
+                r#""words""#,
+                "the line is a string",
+                "jq -c '. | {text: .}'",
+            ),
+            (
+                r#"{"text":"a","x":NaN}"#,
+                "not valid JSON (",
+                "no NaN or Infinity",
+            ),
+            (
+                r#"{"x":[-Infinity, 1],"text":"NaN"}"#,
+                "not valid JSON (",
+                "no NaN or Infinity",
+            ),
+            (r#"{"text":"NaN" "a"}"#, "not valid JSON (", "mend it"),
             ("null", "the line is null", "input_format text"),
             ("{}", "no field `text` (it is empty)", "text_field"),
             (
@@ -394,8 +486,9 @@ mod tests {
             (r#"{"text":null}"#, "`text` is null", "give it a text"),
             (r#"{"text":1}"#, "`text` is an integer", "text_field"),
             (r#"{"text":["a"]}"#, "`text` is an array", "text_field"),
+            (r#"{"text":[1, 2]}"#, "an array of numbers", "token ids"),
             (r#"{"text":"\ud800"}"#, "not a character", "mend it"),
-            (r#"{"text":"a","id":1.5}"#, "(1.5)", "id_field"),
+            (r#"{"text":"a","id":1.5}"#, "(1.5)", "id_type string"),
             (r#"{"text":"a","id":true}"#, "a boolean", "id_field"),
             (r#"{"text":"a","id":{}}"#, "an object", "id_field"),
         ] {

@@ -48,7 +48,7 @@ fn ids_can_be_integers() {
             r#"{"text":"","doc":{"key":9223372036854775807}}
 {"text":"","doc":{"key":9223372036854775808}}
 {"text":"","doc":{"key":"7"}}
-{"text":"","doc":{"key":1.0}}
+{"text":"","doc":{"key":true}}
 {"text":"","doc":null}"#,
         )
         .with("b.txt", "\nx");

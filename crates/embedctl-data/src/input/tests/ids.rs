@@ -91,6 +91,45 @@ fn ids_of_tables_keep_their_types() {
     let floats = Files::new().with("a", of(Arc::new(Float64Array::from(vec![1.0]))));
     let error = ids(&floats, IdType::Kept).unwrap_err().to_string();
     assert!(error.contains("ids are strings, integers"), "{error}");
+    assert!(error.contains("id_type int"), "{error}");
+}
+
+/// pandas makes floats of integers with gaps.
+#[test]
+fn whole_floats_are_integers_where_those_are_asked_for() {
+    let numbers: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.0), None]));
+    let table = Files::new().with("a", of(Arc::clone(&numbers)));
+    let jsonl = "{\"text\":\"a\",\"id\":1.0}\n{\"text\":\"a\",\"id\":null}\n";
+    let jsonl = Files::new().with("a.jsonl", jsonl);
+    let csv = Files::new().with("a.csv", "text,id\na,1.0\na,\n");
+    for files in [table, jsonl, csv] {
+        let (kind, found) = ids(&files, IdType::Int).unwrap();
+        assert_eq!(
+            (kind, found),
+            (DataType::Int64, vec!["1".into(), "-".into()])
+        );
+        let (kind, found) = ids(&files, IdType::String).unwrap();
+        assert_eq!(
+            (kind, found),
+            (DataType::Utf8, vec!["1.0".into(), "-".into()])
+        );
+    }
+    let half: ArrayRef = Arc::new(Float64Array::from(vec![1.5]));
+    for (files, words) in [
+        (Files::new().with("a", of(half)), "not a whole number (1.5)"),
+        (
+            Files::new().with("a.jsonl", "{\"text\":\"a\",\"id\":1.5}\n"),
+            "(1.5)",
+        ),
+        (Files::new().with("a.csv", "text,id\na,1.5\n"), "(1.5)"),
+    ] {
+        let window = files.window(typed(IdType::Int));
+        let reason = window.rejects[0].cause.to_string();
+        assert!(
+            reason.contains(words) && reason.contains("id_type string"),
+            "{reason}"
+        );
+    }
 }
 
 #[test]

@@ -233,3 +233,55 @@ fn what_is_no_table_or_cut_is_told() {
     let error = failure(compressed.open(options()));
     assert!(error.contains("decompress it first"), "{error}");
 }
+
+/// Each of these was read as one record, as none, or refused with a remedy that leads to another fault.
+#[test]
+fn files_of_other_programs_are_refused_with_what_helps() {
+    let cases: [(&str, &[u8], &str); 12] = [
+        ("mac.txt", b"one\rtwo\rthree", "tr '\\r' '\\n'"),
+        ("mac.csv", b"id,text\r1,a\r2,b\r", "tr '\\r' '\\n'"),
+        (
+            "mac.jsonl",
+            b"{\"text\":\"a\"}\r{\"text\":\"b\"}\r",
+            "tr '\\r' '\\n'",
+        ),
+        (
+            "excel.csv",
+            b"sep=;\r\nid;text\r\n1;a\r\n",
+            "csv_delimiter ';'",
+        ),
+        (
+            "excel.csv",
+            b"\"sep=\t\"\r\nid\ttext\r\n1\ta\r\n",
+            "csv_delimiter '\\t'",
+        ),
+        ("excel.csv", b"id,text\n1,caf\xe9\n", "WINDOWS-1252"),
+        ("caf\u{e9}.txt", b"caf\xe9 \x93a\x94\n", "WINDOWS-1252"),
+        ("a.pdf", b"%PDF-1.7\n", "pdftotext"),
+        ("a.xlsx", b"PK\x03\x04", "save the sheet as CSV"),
+        ("a.docx", b"PK\x03\x04", "the document as text"),
+        ("a.db", b"SQLite format 3\0", "sqlite3 -header -csv"),
+        ("cut.pdf", b"", "pdftotext"),
+    ];
+    for (name, content, words) in cases {
+        let files = Files::new().with(name, content);
+        let opened = files.open(options());
+        let window = opened.and_then(|mut reader| reader.next_window());
+        let told = match window {
+            Err(error) => error.to_string(),
+            Ok(window) => window.unwrap().rejects[0].cause.to_string(),
+        };
+        assert!(told.contains(words), "{name}: {told}");
+    }
+    // A carriage return within a line, in a line's end, or at the end of all is none of these.
+    for (content, expected) in [
+        ("a\rb\nc\n", vec!["a\rb", "c"]),
+        ("a\r\nb\r\n", vec!["a", "b"]),
+        ("a\r\n", vec!["a"]),
+    ] {
+        assert_eq!(
+            texts(&Files::new().with("a.txt", content).read(options())),
+            expected
+        );
+    }
+}

@@ -13,6 +13,7 @@ use super::vocabulary::{Bpe, VocabularyModel};
 use crate::tokenizer::arguments::Arguments;
 use crate::tokenizer::languages::{MBART, MBART_50};
 use crate::tokenizer::registry::{ChosenClass, TokenizerClass};
+use embedctl_common::error::Cause;
 use embedctl_common::word_list::lists;
 
 /// How Qwen's tokenizers split a text; `marks` are a word's characters beside letters.
@@ -112,6 +113,12 @@ pub(super) fn rebuild(
                 || flag("do_lower_case", true);
             let clean = class != TokenizerClass::Funnel || flag("clean_text", true);
             let strip = arguments.get("strip_accents").cloned().unwrap_or_default();
+            if !(strip.is_boolean() || strip.is_null()) {
+                let reason = format!(
+                    "has strip_accents {strip} in its class's arguments (tokenizer_config.json)"
+                );
+                return Err(Cause::of(reason).with("set it to true, false or null"));
+            }
             let chinese = flag("tokenize_chinese_chars", true);
             // Funnel's setting of another prefix is for decoding alone.
             (
