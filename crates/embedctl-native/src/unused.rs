@@ -175,3 +175,66 @@ fn is_outer(architecture: &Architecture, own: &str) -> bool {
 fn is_usual(own: &str) -> bool {
     own.split('.').any(|part| USUAL.contains(&part))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn said(config: Value, prefix: &str, names: &[&str]) -> Option<String> {
+        let architecture = Architecture::parse("config.json".into(), config).unwrap();
+        words(&architecture, prefix, names.iter().copied())
+    }
+
+    #[test]
+    fn layers_beyond_those_of_the_configuration_are_counted() {
+        let config = json!({"model_type": "qwen3", "num_hidden_layers": 2});
+        let names = [
+            "model.embed_tokens.weight",
+            "model.layers.0.self_attn.q_proj.weight",
+            "model.layers.1.mlp.down_proj.weight",
+            "model.layers.2.self_attn.q_proj.weight",
+            "model.layers.3.self_attn.q_proj.weight",
+            "model.norm.weight",
+            "lm_head.weight",
+        ];
+        let said = said(config, "model.", &names).unwrap();
+        assert!(said.contains("number 2 on (2 more"), "{said}");
+        assert!(!said.contains("lm_head"), "{said}");
+    }
+
+    #[test]
+    fn tensors_that_the_network_has_no_place_for_are_named() {
+        let config = json!({"model_type": "qwen3", "num_hidden_layers": 1});
+        let names = [
+            "embed_tokens.weight",
+            "layers.0.self_attn.q_proj.weight",
+            "layers.0.self_attn.q_proj.bias",
+            "norm.weight",
+            "linear.weight",
+        ];
+        let found = said(config.clone(), "", &names).unwrap();
+        assert_eq!(found, "layers.0.self_attn.q_proj.bias, linear.weight");
+        // The layer behind a network that looks both ways is taken.
+        let mut both_ways = config;
+        both_ways["use_bidirectional_attention"] = json!(true);
+        let found = said(both_ways, "", &names).unwrap();
+        assert_eq!(found, "layers.0.self_attn.q_proj.bias");
+    }
+
+    #[test]
+    fn what_checkpoints_usually_have_beside_a_network_is_no_news() {
+        let config = json!({"model_type": "bert", "num_hidden_layers": 1});
+        let names = [
+            "bert.embeddings.word_embeddings.weight",
+            "bert.embeddings.position_ids",
+            "bert.embeddings.LayerNorm.gamma",
+            "bert.encoder.layer.0.attention.self.query.bias",
+            "bert.encoder.layer.0.output.LayerNorm.beta",
+            "bert.pooler.dense.weight",
+            "cls.predictions.decoder.weight",
+        ];
+        assert_eq!(said(config, "bert.", &names), None);
+    }
+}
