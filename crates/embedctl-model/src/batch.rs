@@ -300,7 +300,7 @@ pub fn plan_rows(
 pub struct Batch {
     /// Token ids, special tokens included.
     pub ids: Vec<u32>,
-    /// Token types, as many as ids; empty where all are 0.
+    /// Token types, as many as ids; empty where rows state none, which then are 0.
     pub types: Vec<u32>,
     /// Where each row ends in `ids`.
     pub ends: Vec<usize>,

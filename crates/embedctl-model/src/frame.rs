@@ -15,7 +15,8 @@ pub struct Frame {
     pub before: Vec<u32>,
     /// Ids after it.
     pub after: Vec<u32>,
-    /// `token_type_ids` before the text, of each of its tokens, and after it; `None` where all are 0.
+    /// `token_type_ids` before the text, of each of its tokens, and after it; `None` where all are 0 and it makes no
+    /// difference whether a row states them.
     pub types: Option<(Vec<u32>, u32, Vec<u32>)>,
     /// Whether the reference gives the model any `token_type_ids`.
     pub gives_types: bool,
@@ -47,6 +48,8 @@ pub struct PairFrame {
     pub after: Vec<(u32, u32)>,
     /// The types of the first and of the second text's tokens.
     pub types: (u32, u32),
+    /// Whether rows state their types even where all are 0.
+    pub typed: bool,
 }
 
 impl PairFrame {
@@ -62,10 +65,10 @@ impl PairFrame {
         self.len() == 0
     }
 
-    /// Whether a token has another type than 0.
+    /// Whether rows state the types of their tokens.
     #[must_use]
     pub fn is_typed(&self) -> bool {
-        self.row(&[0], &[0]).any(|(_, kind)| kind != 0)
+        self.typed || self.row(&[0], &[0]).any(|(_, kind)| kind != 0)
     }
 
     /// The row of two texts of these tokens: each with its type.
@@ -101,6 +104,24 @@ impl Frame {
     #[must_use]
     pub fn hides_tokens(&self) -> bool {
         self.expansion.is_some_and(|expansion| !expansion.attends)
+    }
+
+    /// Whether rows of one text or of two state the types of their tokens.
+    #[must_use]
+    pub fn states_types(&self) -> bool {
+        self.types.is_some() || self.pair.as_ref().is_some_and(PairFrame::is_typed)
+    }
+
+    /// The same frame, whose rows state types even where all are 0.
+    #[must_use]
+    pub(crate) fn typed(mut self) -> Self {
+        let zeros = |ids: &[u32]| vec![0; ids.len()];
+        let none = (zeros(&self.before), 0, zeros(&self.after));
+        self.types.get_or_insert(none);
+        if let Some(pair) = &mut self.pair {
+            pair.typed = true;
+        }
+        self
     }
 
     /// The `token_type_ids` of a row of `length` tokens, the frame's own counted.

@@ -1,14 +1,17 @@
 //! Linear layers beside a network, as FlagEmbedding saves them with bge-m3: one gives each token a weight, from which
-//! sparse vectors are made, the other one a vector.
+//! sparse vectors are made, the other one a vector. And the layer behind the states of networks that look both ways, which
+//! Voyage's repositories keep among the network's tensors.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::CheckpointFiles;
 use crate::layers::{Dense, DenseActivation, Residual};
 use crate::options::VectorKind;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
-use embedctl_native::torch_file;
+use embedctl_native::safetensors::Checkpoint;
+use embedctl_native::{OWN_PROJECTION, is_own_code, torch_file};
 
 /// The layer that gives each token a weight.
 pub(crate) const SPARSE_HEAD: &str = "sparse_linear.pt";
@@ -70,6 +73,36 @@ pub(crate) fn layer(file: &Path, activation: DenseActivation) -> Result<Dense> {
         activation,
         residual: Residual::None,
     })
+}
+
+/// The layer behind a network that looks both ways by its repository's own code, where its checkpoint has one.
+///
+/// # Errors
+/// If the checkpoint cannot be read, or the tensor is no layer's.
+pub(crate) fn projection(files: &CheckpointFiles) -> Result<Option<Dense>> {
+    let config = &files.config;
+    if config["use_bidirectional_attention"] != true || !is_own_code(config) {
+        return Ok(None);
+    }
+    let checkpoint = Checkpoint::open(&files.folder)?;
+    let tensor = checkpoint.as_ref().and_then(|it| it.get(OWN_PROJECTION));
+    let Some(tensor) = tensor else {
+        return Ok(None);
+    };
+    let &[output, input] = tensor.shape() else {
+        let shape = tensor.shape();
+        return Err(tensor.wrong(format!(
+            "has the shape {shape:?}, which is no linear layer's"
+        )));
+    };
+    Ok(Some(Dense {
+        weight: tensor.floats()?.into(),
+        bias: Vec::new(),
+        input,
+        output,
+        activation: DenseActivation::Identity,
+        residual: Residual::None,
+    }))
 }
 
 /// Reads the layer that gives each token a weight.

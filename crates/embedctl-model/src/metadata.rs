@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crossbeam_channel::never;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokenizers::normalizers::NormalizerWrapper;
@@ -147,6 +147,36 @@ pub(super) fn read_known<T: DeserializeOwned>(path: &Path, known: &str) -> Resul
         })
 }
 
+/// Whether Python takes this value for true.
+pub(super) fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+    }
+}
+
+/// A limit in tokens; `None` for null. Python counts true as 1 and false as 0.
+///
+/// # Errors
+/// The end of a sentence, if it is no number.
+pub(super) fn limit(value: &Value) -> Result<Option<f64>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Bool(value) => Ok(Some(f64::from(u8::from(*value)))),
+        Value::Number(number) => Ok(number.as_f64()),
+        other => Err(format!("is {other} where a number of tokens is expected")),
+    }
+}
+
+/// A switch that the reference asks `if` about, whatever its type.
+fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Value::deserialize(deserializer).map(|value| is_true(&value))
+}
+
 /// An entry of `modules.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ModuleEntry {
@@ -211,7 +241,7 @@ pub(super) struct SentenceTransformersConfig {
     pub default_prompt_name: Option<String>,
     /// The function over scores.
     pub activation_fn: Option<String>,
-    pub truncate_dim: Option<usize>,
+    pub truncate_dim: Option<Value>,
     /// Entries of a sparse vector that are kept at most.
     pub max_active_dims: Option<usize>,
 }
@@ -231,7 +261,7 @@ pub(super) struct AutoEncoderConfig {
     pub hidden_dim: usize,
     #[serde(default = "kept")]
     pub k: usize,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "switch")]
     pub normalize: bool,
 }
 
@@ -249,13 +279,21 @@ pub(super) struct PoolingConfig {
     pub embedding_dimension: Option<usize>,
     pub word_embedding_dimension: Option<usize>,
     pub pooling_mode: Option<OneOrMany>,
-    pub include_prompt: Option<bool>,
-    pub pooling_mode_cls_token: Option<bool>,
-    pub pooling_mode_max_tokens: Option<bool>,
-    pub pooling_mode_mean_tokens: Option<bool>,
-    pub pooling_mode_mean_sqrt_len_tokens: Option<bool>,
-    pub pooling_mode_weightedmean_tokens: Option<bool>,
-    pub pooling_mode_lasttoken: Option<bool>,
+    /// Null is no missing key.
+    #[serde(default = "yes", deserialize_with = "switch")]
+    pub include_prompt: bool,
+    #[serde(default, deserialize_with = "switch")]
+    pub pooling_mode_cls_token: bool,
+    #[serde(default, deserialize_with = "switch")]
+    pub pooling_mode_max_tokens: bool,
+    #[serde(default, deserialize_with = "switch")]
+    pub pooling_mode_mean_tokens: bool,
+    #[serde(default, deserialize_with = "switch")]
+    pub pooling_mode_mean_sqrt_len_tokens: bool,
+    #[serde(default, deserialize_with = "switch")]
+    pub pooling_mode_weightedmean_tokens: bool,
+    #[serde(default, deserialize_with = "switch")]
+    pub pooling_mode_lasttoken: bool,
 }
 
 /// A name or a list of names.
@@ -280,13 +318,13 @@ impl OneOrMany {
 pub(super) struct DenseConfig {
     pub in_features: usize,
     pub out_features: usize,
-    #[serde(default = "yes")]
+    #[serde(default = "yes", deserialize_with = "switch")]
     pub bias: bool,
     #[serde(default)]
     pub activation_function: Option<Value>,
     pub module_input_name: Option<String>,
     pub module_output_name: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "switch")]
     pub use_residual: bool,
 }
 

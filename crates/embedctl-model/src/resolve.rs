@@ -26,6 +26,7 @@ use super::tokenizer::{self, TokenizerRequests};
 use super::weights;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
+use embedctl_native::adds_token_types;
 use limits::{LengthLimits, limits};
 use multi::{MultiContext, RoleTexts};
 use output::{TOKEN_OUTPUTS, choose_logits, choose_output, choose_term_logits};
@@ -133,6 +134,13 @@ pub(super) fn resolve(
             pairs: scores.is_some_and(|task| task.pairs),
         },
     )?;
+    if tokenizer.frame.gives_types {
+        let config: Option<serde_json::Value> = metadata::read(&transformer_file)?;
+        if config.is_some_and(|config| adds_token_types(&config)) {
+            tokenizer.frame = tokenizer.frame.typed();
+        }
+    }
+    notes.append(&mut tokenizer.notes);
     let without_weight = sparse.as_mut().and_then(|sparse| sparse.weighed.as_mut());
     let weighs = without_weight.is_some();
     if let Some(without) = without_weight {
@@ -184,9 +192,7 @@ pub(super) fn resolve(
         options,
         &mut notes,
     )?;
-    let truncate_dim = whole
-        .truncate_dim
-        .filter(|_| scores.is_none() && multi.is_none());
+    let truncate_dim = (whole.truncate_dim.clone()).filter(|_| scores.is_none() && multi.is_none());
     let activation = whole.activation_fn.clone();
     let mut prompts = prompts(whole);
     tasks::add_prompts(&mut prompts.by_name, network);
@@ -230,7 +236,11 @@ pub(super) fn resolve(
             (resolved.0, OutputKind::Multi(resolved.1))
         }
         None => {
-            let pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
+            let mut pooled = pooling(modules, &transformer, &output, options, &mut notes, root)?;
+            let files = checkpoint.filter(|_| graph.is_none());
+            if let Some(layer) = files.map(heads::projection).transpose()?.flatten() {
+                pooled.project(layer, root)?;
+            }
             (
                 pooled,
                 sparse.map_or(OutputKind::Vectors, OutputKind::Sparse),
@@ -268,7 +278,7 @@ pub(super) fn resolve(
             pooled.steps.pop();
         }
     }
-    let (dimensions, width) = dimensions(full, options, truncate_dim)?;
+    let (dimensions, width) = dimensions(full, options, (&whole_file, truncate_dim.as_ref()))?;
     let ends_normalized = pooled.steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
     let positions = match range.after_padding {
         Some(id) => PositionIds::AfterPadding(id),

@@ -138,6 +138,11 @@ impl SentenceConfigReader<'_> {
         Err(metadata::unknown_key(self.file, key))
     }
 
+    /// A limit in tokens; `None` for null.
+    fn length(&self, key: &str, value: &Value) -> Result<Option<f64>> {
+        metadata::limit(value).map_err(|reason| self.refusal(format!("{key} {reason}")))
+    }
+
     fn object(&self, key: &str, value: Value) -> Result<Map<String, Value>> {
         match value {
             Value::Object(map) => Ok(map),
@@ -154,8 +159,8 @@ impl SentenceConfigReader<'_> {
         let old = |name: &str| values.contains_key(name);
         for (key, value) in values.clone() {
             match key.as_str() {
-                "max_seq_length" => limit = value.as_f64(),
-                "do_lower_case" => config.do_lower_case = value == Value::Bool(true),
+                "max_seq_length" => limit = self.length(&key, &value)?,
+                "do_lower_case" => config.do_lower_case = metadata::is_true(&value),
                 "processor_kwargs" if old("tokenizer_args") => {}
                 "model_kwargs" if old("model_args") => {}
                 "config_kwargs" if old("config_args") => {}
@@ -273,7 +278,7 @@ impl SentenceConfigReader<'_> {
                 Err(self.refusal(reason).with_remedy("remove it"))
             };
             match name.as_str() {
-                "max_length" => texts.max_length = value.as_f64(),
+                "max_length" => texts.max_length = self.length(&key, &value)?,
                 "truncation" => {
                     texts.no_truncation = match &value {
                         Value::Bool(cut) => !cut,

@@ -183,7 +183,7 @@ fn finish(
     let hidden = width(&weights)?;
     let whole_file = root.join("config_sentence_transformers.json");
     let whole: SentenceTransformersConfig = metadata::read(&whole_file)?.unwrap_or_default();
-    let truncate = whole.truncate_dim;
+    let truncate = whole.truncate_dim.clone();
     let prompts = resolve::prompts(whole);
     let prompt = resolve::choose_prompt(&prompts, options, &whole_file)?;
     let full = resolve::width_after(hidden, &steps, root)?;
@@ -192,7 +192,7 @@ fn finish(
             steps.pop();
         }
     }
-    let (dimensions, width) = resolve::dimensions(full, options, truncate)?;
+    let (dimensions, width) = resolve::dimensions(full, options, (&whole_file, truncate.as_ref()))?;
     let ends_normalized = steps.last() == Some(&Step::Normalize) && dimensions.is_empty();
     let mut config = ModelConfig {
         steps,

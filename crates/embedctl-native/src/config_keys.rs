@@ -16,15 +16,37 @@ pub(crate) fn lists(model_type: &str) -> bool {
     line(model_type).is_some()
 }
 
+/// The mark behind a key whose default is not to be off.
+const NOT_OFF: char = '!';
+
+/// The keys that the class for `model_type` reads, its own before those of all classes, and whether each is off, nothing
+/// or zero where it is left out.
+fn with_defaults(model_type: &str) -> impl Iterator<Item = (&'static str, bool)> {
+    let lines = [line(model_type), line("*")].into_iter().flatten();
+    let keys = lines.flat_map(|keys| keys.split(' '));
+    keys.map(|key| match key.strip_suffix(NOT_OFF) {
+        Some(key) => (key, false),
+        None => (key, true),
+    })
+}
+
 /// The keys that the class for `model_type` reads.
+#[cfg(test)]
 pub(crate) fn of(model_type: &str) -> impl Iterator<Item = &'static str> {
-    let lines = [line("*"), line(model_type)].into_iter().flatten();
-    lines.flat_map(|keys| keys.split(' '))
+    with_defaults(model_type).map(|(key, _)| key)
 }
 
 /// Whether the class for `model_type` reads the key `name`. A class that the list lacks may read any.
 pub(crate) fn reads(model_type: &str, name: &str) -> bool {
-    !lists(model_type) || of(model_type).any(|key| key == name)
+    !lists(model_type) || with_defaults(model_type).any(|(key, _)| key == name)
+}
+
+/// Whether to switch the key `name` off is to leave it out, for the class for `model_type`. What a class does not read
+/// may be left out, and a class that the list lacks says nothing of its defaults.
+pub(crate) fn is_off_by_default(model_type: &str, name: &str) -> bool {
+    let mut keys = with_defaults(model_type);
+    keys.find(|(key, _)| *key == name)
+        .is_none_or(|(_, is_off)| is_off || !lists(model_type))
 }
 
 #[cfg(test)]
@@ -38,16 +60,41 @@ mod tests {
             ("bert", "is_decoder", true),
             ("bert", "matryoshka_dimensions", false),
             ("bert", "layer_norm", false),
+            ("bert", "is_causal", true),
+            ("modernbert", "is_causal", false),
+            ("lfm2", "num_heads", false),
+            ("qwen3", "partial_rotary_factor", true),
+            ("bert", "partial_rotary_factor", false),
+            ("qwen3", "model_name", false),
+            ("bert", "embedding_dim", false),
             ("gte", "pack_qkv", false),
             ("gte", "layer_norm_type", false),
             ("gte", "rope_parameters", true),
             ("qwen3", "use_sliding_window", true),
             ("bert", "use_sliding_window", false),
-            // Read by code that all classes share.
+            // Read by the base of all classes.
             ("bert", "quantization_config", true),
             ("a type that nobody knows", "matryoshka_dimensions", true),
         ] {
             assert_eq!(reads(kind, name), read, "{kind}: {name}");
+        }
+    }
+
+    #[test]
+    fn a_switch_is_off_by_default_where_its_class_says_so() {
+        for (kind, name, is_off) in [
+            ("modernbert-decoder", "is_causal", false),
+            ("qwen3", "use_sliding_window", true),
+            ("lfm2", "block_auto_adjust_ff_dim", false),
+            ("bert", "is_decoder", true),
+            ("bert", "num_hidden_layers", false),
+            ("bert", "a_switch_that_nobody_reads", true),
+            // The class's own default counts before that of all classes.
+            ("qwen3", "sliding_window", false),
+            ("llama", "sliding_window", true),
+            ("a type that nobody knows", "is_causal", true),
+        ] {
+            assert_eq!(is_off_by_default(kind, name), is_off, "{kind}: {name}");
         }
     }
 

@@ -77,6 +77,18 @@ impl Executor<'_> {
                 if let Some(change) = &outer.word_change {
                     change.apply(id as usize, width, row);
                 }
+                if embeddings.word_types
+                    && let Some(&kind) = rows.types.get(token)
+                {
+                    if kind as usize >= outer.word.rows() {
+                        return Err(unknown_id(kind, outer.word.rows()));
+                    }
+                    outer.word.row(kind as usize, position_row);
+                    if let Some(change) = &outer.word_change {
+                        change.apply(kind as usize, width, position_row);
+                    }
+                    add(row, position_row);
+                }
                 if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
                     row.iter_mut().for_each(|value| *value *= embeddings.scale);
                 }

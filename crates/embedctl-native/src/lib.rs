@@ -64,6 +64,7 @@ mod settings;
 mod statics;
 mod tasks;
 pub mod torch_file;
+mod unused;
 
 #[cfg(test)]
 mod adapter_tests;
@@ -110,11 +111,16 @@ use self::architecture::Architecture;
 /// stay in a core's cache.
 pub const BATCH_TOKENS: usize = 256;
 
-/// A note on the network that is taken of several in the checkpoint of `folder`. Reads headers alone; faults of the files
-/// are reported when they are opened.
+/// The tensor of a layer behind the states of networks that look both ways, in the checkpoints of Voyage's repositories.
+pub const OWN_PROJECTION: &str = "linear.weight";
+
+/// Notes on the network in the checkpoint of `folder`: that it is taken of several, and tensors that it does not take. Reads
+/// headers alone; faults of the files are reported when they are opened.
 #[must_use]
-pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
-    let architecture = Architecture::read(folder).ok()?;
+pub fn network_notes(folder: &Path, files: &[PathBuf]) -> Vec<String> {
+    let (Ok(architecture), Some(file)) = (Architecture::read(folder), files.last()) else {
+        return Vec::new();
+    };
     let shards = files.iter().filter(|file| {
         let ending = file.extension();
         ending.is_some_and(|ending| ending == "safetensors")
@@ -124,8 +130,21 @@ pub fn network_note(folder: &Path, files: &[PathBuf]) -> Option<String> {
         Some(_) => stored.map(|(name, _)| tasks::plain_name(&name)).collect(),
         None => stored.map(|(name, _)| name).collect(),
     };
-    let names = names.iter().map(String::as_str);
-    prefix::find(&architecture, files.last()?, names).ok()?.note
+    let names = || names.iter().map(String::as_str);
+    let Ok(found) = prefix::find(&architecture, file, names()) else {
+        return Vec::new();
+    };
+    let unused = unused::words(&architecture, &found.prefix, names()).map(|unused| {
+        let reference = match architecture.own_code {
+            true => "the network that config.json describes has no place for",
+            false => "transformers' class leaves out",
+        };
+        format!(
+            "{}: the checkpoint has what {reference}: {unused}",
+            file.display()
+        )
+    });
+    found.note.into_iter().chain(unused).collect()
 }
 
 /// The support for the model that this config.json describes: the kinds of products that it runs in, or the
@@ -143,6 +162,14 @@ pub fn support(config: &serde_json::Value) -> String {
 pub fn is_own_code(config: &serde_json::Value) -> bool {
     Architecture::parse(PathBuf::from("config.json"), config.clone())
         .is_ok_and(|architecture| architecture.own_code)
+}
+
+/// Whether the network of this config.json looks token types up in its table of tokens and adds them, so that it makes a
+/// difference whether a row states types that all are 0.
+#[must_use]
+pub fn adds_token_types(config: &serde_json::Value) -> bool {
+    Architecture::parse(PathBuf::from("config.json"), config.clone())
+        .is_ok_and(|architecture| architecture.embeddings.word_types)
 }
 
 /// The tasks for which the checkpoint of this config.json has adapters; empty where it has none.

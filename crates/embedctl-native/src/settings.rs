@@ -49,7 +49,8 @@ const NEUTRAL: &str = "_name_or_path name_or_path architectures auto_map model_t
     eos_token_ids model_max_length max_length min_length do_sample early_stopping num_beams num_beam_groups
     num_return_sequences top_k top_p typical_p temperature repetition_penalty length_penalty diversity_penalty
     no_repeat_ngram_size encoder_no_repeat_ngram_size remove_invalid_values output_scores
-    return_dict_in_generate xla_device torchscript license tokenizers_version transformers.js_config _num_labels";
+    return_dict_in_generate xla_device torchscript license tokenizers_version transformers.js_config _num_labels
+    tie_embedding";
 
 /// A config.json that is being read.
 pub(super) struct ConfigSettings {
@@ -182,15 +183,16 @@ impl ConfigSettings {
     /// If there is another one that no caller has read and that could change a hidden state.
     pub(crate) fn finish(self, model_type: &str) -> Supported<Vec<String>> {
         let read = self.read.borrow();
-        let empty = |value: &Value| match value {
-            Value::Null | Value::Bool(false) => true,
+        let empty = |name: &str, value: &Value| match value {
+            Value::Null => true,
+            Value::Bool(false) => config_keys::is_off_by_default(model_type, name),
             Value::Array(list) => list.is_empty(),
             Value::Object(map) => map.is_empty(),
             Value::String(text) => text.is_empty(),
             Value::Bool(true) | Value::Number(_) => false,
         };
         let left = self.map.iter().filter(|(name, value)| {
-            !read.contains(name.as_str()) && !lists(NEUTRAL, name) && !empty(value)
+            !read.contains(name.as_str()) && !lists(NEUTRAL, name) && !empty(name, value)
         });
         let (refused, ignored): (Vec<_>, Vec<_>) = left
             .map(|(name, _)| name)
@@ -206,6 +208,32 @@ impl ConfigSettings {
 mod tests {
     use super::*;
     use embedctl_common::word_list::words;
+
+    #[test]
+    fn a_switch_that_is_on_by_default_is_not_off_unread() {
+        let left = |kind: &str, config: Value| {
+            let settings = ConfigSettings::new("config.json".into(), config).unwrap();
+            settings.finish(kind).map_err(|refused| refused.reason)
+        };
+        for (kind, name) in [
+            ("lfm2", "block_auto_adjust_ff_dim"),
+            ("modernbert-decoder", "is_causal"),
+            ("opt", "do_layer_norm_before"),
+            ("bert", "num_hidden_layers"),
+        ] {
+            let refused = left(kind, serde_json::json!({name: false})).unwrap_err();
+            assert!(refused.contains(name), "{kind}: {refused}");
+        }
+        // To leave these out is the same, or the class does not read them.
+        for (kind, name) in [
+            ("lfm2", "conv_bias"),
+            ("modernbert", "is_causal"),
+            ("bert", "anything"),
+        ] {
+            let ignored = left(kind, serde_json::json!({name: false})).unwrap();
+            assert!(ignored.is_empty(), "{kind}: {name}");
+        }
+    }
 
     #[test]
     fn no_setting_stands_twice_or_glued_to_another() {

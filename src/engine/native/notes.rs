@@ -1,6 +1,6 @@
 //! Notes about the weights that the native engine takes.
 
-use embedctl_native::{Adapter, is_own_code, network_note};
+use embedctl_native::{Adapter, is_own_code, network_notes};
 use serde_json::Value;
 
 use crate::model::Model;
@@ -42,7 +42,7 @@ pub fn notes(model: &Model) -> Vec<String> {
             below.unwrap_or_default()
         )
     });
-    let network = network_note(model.network(), &known.files);
+    let network = network_notes(model.network(), &known.files);
     own_code.into_iter().chain(adapter).chain(network).collect()
 }
 

@@ -62,11 +62,7 @@ pub(super) fn pooling(folder: &Path) -> Result<Pooling> {
             ),
             (config.pooling_mode_lasttoken, PoolingMode::LastToken),
         ];
-        modes.extend(
-            old.iter()
-                .filter(|(on, _)| *on == Some(true))
-                .map(|(_, mode)| *mode),
-        );
+        modes.extend(old.iter().filter(|(on, _)| *on).map(|(_, mode)| *mode));
     }
     if modes.is_empty() {
         modes.push(PoolingMode::Mean);
@@ -78,7 +74,7 @@ pub(super) fn pooling(folder: &Path) -> Result<Pooling> {
         .ok_or_else(|| Error::model(file.display(), "does not state its embedding_dimension"))?;
     Ok(Pooling {
         modes,
-        include_prompt: config.include_prompt.unwrap_or(true),
+        include_prompt: config.include_prompt,
         width: Some(width),
     })
 }

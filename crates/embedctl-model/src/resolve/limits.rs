@@ -1,6 +1,9 @@
 //! The longest row, by the model's files, its positions and the user's limit.
 
+use std::cmp::Ordering;
+
 use crate::config::ModelConfig;
+use crate::frame::PairFrame;
 use crate::options::ModelOptions;
 use crate::positions::PositionRange;
 use crate::sentence_config::SentenceConfig;
@@ -32,10 +35,39 @@ pub(super) fn limits(
     options: &ModelOptions,
     notes: &mut Vec<String>,
 ) -> Result<LengthLimits> {
-    let special = tokenizer.frame.len();
+    let pair = tokenizer.frame.pair.as_ref();
+    let special = pair.map_or(tokenizer.frame.len(), PairFrame::len);
     let within = |max_length| LengthLimits {
         max_length,
         positions_limit: range.usable.filter(|&usable| usable < max_length),
+    };
+    let unlimited = |notes: &mut Vec<String>, why: &str| {
+        notes.push(format!(
+            "{why}; no text is cut (set a limit with {MAX_LENGTH})"
+        ));
+        Ok(within(ModelConfig::UNLIMITED))
+    };
+    // The reference takes the special tokens from the limit, and cuts nothing where there are more of them.
+    let kept = |limit: usize, notes: &mut Vec<String>| match limit.cmp(&special) {
+        _ if limit == 0 && special == 0 => Err(Error::usage(
+            "the model's files ask for 0 tokens, which leaves no room for text",
+        )
+        .with_remedy(format!("give a limit with {MAX_LENGTH}"))),
+        Ordering::Less => {
+            let why = format!(
+                "the model's files ask for {limit} tokens, fewer than its {special} special tokens, and the reference then \
+                 takes no limit"
+            );
+            unlimited(notes, &why)
+        }
+        Ordering::Equal => {
+            notes.push(format!(
+                "the model's files ask for {limit} tokens, which are its special tokens alone: all texts have the same \
+                 vector ({MAX_LENGTH} sets another limit)"
+            ));
+            Ok(within(limit))
+        }
+        Ordering::Greater => Ok(within(limit)),
     };
     if let Some(RoleLength::Always(length)) = of_role {
         return match options.max_length.filter(|asked| *asked != length) {
@@ -43,7 +75,7 @@ pub(super) fn limits(
                 "{MAX_LENGTH} {asked}: this model's queries always have {length} tokens"
             ))
             .with_remedy("leave it out")),
-            None => Ok(within(length.max(special + 1))),
+            None => kept(length, notes),
         };
     }
     if let Some(asked) = options.max_length {
@@ -66,12 +98,6 @@ pub(super) fn limits(
         }
         return Ok(within(asked));
     }
-    let unlimited = |notes: &mut Vec<String>, why: &str| {
-        notes.push(format!(
-            "{why}; no text is cut (set a limit with {MAX_LENGTH})"
-        ));
-        Ok(within(ModelConfig::UNLIMITED))
-    };
     if sentence.texts.no_truncation {
         return unlimited(notes, "processing_kwargs turn truncation off");
     }
@@ -89,7 +115,7 @@ pub(super) fn limits(
     match stated {
         Some(None) => unlimited(notes, "the model's files state no length limit"),
         Some(Some(limit)) => {
-            let limits = within(limit.max(special + 1));
+            let limits = kept(limit, notes)?;
             if let Some(usable) = limits.positions_limit {
                 notes.push(format!(
                     "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
@@ -111,7 +137,7 @@ pub(super) fn limits(
                     ));
                     Ok(within(usable))
                 }
-                (Some(limit), _) => Ok(within(limit.max(special + 1))),
+                (Some(limit), _) => kept(limit, notes),
                 (None, _) => unlimited(notes, "the model's files state no length limit"),
             }
         }

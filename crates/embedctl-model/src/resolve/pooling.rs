@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::output::SENTENCE_OUTPUT;
 use crate::config::{OutputChoice, PoolingMode, Step};
+use crate::layers::Dense;
 use crate::metadata::{self, TransformerConfig};
 use crate::modules::Modules;
 use crate::options::ModelOptions;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, MODEL_FILE, NORMALIZE, POOLING};
+use embedctl_native::OWN_PROJECTION;
 use embedctl_onnx::graph::Graph;
 
 /// How a network's output becomes the numbers of a row.
@@ -20,6 +24,30 @@ pub(crate) struct Pooled {
     pub not_last: Option<u32>,
     pub steps: Vec<Step>,
     pub width: Option<usize>,
+}
+
+impl Pooled {
+    /// Puts a linear layer without a bias behind the states of all tokens. It may as well follow pooling that sums them with
+    /// weights, which costs a product for each row alone.
+    ///
+    /// # Errors
+    /// If states are pooled otherwise.
+    pub(super) fn project(&mut self, layer: Dense, root: &Path) -> Result<()> {
+        match self.modes[..] {
+            [PoolingMode::Max] | [] | [_, _, ..] => Err(Error::model(
+                root.display(),
+                format!(
+                    "the checkpoint has a layer behind the network ({OWN_PROJECTION}), which embedctl takes with one \
+                     pooling mode other than max"
+                ),
+            )
+            .with_remedy(format!("choose one with {POOLING}"))),
+            [_] => {
+                self.steps.insert(0, Step::Dense(layer));
+                Ok(())
+            }
+        }
+    }
 }
 
 pub(super) fn pooling(
@@ -193,7 +221,7 @@ pub(crate) fn width_after(mut width: usize, steps: &[Step], root: &Path) -> Resu
 pub(crate) fn dimensions(
     full: usize,
     options: &ModelOptions,
-    stated: Option<usize>,
+    (file, stated): (&Path, Option<&Value>),
 ) -> Result<(Vec<usize>, usize)> {
     let asked = &options.dimensions;
     if let Some(wrong) = asked.iter().find(|&&asked| asked == 0 || asked > full) {
@@ -209,7 +237,9 @@ pub(crate) fn dimensions(
     }
     let kept = match &asked[..] {
         [] => stated
-            .filter(|&stated| stated > 0 && stated < full)
+            .map(|stated| truncated(full, file, stated))
+            .transpose()?
+            .filter(|&kept| kept < full)
             .into_iter()
             .collect(),
         [one] if *one == full => Vec::new(),
@@ -220,6 +250,32 @@ pub(crate) fn dimensions(
         false => kept.iter().sum(),
     };
     Ok((kept, width))
+}
+
+/// The components that `truncate_dim` of `file` keeps of `full`: Python's slice up to it.
+fn truncated(full: usize, file: &Path, stated: &Value) -> Result<usize> {
+    let end = match stated {
+        Value::Bool(one) => Some(i64::from(*one)),
+        other => other.as_i64(),
+    };
+    let refuse = |reason: String| {
+        Error::model(file.display(), reason).with_remedy(format!("choose with {DIMENSIONS}"))
+    };
+    let Some(end) = end else {
+        return Err(refuse(format!("the truncate_dim {stated} is no integer")));
+    };
+    let size = usize::try_from(end.unsigned_abs()).unwrap_or(usize::MAX);
+    let kept = if end < 0 {
+        full.saturating_sub(size)
+    } else {
+        size.min(full)
+    };
+    match kept {
+        0 => Err(refuse(format!(
+            "the truncate_dim {stated} leaves no component of {full}"
+        ))),
+        kept => Ok(kept),
+    }
 }
 
 #[cfg(test)]

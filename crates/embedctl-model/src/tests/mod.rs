@@ -147,6 +147,79 @@ fn lengths_come_from_the_files_in_the_references_order() {
 }
 
 #[test]
+fn a_limit_of_special_tokens_alone_or_below_them_is_the_references() {
+    const FILE: &str = "sentence_bert_config.json";
+    let limited = |limit: Value| Variant::of("bert-cls").change(FILE, "max_seq_length", limit);
+    assert_eq!(limited(json!(2)).config().max_length, 2);
+    // tokenizers takes the special tokens from a limit, and cuts nothing where it has fewer.
+    for limit in [json!(0), json!(1), json!(true), json!(false)] {
+        let config = limited(limit.clone()).config();
+        assert_eq!(config.limit(), None, "{limit}");
+        assert_eq!(config.positions_limit, Some(128), "{limit}");
+    }
+    limited(json!("3")).refused(&[FILE, "max_seq_length", "number of tokens"]);
+    for (limit, kept) in [(0, None), (1, None), (2, Some(2)), (3, Some(3))] {
+        let variant = Variant::of("bert-cls").change(FILE, "max_seq_length", Value::Null);
+        let variant = variant.change("tokenizer_config.json", "model_max_length", json!(limit));
+        assert_eq!(variant.config().limit(), kept, "{limit}");
+    }
+}
+
+#[test]
+fn truncate_dim_is_the_end_of_a_slice() {
+    const FILE: &str = "config_sentence_transformers.json";
+    let cut = |end: Value| Variant::of("bert-cls").change(FILE, "truncate_dim", end);
+    for (end, width) in [
+        (json!(5), 5),
+        (json!(true), 1),
+        (json!(-2), 46),
+        (json!(48), 48),
+        (json!(1000), 48),
+        (Value::Null, 48),
+    ] {
+        assert_eq!(cut(end.clone()).config().width, width, "{end}");
+    }
+    for end in [json!(0), json!(false), json!(-48), json!("3"), json!(2.5)] {
+        let shown = end.to_string();
+        cut(end).refused(&[FILE, "truncate_dim", &shown]);
+    }
+}
+
+#[test]
+fn switches_are_true_as_in_python() {
+    let pooling = |key: &str, value: Value| {
+        let variant = Variant::of("bert-mean-legacy");
+        variant.change("1_Pooling/config.json", key, value).config()
+    };
+    for (value, on) in [
+        (json!("False"), true),
+        (json!(1), true),
+        (json!([0]), true),
+        (json!(""), false),
+        (json!(0), false),
+        (json!([]), false),
+        (Value::Null, false),
+    ] {
+        let config = pooling("include_prompt", value.clone());
+        assert_eq!(config.include_prompt, on, "{value}");
+        let modes = pooling("pooling_mode_cls_token", value.clone()).pooling;
+        assert_eq!(modes.contains(&PoolingMode::Cls), on, "{value}");
+    }
+}
+
+#[test]
+fn an_end_token_that_is_asked_for_and_not_added_is_noted() {
+    let asking = |value: Value| {
+        let variant = Variant::of("qwen3-lasttoken");
+        let variant = variant.change("tokenizer_config.json", "add_eos_token", value);
+        let notes = variant.open().unwrap().notes;
+        notes.iter().any(|note| note.contains("add_eos_token"))
+    };
+    assert!(asking(json!(true)));
+    assert!(!asking(json!(false)));
+}
+
+#[test]
 fn lengths_that_are_not_possible_name_both_limits() {
     let variant = Variant::of("bert-cls");
     for (asked, parts) in [

@@ -51,15 +51,8 @@ impl Arguments {
         for (key, value) in given {
             values.insert(key.clone(), value.clone());
         }
-        let truthy = |value: Option<&Value>| match value {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::Array(list)) => !list.is_empty(),
-            Some(Value::Object(map)) => !map.is_empty(),
-            Some(Value::String(text)) => !text.is_empty(),
-            Some(_) => true,
-        };
         if values.contains_key("additional_special_tokens")
-            && !truthy(values.get("extra_special_tokens"))
+            && !(values.get("extra_special_tokens")).is_some_and(metadata::is_true)
         {
             let moved = values.shift_remove("additional_special_tokens");
             values.insert("extra_special_tokens".into(), moved.unwrap_or_default());
@@ -166,6 +159,12 @@ impl Arguments {
     /// A boolean, where it is one; null counts as missing.
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).and_then(Value::as_bool)
+    }
+
+    /// A limit in tokens; null counts as missing.
+    pub(super) fn limit(&self, key: &str) -> Result<Option<f64>> {
+        let value = self.get(key).unwrap_or(&Value::Null);
+        metadata::limit(value).map_err(|reason| self.refuse(format!("{key} {reason}")))
     }
 
     pub(super) fn string(&self, key: &str) -> Option<&str> {

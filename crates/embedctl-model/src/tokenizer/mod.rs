@@ -46,6 +46,8 @@ pub(super) struct TokenizerFiles {
     pub names: Vec<(String, String)>,
     /// Whether the repository brings a chat template, and where.
     pub chat_template: Option<String>,
+    /// Notes for the user.
+    pub notes: Vec<String>,
 }
 
 /// Settings of the tokenizer in `sentence_bert_config.json`, beside its own files.
@@ -144,12 +146,23 @@ pub(super) fn read(
     })
     .map_err(refuse)?;
     let limit = if arguments.has("model_max_length") {
-        arguments.number("model_max_length")
+        arguments.limit("model_max_length")?
     } else if chosen.class == TokenizerClass::Tipsv2 {
         Some(64.0) // an argument of its own, which goes before the older name
     } else {
-        arguments.number("max_len")
+        arguments.limit("max_len")?
     };
+    let asks = |key: &str| config.get(key).is_some_and(metadata::is_true) && !arguments.has(key);
+    let ends = |end: u32| frame.after.last() == Some(&end);
+    let end = built.named_id("eos_token");
+    let lacks_end = asks("add_eos_token") && !asked.no_special_tokens && !end.is_some_and(ends);
+    let notes = lacks_end.then(|| {
+        format!(
+            "{}: asks for the end token behind each text (add_eos_token), which the reference's tokenizer does not add; \
+             neither does embedctl, although the model's authors meant texts to end with it",
+            folder.join("tokenizer_config.json").display()
+        )
+    });
     // Masked positions need some valid id; such models are padded with the end token.
     let padding = built
         .named_id("pad_token")
@@ -165,6 +178,7 @@ pub(super) fn read(
         truncation_side,
         padding,
         chat_template: chat_template(folder, &config),
+        notes: notes.into_iter().collect(),
         tokenizer: built.tokenizer,
     })
 }
@@ -329,6 +343,7 @@ fn pair_frame(
         between: row[first + 1..second].to_vec(),
         after: row[second + 1..].to_vec(),
         types: (row[first].1, row[second].1),
+        typed: false,
     })
 }
 
@@ -358,7 +373,7 @@ fn chat_template(folder: &Path, config: &Map<String, Value>) -> Option<String> {
 /// A length as files write it: `1e30` and its like mean that there is no limit.
 pub(super) fn real_limit(written: f64) -> Option<usize> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    (1.0..1e9).contains(&written).then_some(written as usize)
+    (0.0..1e9).contains(&written).then_some(written as usize)
 }
 
 /// `do_lower_case` of `sentence_bert_config.json`: a lower-casing normalizer before all others, unless one

@@ -44,13 +44,25 @@ pub(super) fn bert_with_types(
     sizes: [usize; 4],
     after: Option<u32>,
 ) -> Supported<Architecture> {
+    let mut all = both_ways_with_types(settings, names, sizes, after)?;
+    // A decoder's mask alone asks for `is_causal`.
+    let causal = settings.flag("is_causal", true)?;
+    if settings.flag("is_decoder", false)? && causal {
+        all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    }
+    Ok(all)
+}
+
+/// The same of a class that has no decoder.
+pub(super) fn both_ways_with_types(
+    settings: &ConfigSettings,
+    names: &'static TensorNames,
+    sizes: [usize; 4],
+    after: Option<u32>,
+) -> Supported<Architecture> {
     let mut all = bert_like(settings, names, sizes, after)?;
     all.embeddings.types = settings.count("type_vocab_size", 2)?;
     settings.pinned("position_embedding_type", &[json!("absolute")])?;
     settings.pinned("add_cross_attention", &[json!(false)])?;
-    if settings.flag("is_decoder", false)? {
-        settings.pinned("is_causal", &[json!(true)])?;
-        all.layers.iter_mut().for_each(|layer| layer.causal = true);
-    }
     Ok(all)
 }

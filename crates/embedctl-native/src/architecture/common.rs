@@ -40,6 +40,7 @@ pub(super) fn base(
             scale: 1.0,
             positions: None,
             types: 0,
+            word_types: false,
             tasks: 0,
             norm: None,
             projected: false,
@@ -161,6 +162,36 @@ pub(super) fn key_value_heads(
     }
     all.attention.key_value_heads = heads;
     Ok(())
+}
+
+/// How far a decoder's layers see, by the window of each (`None`: over all tokens): the token itself and those before it,
+/// or, where `is_causal` is false, as many to each side as the window has tokens.
+pub(super) fn look(
+    settings: &ConfigSettings,
+    all: &mut Architecture,
+    windows: impl IntoIterator<Item = Option<usize>>,
+) -> Supported<()> {
+    let causal = settings.flag("is_causal", true)?;
+    look_ways(all, causal, windows);
+    Ok(())
+}
+
+/// The same where the class decides whether it is causal.
+pub(super) fn look_ways(
+    all: &mut Architecture,
+    causal: bool,
+    windows: impl IntoIterator<Item = Option<usize>>,
+) {
+    for (layer, window) in all.layers.iter_mut().zip(windows) {
+        layer.causal = causal;
+        // A causal window counts the token itself.
+        layer.reach = window.map(|window| window.saturating_sub(usize::from(causal)));
+    }
+}
+
+/// The windows of layers that have none.
+pub(super) fn no_windows() -> impl Iterator<Item = Option<usize>> {
+    std::iter::repeat(None)
 }
 
 /// The layers with a limited attention window: by `layer_types`, else by the class's pattern.

@@ -54,6 +54,8 @@ pub struct Embeddings {
     pub positions: Option<LearnedPositions>,
     /// Rows of the table of token types; 0: there is none.
     pub types: usize,
+    /// Whether token types, where a row states any, are looked up in the table of tokens and added.
+    pub word_types: bool,
     /// Rows of the table of tasks, whose first row is added to every token; 0: there is none.
     pub tasks: usize,
     /// The norm of the sum.

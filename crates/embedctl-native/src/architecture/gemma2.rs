@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{activation, epsilon, key_value_heads, layer_types, root, turn_all};
+use super::common::{activation, epsilon, key_value_heads, layer_types, look, root, turn_all};
 use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names;
@@ -42,17 +42,14 @@ fn gemma2(settings: &ConfigSettings) -> Supported<Architecture> {
         experts: None,
     };
     settings.pinned("use_bidirectional_attention", &[json!(false)])?;
-    settings.pinned("is_causal", &[json!(true)])?;
     let sliding = layer_types(settings, all.layers.len(), |layer| layer % 2 == 0)?;
     let window = settings.count("sliding_window", 4096)?;
     let is_null = settings.value("sliding_window").is_none() && settings.states("sliding_window");
     if sliding.contains(&true) && is_null {
         return Err(settings.unknown("sliding_window"));
     }
-    for (layer, sliding) in all.layers.iter_mut().zip(sliding) {
-        layer.causal = true;
-        layer.reach = sliding.then_some(window - 1);
-    }
+    let windows = sliding.into_iter().map(|sliding| sliding.then_some(window));
+    look(settings, &mut all, windows)?;
     turn_all(settings, &mut all, 10_000.0, 8192)?;
     Ok(all)
 }

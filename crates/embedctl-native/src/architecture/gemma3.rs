@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::common::{activation, epsilon, key_value_heads, layer_types, root, turn_by_type};
+use super::common::{
+    activation, epsilon, key_value_heads, layer_types, look_ways, root, turn_by_type,
+};
 use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm};
 use crate::names;
@@ -31,7 +33,7 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
     });
     let bias = settings.flag("attention_bias", false)?;
     (all.attention.input_bias, all.attention.output_bias) = (bias, bias);
-    settings.pinned("attn_logit_softcapping", &[])?;
+    settings.value("attn_logit_softcapping"); // kept by the class, and given to no attention
     all.feed_forward = FeedForward {
         width: settings.count("intermediate_size", 9216)?,
         activation: activation(settings, "hidden_activation", "gelu_pytorch_tanh")?,
@@ -41,7 +43,7 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
         experts: None,
     };
     let bidirectional = settings.flag("use_bidirectional_attention", false)?;
-    settings.pinned("is_causal", &[json!(true)])?;
+    let causal = settings.flag("is_causal", true)? && !bidirectional;
     let pattern = settings.count("sliding_window_pattern", 6)?;
     settings.pinned("_sliding_window_pattern", &[json!(pattern)])?;
     let sliding = layer_types(settings, all.layers.len(), |layer| {
@@ -54,11 +56,12 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
     {
         return Err(settings.unknown("sliding_window"));
     }
-    // Causal: fewer than `window` back. Both ways: at most half of it, on each side.
-    let reach = if bidirectional {
-        window / 2
-    } else {
-        window - 1
+    // The class halves the window of a model that looks both ways. The layers' mask has it to each side where `is_causal`
+    // is false, and less than it else.
+    let window = match (bidirectional, settings.flag("is_causal", true)?) {
+        (true, true) => window / 2,
+        (true, false) => window / 2 + 1,
+        (false, _) => window,
     };
     let positions = settings.count("max_position_embeddings", 131_072)?;
     turn_by_type(
@@ -72,9 +75,7 @@ fn gemma3(settings: &ConfigSettings) -> Supported<Architecture> {
         false,
         positions,
     )?;
-    for (layer, sliding) in all.layers.iter_mut().zip(sliding) {
-        layer.causal = !bidirectional;
-        layer.reach = sliding.then_some(reach);
-    }
+    let windows = sliding.into_iter().map(|sliding| sliding.then_some(window));
+    look_ways(&mut all, causal, windows);
     Ok(all)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{activation, base, epsilon};
+use super::common::{activation, base, epsilon, look, no_windows};
 use super::{Architecture, KnownType, LearnedPositions};
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -45,6 +45,7 @@ fn gpt2(settings: &ConfigSettings) -> Supported<Architecture> {
         settings.value(unread); // how it is computed; of the first releases
     }
     both(settings, &mut all, positions, inner)?;
+    look(settings, &mut all, no_windows())?;
     Ok(all)
 }
 
@@ -62,8 +63,7 @@ pub(super) fn both(
         count: positions,
         after: None,
     });
-    settings.pinned("is_causal", &[json!(true)])?;
-    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    all.embeddings.word_types = true;
     all.feed_forward.width = inner;
     all.feed_forward.activation = activation(settings, "activation_function", "gelu_new")?;
     Ok(())

@@ -34,8 +34,14 @@ fn gpt_neo(settings: &ConfigSettings) -> Supported<Architecture> {
     all.attention.scale = 1.0;
     let positions = settings.count("max_position_embeddings", 2048)?;
     let inner = settings.count("intermediate_size", 4 * all.hidden)?;
-    for unread in ["attention_layers", "resid_dropout", "embed_dropout"] {
-        settings.value(unread); // of training, and written by the class
+    // Of training, written by the class, and of a mask that it adds to its own causal one.
+    for unread in [
+        "attention_layers",
+        "resid_dropout",
+        "embed_dropout",
+        "is_causal",
+    ] {
+        settings.value(unread);
     }
     let unknown = || settings.unknown("attention_types");
     let window = settings.count("window_size", 256)?;
@@ -56,6 +62,7 @@ fn gpt_neo(settings: &ConfigSettings) -> Supported<Architecture> {
     }
     both(settings, &mut all, positions, inner)?;
     for (layer, kind) in all.layers.iter_mut().zip(kinds) {
+        layer.causal = true;
         layer.reach = match kind.as_str() {
             Some("global") => None,
             Some("local") => Some(window - 1),

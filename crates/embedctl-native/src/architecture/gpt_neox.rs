@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{activation, base, epsilon, rope_parameters, turn_by};
+use super::common::{activation, base, epsilon, look, no_windows, rope_parameters, turn_by};
 use super::{Architecture, KnownType};
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::rotary::RotaryShape;
@@ -40,9 +40,8 @@ fn gpt_neox(settings: &ConfigSettings) -> Supported<Architecture> {
     all.feed_forward.width = settings.count("intermediate_size", 24_576)?;
     all.feed_forward.activation = activation(settings, "hidden_act", "gelu")?;
     settings.pinned("head_dim", &[json!(all.attention.head_size)])?;
-    settings.pinned("is_causal", &[json!(true)])?;
     settings.value("is_decoder"); // read by a head alone
-    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    look(settings, &mut all, no_windows())?;
     let theta = settings.positive("rope_theta", 10_000.0)?;
     let theta = settings.positive("rotary_emb_base", theta)?;
     let part = settings.positive("rotary_pct", 0.25)?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, json};
 
-use super::common::{activation, base, epsilon, turn_by};
+use super::common::{activation, base, epsilon, look, no_windows, turn_by};
 use super::gpt2::{GPT, PREFIXES};
 use super::{Architecture, KnownType};
 use crate::names::{NormNames, TensorNames};
@@ -36,8 +36,8 @@ fn gptj(settings: &ConfigSettings) -> Supported<Architecture> {
     all.attention.rows.adjacent_pairs = true;
     all.feed_forward.width = settings.count("n_inner", 4 * all.hidden)?;
     all.feed_forward.activation = activation(settings, "activation_function", "gelu_new")?;
-    settings.pinned("is_causal", &[json!(true)])?;
-    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    all.embeddings.word_types = true;
+    look(settings, &mut all, no_windows())?;
     let positions = settings.count("n_positions", 2048)?;
     // Written by the first releases.
     for unread in ["n_ctx", "scale_attn_weights", "rotary"] {

@@ -1,6 +1,6 @@
 //! LFM2: convolutions over a few tokens in most layers, attention in the others.
 
-use super::common::{epsilon, key_value_heads, turn_all};
+use super::common::{epsilon, key_value_heads, look, no_windows, turn_all};
 use super::llama_like::grouped;
 use super::{
     Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm,
@@ -50,10 +50,9 @@ fn lfm2(settings: &ConfigSettings) -> Supported<Architecture> {
         experts: None,
     };
     turn_all(settings, &mut all, 1e6, 128_000)?;
-    let causal = settings.flag("is_causal", true)?;
+    look(settings, &mut all, no_windows())?;
     let convolves = convolving_layers(settings, all.layers.len())?;
     for (layer, convolves) in all.layers.iter_mut().zip(convolves) {
-        layer.causal = causal;
         layer.convolves = convolves;
         layer.rotary = layer.rotary.filter(|_| !convolves);
     }

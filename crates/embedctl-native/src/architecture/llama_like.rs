@@ -1,6 +1,8 @@
 //! Decoders that are built like Llama: what they differ in, and how their settings are read.
 
-use super::common::{activation, base, epsilon, inverse_root, key_value_heads, turn_all};
+use super::common::{
+    activation, base, epsilon, inverse_root, key_value_heads, look_ways, turn_all,
+};
 use super::{Architecture, FeedForward, NormDescription, NormKind, QueryKeyNorm};
 use crate::names::{self, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -67,15 +69,15 @@ impl LlamaLike {
             down_bias: bias,
             experts: None,
         };
-        let causal = self.causal && settings.flag("is_causal", true)?;
+        // transformers' classes do not read the last; those of repositories that state it look both ways.
+        let both_ways = settings.flag("use_bidirectional_attention", false)?;
+        all.own_code = both_ways;
+        let causal = self.causal && settings.flag("is_causal", true)? && !both_ways;
         let windows = match self.windows {
             None => vec![None; all.layers.len()],
             Some(windows) => windows(settings, all.layers.len())?,
         };
-        for (layer, window) in all.layers.iter_mut().zip(windows) {
-            layer.causal = causal;
-            layer.reach = window.map(|window| if causal { window - 1 } else { window });
-        }
+        look_ways(&mut all, causal, windows);
         turn_all(settings, &mut all, self.theta, self.positions)?;
         Ok(all)
     }

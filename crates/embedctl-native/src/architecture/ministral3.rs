@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::common::{activation, epsilon, key_value_heads, rope_parameters, turn_by};
+use super::common::{activation, epsilon, key_value_heads, look, rope_parameters, turn_by};
 use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names;
@@ -33,12 +33,8 @@ fn ministral3(settings: &ConfigSettings) -> Supported<Architecture> {
         down_bias: false,
         experts: None,
     };
-    let causal = settings.flag("is_causal", true)?;
     let window = settings.optional_count("sliding_window")?;
-    for layer in &mut all.layers {
-        layer.causal = causal;
-        layer.reach = window.map(|window| if causal { window - 1 } else { window });
-    }
+    look(settings, &mut all, std::iter::repeat(window))?;
     let positions = settings.count("max_position_embeddings", 262_144)?;
     let mut parameters = rope_parameters(settings)?;
     if parameters.is_empty() {

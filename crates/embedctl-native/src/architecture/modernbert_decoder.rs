@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::common::look;
 use super::modernbert::modernbert;
 use super::{Architecture, KnownType, MODEL};
 use crate::names::{MODERNBERT_BASE, TensorNames};
@@ -23,10 +24,7 @@ fn modernbert_decoder(settings: &ConfigSettings) -> Supported<Architecture> {
     // Written by the class, which computes it.
     let window = settings.count("local_attention", 128)? / 2;
     settings.pinned("sliding_window", &[json!(window)])?;
-    for layer in &mut all.layers {
-        layer.causal = true;
-        // The window counts the token itself.
-        layer.reach = layer.reach.map(|reach| reach.saturating_sub(1));
-    }
+    let windows: Vec<_> = all.layers.iter().map(|layer| layer.reach).collect();
+    look(settings, &mut all, windows)?;
     Ok(all)
 }

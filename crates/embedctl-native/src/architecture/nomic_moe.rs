@@ -94,6 +94,7 @@ pub(super) fn nomic_moe(settings: &ConfigSettings) -> Supported<Architecture> {
         "fused_dropout_add_ln",
         "use_xentropy",
         "pad_vocab_size_multiple",
+        "pad_vocab_to_multiple_of",
         "n_positions",
         "max_trained_positions",
         "moe_impl",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{activation, base};
+use super::common::{activation, base, look, no_windows};
 use super::{Architecture, KnownType, LearnedPositions, MODEL};
 use crate::names::{BASE, NormNames, TensorNames};
 use crate::settings::{ConfigSettings, Supported};
@@ -65,7 +65,6 @@ fn opt(settings: &ConfigSettings) -> Supported<Architecture> {
     (all.feed_forward.up_bias, all.feed_forward.down_bias) = (bias, bias);
     all.feed_forward.width = settings.count("ffn_dim", 3072)?;
     all.feed_forward.activation = activation(settings, "activation_function", "relu")?;
-    settings.pinned("is_causal", &[json!(true)])?;
-    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    look(settings, &mut all, no_windows())?;
     Ok(all)
 }

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::common::{activation, epsilon, key_value_heads, rope_parameters, turn_by};
+use super::common::{
+    activation, epsilon, key_value_heads, look, no_windows, rope_parameters, turn_by,
+};
 use super::llama_like::grouped;
 use super::{Architecture, KnownType, MODEL, QueryKeyNorm};
 use crate::names::{LLAMA_BASE, NormNames, TensorNames};
@@ -36,8 +38,7 @@ fn phi(settings: &ConfigSettings) -> Supported<Architecture> {
     });
     all.feed_forward.width = settings.count("intermediate_size", 8192)?;
     all.feed_forward.activation = activation(settings, "hidden_act", "gelu_new")?;
-    settings.pinned("is_causal", &[json!(true)])?;
-    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    look(settings, &mut all, no_windows())?;
     let part = settings.positive("partial_rotary_factor", 0.5)?;
     let mut parameters = rope_parameters(settings)?;
     parameters

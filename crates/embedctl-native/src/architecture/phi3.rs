@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::common::{activation, epsilon, key_value_heads, rope_parameters, turn_by};
+use super::common::{activation, epsilon, key_value_heads, look, rope_parameters, turn_by};
 use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind};
 use crate::names::{LLAMA_BASE, TensorNames};
@@ -39,12 +39,8 @@ fn phi3(settings: &ConfigSettings) -> Supported<Architecture> {
         down_bias: false,
         experts: None,
     };
-    settings.pinned("is_causal", &[json!(true)])?;
     let window = settings.optional_count("sliding_window")?;
-    for layer in &mut all.layers {
-        layer.causal = true;
-        layer.reach = window.map(|window| window - 1);
-    }
+    look(settings, &mut all, std::iter::repeat(window))?;
     let positions = settings.count("max_position_embeddings", 4096)?;
     let trained = settings.count("original_max_position_embeddings", 4096)?;
     let mut parameters = rope_parameters(settings)?;

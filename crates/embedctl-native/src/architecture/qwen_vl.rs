@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::common::{activation, epsilon, key_value_heads, layer_types, rope_parameters, turn_by};
+use super::common::{
+    activation, epsilon, key_value_heads, layer_types, look, no_windows, rope_parameters, turn_by,
+};
 use super::llama_like::grouped;
 use super::{Architecture, FeedForward, KnownType, MODEL, NormDescription, NormKind, QueryKeyNorm};
 use crate::names;
@@ -36,9 +38,8 @@ fn qwen2_vl(settings: &ConfigSettings) -> Supported<Architecture> {
     if sliding.contains(&true) && !slides {
         return Err(settings.unknown("layer_types"));
     }
-    for (layer, sliding) in all.layers.iter_mut().zip(sliding) {
-        layer.reach = sliding.then_some(window - 1);
-    }
+    let windows = sliding.into_iter().map(|sliding| sliding.then_some(window));
+    look(settings, &mut all, windows)?;
     turn(settings, &mut all, 1e6, 32_768)?;
     Ok(all)
 }
@@ -81,8 +82,7 @@ fn text_part(
         down_bias: false,
         experts: None,
     };
-    settings.pinned("is_causal", &[json!(true)])?;
-    all.layers.iter_mut().for_each(|layer| layer.causal = true);
+    look(settings, &mut all, no_windows())?;
     Ok(all)
 }
 

@@ -3,6 +3,10 @@
 /// `model_type` and what keeps the engine from running it.
 pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("canine", "it reads characters by hashes, not tokens"),
+    (
+        "jina_embeddings_v5",
+        "its repository's own code puts the weights of a task's adapter into those of its base",
+    ),
     ("fnet", "it mixes tokens by Fourier transforms"),
     ("longt5", "its attention is local with summaries of blocks"),
     ("mamba", "its layers are state spaces, not attention"),
@@ -15,13 +19,22 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
         "its attention is an approximation by landmarks",
     ),
     (
+        "qwen3_5_text",
+        "most of its layers have a state in the place of attention",
+    ),
+    (
         "reformer",
         "its attention hashes tokens into random buckets",
+    ),
+    (
+        "t5gemma2",
+        "an encoder and a decoder read two parts of a text",
     ),
     (
         "xlnet",
         "its relative positions and two streams are its own",
     ),
+    ("xmod", "its layers have an adapter for each language"),
 ];
 
 /// The reason why this type is refused, if it is known.

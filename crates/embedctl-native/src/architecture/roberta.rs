@@ -18,13 +18,18 @@ pub(super) const TYPES: &[KnownType] = &[
     KnownType::new("camembert", &["roberta"], roberta),
 ];
 
-pub(super) fn roberta(settings: &ConfigSettings) -> Supported<Architecture> {
-    let padding = match settings.value("pad_token_id") {
+fn roberta(settings: &ConfigSettings) -> Supported<Architecture> {
+    let padding = padding(settings)?;
+    bert_with_types(settings, &names::BERT, BASE_SIZES, Some(padding))
+}
+
+/// The padding id, behind which positions are counted.
+pub(super) fn padding(settings: &ConfigSettings) -> Supported<u32> {
+    Ok(match settings.value("pad_token_id") {
         None => 1,
         Some(value) => value
             .as_u64()
             .and_then(|id| u32::try_from(id).ok())
             .ok_or_else(|| settings.unknown("pad_token_id"))?,
-    };
-    bert_with_types(settings, &names::BERT, BASE_SIZES, Some(padding))
+    })
 }

@@ -1,8 +1,6 @@
 //! StarCoder 2: Llama with layer norms, biases and a feed-forward without a gate.
 
-use serde_json::json;
-
-use super::common::{activation, epsilon, key_value_heads, turn_all};
+use super::common::{activation, epsilon, key_value_heads, look, turn_all};
 use super::llama_like::grouped;
 use super::{Architecture, KnownType, MODEL};
 use crate::names::{LLAMA_BASE, TensorNames};
@@ -27,16 +25,12 @@ fn starcoder2(settings: &ConfigSettings) -> Supported<Architecture> {
     (all.feed_forward.up_bias, all.feed_forward.down_bias) = (bias, bias);
     all.feed_forward.width = settings.count("intermediate_size", 12_288)?;
     all.feed_forward.activation = activation(settings, "hidden_act", "gelu_pytorch_tanh")?;
-    settings.pinned("is_causal", &[json!(true)])?;
     // Of training, and of the first releases' own code.
     for unread in ["residual_dropout", "mlp_type", "norm_type"] {
         settings.value(unread);
     }
     let window = settings.optional_count("sliding_window")?;
-    for layer in &mut all.layers {
-        layer.causal = true;
-        layer.reach = window.map(|window| window - 1);
-    }
+    look(settings, &mut all, std::iter::repeat(window))?;
     turn_all(settings, &mut all, 10_000.0, 4096)?;
     Ok(all)
 }

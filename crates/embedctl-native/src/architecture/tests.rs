@@ -81,6 +81,54 @@ fn what_no_class_reads_is_ignored_and_said() {
 }
 
 #[test]
+fn keys_of_code_around_the_network_are_ignored() {
+    for (kind, key) in [
+        ("lfm2", "num_heads"),
+        ("qwen3", "model_name"),
+        ("bert", "embedding_dim"),
+        ("bert", "projection_dim"),
+        ("roberta", "hidden_dim"),
+        ("bert", "embed_dim"),
+        ("bert", "num_channels"),
+        ("xlm-roberta", "num_features"),
+        ("bert", "text"),
+        ("llama", "token"),
+        ("bert", "message"),
+        ("qwen3", "base_model_name_or_path"),
+        ("mistral", "first_k_dense_replace"),
+        ("bert", "modality_config"),
+        ("bert", "partial_rotary_factor"),
+        ("bert", "original_max_position_embeddings"),
+    ] {
+        let read = read(json!({"model_type": kind, key: 3})).unwrap();
+        assert_eq!(read.ignored, [key], "{kind}");
+    }
+}
+
+#[test]
+fn a_network_that_looks_both_ways_by_its_own_code_does_so() {
+    for kind in ["qwen3", "mistral", "llama", "qwen2"] {
+        let config = json!({"model_type": kind, "use_bidirectional_attention": true, "num_hidden_layers": 2});
+        let both = read(config).unwrap();
+        assert!(
+            both.own_code && both.layers.iter().all(|layer| !layer.causal),
+            "{kind}"
+        );
+        let config = json!({"model_type": kind, "use_bidirectional_attention": false, "num_hidden_layers": 2});
+        let causal = read(config).unwrap();
+        assert!(
+            !causal.own_code && causal.layers.iter().all(|layer| layer.causal),
+            "{kind}"
+        );
+    }
+    // Of these the reference's vectors differ with padding.
+    for kind in ["gemma", "gemma2"] {
+        let refused = refusal(json!({"model_type": kind, "use_bidirectional_attention": true}));
+        assert!(refused.contains("use_bidirectional_attention"), "{refused}");
+    }
+}
+
+#[test]
 fn what_the_class_reads_is_never_ignored() {
     for kind in types() {
         for name in config_keys::of(&kind) {

@@ -22,7 +22,12 @@ impl GraphWriter {
         let architecture = network.architecture();
         let embeddings = &architecture.embeddings;
         let width = embeddings.width;
-        let mut states = self.tokens(network, form, &shared.ids)?;
+        let table = self.token_table(network, form)?;
+        let mut states = self.tokens(&table, &shared.ids);
+        if let Some(types) = shared.types.as_ref().filter(|_| embeddings.word_types) {
+            let types = self.tokens(&table, types);
+            states = self.add(&states, &types);
+        }
         states = self.scaled(&states, embeddings.scale);
         if !outside.types.is_empty() {
             let table = self.floats(&[embeddings.types, width], &outside.types);
@@ -50,7 +55,12 @@ impl GraphWriter {
         Ok(states)
     }
 
-    fn tokens(&mut self, network: &PlainNetwork, form: GraphForm, ids: &str) -> Result<String> {
+    /// The table of tokens, and the numbers that it has.
+    fn token_table(
+        &mut self,
+        network: &PlainNetwork,
+        form: GraphForm,
+    ) -> Result<(String, FloatType)> {
         let (rows, width, stored) = network.table_shape(PlainTable::Tokens)?;
         let element = match (stored_as(stored), form.float) {
             (_, narrow @ (FloatType::F16 | FloatType::Bf16)) => narrow,
@@ -59,13 +69,20 @@ impl GraphWriter {
             _ => FloatType::F32,
         };
         let source = WeightSource::Table(PlainTable::Tokens);
-        let table = self.weight("tokens", &[rows, width], element, source);
-        let vectors = self.node("Gather", &[&table, ids], Vec::new());
-        Ok(if element == self.float {
+        Ok((
+            self.weight("tokens", &[rows, width], element, source),
+            element,
+        ))
+    }
+
+    /// The vectors of these ids.
+    fn tokens(&mut self, (table, element): &(String, FloatType), ids: &str) -> String {
+        let vectors = self.node("Gather", &[table, ids], Vec::new());
+        if *element == self.float {
             vectors
         } else {
             self.cast(&vectors, self.float.number())
-        })
+        }
     }
 
     /// The vectors of learned positions.

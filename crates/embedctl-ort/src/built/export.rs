@@ -71,6 +71,7 @@ pub fn export(
         terms: (model.config.sparse())
             .and_then(|sparse| sparse.terms)
             .filter(|_| form.pooled),
+        typed: model.config.frame.states_types(),
         ..GraphForm::default()
     };
     let graph = if form.pooled && graph_form.terms.is_none() {

@@ -98,6 +98,8 @@ pub struct GraphForm {
     pub excerpt: bool,
     /// How the logits of the masked-LM head become a row's weights of terms, where those are its output.
     pub terms: Option<TermPooling>,
+    /// Whether rows state token types, even if all are 0: a network that looks them up in its table of tokens adds them then.
+    pub typed: bool,
 }
 
 /// Positions of rotary tables at most. A longer row is an error of its own.
@@ -130,6 +132,7 @@ impl GraphForm {
             operators,
             excerpt: false,
             terms: (model.config.sparse()).and_then(|sparse| sparse.terms),
+            typed: model.config.frame.states_types(),
         })
     }
 }
@@ -144,6 +147,7 @@ impl Default for GraphForm {
             operators: Operators::Standard,
             excerpt: false,
             terms: None,
+            typed: false,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn write(network: &PlainNetwork, form: GraphForm) -> Result<(GraphWri
     let architecture = network.architecture();
     let outside = network.outside()?;
     let mut writer = GraphWriter::new(form);
-    let shared = writer.shared(architecture);
+    let shared = writer.shared(architecture, form);
     writer.enter("embeddings/".into());
     let mut states = writer.embedded(network, &outside, form, &shared)?;
     let longest = architecture

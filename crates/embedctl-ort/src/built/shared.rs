@@ -3,6 +3,7 @@
 use embedctl_native::architecture::{Architecture, Layer};
 use embedctl_onnx::{Attribute, FLOAT, INT32};
 
+use super::GraphForm;
 use super::operators::AttentionOperator;
 use super::writer::GraphWriter;
 
@@ -10,7 +11,7 @@ use super::writer::GraphWriter;
 pub(super) struct SharedValues {
     /// Token ids, `[rows, length]`.
     pub ids: String,
-    /// Token types, `[rows, length]`; `None` where there is but one.
+    /// Token types, `[rows, length]`; `None` where there is nothing to choose by them.
     pub types: Option<String>,
     /// The batch's length, `[1]`.
     pub length: String,
@@ -39,11 +40,13 @@ pub(super) struct SharedValues {
 
 impl GraphWriter {
     /// Writes the nodes of all values that layers share.
-    pub(super) fn shared(&mut self, architecture: &Architecture) -> SharedValues {
+    pub(super) fn shared(&mut self, architecture: &Architecture, form: GraphForm) -> SharedValues {
         let attention = &architecture.attention;
         let ids = self.token_input("input_ids");
         let mask = self.token_input("attention_mask");
-        let types = (architecture.embeddings.types > 1).then(|| self.token_input("token_type_ids"));
+        let embeddings = &architecture.embeddings;
+        let chosen = embeddings.types > 1 || embeddings.word_types && form.typed;
+        let types = chosen.then(|| self.token_input("token_type_ids"));
         self.enter("shared/".into());
         let shape = self.node("Shape", &[&ids], Vec::new());
         let one = self.integers(&[1]);

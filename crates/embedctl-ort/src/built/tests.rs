@@ -101,6 +101,7 @@ impl FixtureCase {
         let network = PlainNetwork::open(&self.folder, None).unwrap();
         let form = GraphForm {
             longest: self.longest(),
+            typed: !self.types.is_empty(),
             ..form
         };
         let built = BuiltGraph::build(&network, form).unwrap();

@@ -26,6 +26,7 @@ const FORM: GraphForm = GraphForm {
     operators: Operators::Standard,
     excerpt: false,
     terms: None,
+    typed: false,
 };
 
 /// A session's options, as the opener has them for narrow products.

@@ -10,6 +10,7 @@ use super::Result;
 use super::backend::template;
 use super::special::SpecialNames;
 use super::vocabulary::{Bpe, VocabularyModel};
+use crate::metadata::is_true;
 use crate::tokenizer::arguments::Arguments;
 use crate::tokenizer::languages::{MBART, MBART_50};
 use crate::tokenizer::registry::{ChosenClass, TokenizerClass};
@@ -43,7 +44,10 @@ pub(super) fn rebuild(
     let class = chosen.class;
     let model = VocabularyModel { chosen, file };
     let unknown = names.text("unk_token");
-    let flag = |key: &str, default: bool| arguments.flag(key).unwrap_or(default);
+    let flag = |key: &str, default: bool| match arguments.get(key) {
+        None | Some(Value::Null) => default,
+        Some(value) => is_true(value),
+    };
     let number = |key: &str, default: f64| arguments.number(key).unwrap_or(default) as usize;
     let prefix_space = |default| flag("add_prefix_space", default);
     let spaced = || {
@@ -77,7 +81,10 @@ pub(super) fn rebuild(
     let step = |step: Value| when(true, step);
     let table = || table(file);
     let nfc = || step(json!({"type": "NFC"}));
-    let lowercase = |default| when(flag("do_lower_case", default), json!({"type": "Lowercase"}));
+    let lowercase = |default| {
+        let lower = arguments.get("do_lower_case").map_or(default, is_true);
+        when(lower, json!({"type": "Lowercase"}))
+    };
     let spaces = || step(replace(json!({"Regex": " {2,}"}), " "));
     let quotes = |quotes: &str| step(replace(json!({"String": quotes}), "\""));
     let accents = |kept: bool, kind: &str| when(!kept, json!({"type": kind}));
@@ -109,8 +116,21 @@ pub(super) fn rebuild(
         | TokenizerClass::Splinter
         | TokenizerClass::Funnel => {
             // DPR's classes take the setting and forget it.
-            let lower = matches!(class, TokenizerClass::Dpr | TokenizerClass::DprReader)
-                || flag("do_lower_case", true);
+            let forgets = matches!(class, TokenizerClass::Dpr | TokenizerClass::DprReader);
+            let lower = forgets || flag("do_lower_case", true);
+            // The normalizer takes no other types, so that the reference fails on them.
+            for key in ["do_lower_case", "strip_accents", "tokenize_chinese_chars"] {
+                let may_be_null = key == "strip_accents";
+                let other = arguments
+                    .get(key)
+                    .filter(|value| !value.is_boolean() && !(may_be_null && value.is_null()));
+                if let Some(other) = other.filter(|_| key != "do_lower_case" || !forgets) {
+                    return Err(format!(
+                        "has a class whose {key} is true or false; tokenizer_config.json says {other}"
+                    )
+                    .into());
+                }
+            }
             let clean = class != TokenizerClass::Funnel || flag("clean_text", true);
             let strip = arguments.get("strip_accents").cloned().unwrap_or_default();
             if !(strip.is_boolean() || strip.is_null()) {
