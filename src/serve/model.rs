@@ -181,7 +181,7 @@ impl ServedModel for OpenedModel {
         let model = self.loaded.model();
         let tokenizer = &model.tokenizer;
         let text = format!("{}{text}", prompt.unwrap_or(&model.config.prompt));
-        let encoded = self.loaded.tokenizer.with_places(&text)?;
+        let encoded = self.loaded.tokenizer().with_places(&text)?;
         let characters: Vec<char> = text.chars().collect();
         let own = encoded.get_ids().iter().zip(encoded.get_offsets());
         let own = own.map(|(&id, &(start, stop))| Token {
