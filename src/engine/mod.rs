@@ -12,4 +12,4 @@ pub(crate) mod work;
 pub use auto::order as usual;
 pub use embedctl_ort::engine::*;
 pub use embedctl_ort::{onnxruntime as ort, rten};
-pub use open::{notes, open, settle};
+pub use open::{expected, notes, open, settle};
