@@ -26,7 +26,7 @@ use crate::input::RecordReader;
 use crate::job;
 use crate::model::{Model, ModelProvenance, WeightsKind};
 use crate::output::Destination;
-use crate::output::{self, RunFiles};
+use crate::output::RunFiles;
 use crate::pool::Pooler;
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::SourceNames;
@@ -80,6 +80,8 @@ impl Run {
         let sink: Box<dyn RowSink> = match job {
             Some(mut job) => {
                 job.check(plan, &model)?;
+                let input = source.input();
+                columns(options, &model, &input.names(), &input.schema())?;
                 Box::new(job)
             }
             None => Box::new(WholeSink::create(plan, &model, source.input())?),
@@ -206,6 +208,7 @@ impl Run {
             input: &self.options.input,
             on_error: self.options.on_error,
             extra: extra.clone(),
+            format: self.options.output.resolved_format()?,
             counts: Counts::default(),
             reasons: Vec::new(),
             without_tokens: 0,
@@ -218,11 +221,11 @@ impl Run {
             match event {
                 SourceEvent::Window(in_flight) => {
                     made.check_files()?;
-                    // Which fields `--keep '*'` stands for is known by the first text.
+                    // Which fields `--keep '*'` stands for is known by the first text, at the latest.
                     let window = &in_flight.window;
-                    if !named && window.batch.is_none() && !window.texts.is_empty() {
+                    if !named && window.batch.is_none() {
                         columns(&window.columns.schema())?;
-                        named = true;
+                        named = !window.texts.is_empty();
                     }
                     ledger.settle_window(&in_flight, &workers, &clocks)?;
                     if let Some(written) = &written {
@@ -437,6 +440,7 @@ fn columns(
 ) -> Result<SchemaRef> {
     let schema = options.extra_of(model).schema(records)?;
     let dimensions = model.config.vectors().0;
-    output::check_names(&options.output, &dimensions, &schema, names.len())?;
+    let output = &options.output;
+    output.check_names(&dimensions, &schema, names.len())?;
     Ok(schema)
 }
