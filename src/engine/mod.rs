@@ -17,4 +17,4 @@ pub use embedctl_ort::engine::*;
 pub use embedctl_ort::{onnxruntime as ort, rten};
 pub use loaded::LoadedModel;
 pub(crate) use loaded::OpeningModel;
-pub use resolved::{Resolved, notes, open};
+pub use resolved::{Resolved, expected, notes, open};

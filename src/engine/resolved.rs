@@ -2,7 +2,7 @@
 //! arithmetic, and the engine that is opened.
 
 use super::{
-    Arithmetic, Engine, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice,
+    Arithmetic, Engine, EngineInfo, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice,
     ResolvedEngine, auto, native, ort, rten,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -246,37 +246,11 @@ pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> 
     }
     let (mut fault, mut last) = (None, None);
     for provider in providers {
-        if auto
-            && !provider.is_on_worker()
-            && let Some(reason) = auto::reason_to_skip(provider, || selection.may_have(provider))
-        {
-            passed_over.push(passed(provider, reason));
-            continue;
-        }
-        let unable =
-            |float: &FloatType| provider == Provider::Native && !provider.computes_in(*float);
-        if let Some(float) = options.float.filter(unable) {
-            let reason = format!("computes in fp32, bf16, int16 or int8, not in {float}");
+        if let Some(reason) = reason_to_pass(provider, auto, model, options, &selection) {
             passed_over.push(passed(provider, reason));
             continue;
         }
         let weights = provider.weights_of(model);
-        if let Some(cause) = model.lacks(weights) {
-            passed_over.push(passed(provider, cause.to_string()));
-            continue;
-        }
-        let is_built = weights == WeightsKind::Checkpoint && provider != Provider::Native;
-        let precision = model.options.precision;
-        if let Some(precision) =
-            precision.filter(|it| is_built && FloatType::built(Some(*it)).is_none())
-        {
-            let reason = format!(
-                "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
-                precision.name()
-            );
-            passed_over.push(passed(provider, reason));
-            continue;
-        }
         let opened = match provider {
             Provider::Native => native::open(model, options, &passed_over, provider),
             Provider::Rten => rten::open(model, options, &passed_over),
@@ -313,6 +287,63 @@ pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> 
         Some(error) if matches!(error.kind(), ErrorKind::Model | ErrorKind::Io) => error,
         Some(error) if passed_over.len() == 1 => error,
         _ => Error::new(ErrorKind::Provider, "embedctl", none_works(&passed_over)),
+    })
+}
+
+/// Why [`open`] passes over a provider that it would have to open otherwise.
+fn reason_to_pass(
+    provider: Provider,
+    auto: bool,
+    model: &Model,
+    options: &ResolvedEngine,
+    selection: &LibrarySelection,
+) -> Option<String> {
+    if auto
+        && !provider.is_on_worker()
+        && let Some(reason) = auto::reason_to_skip(provider, || selection.may_have(provider))
+    {
+        return Some(reason);
+    }
+    let unable = |float: &FloatType| provider == Provider::Native && !provider.computes_in(*float);
+    if let Some(float) = options.float.filter(unable) {
+        return Some(format!(
+            "computes in fp32, bf16, int16 or int8, not in {float}"
+        ));
+    }
+    let weights = provider.weights_of(model);
+    if let Some(cause) = model.lacks(weights) {
+        return Some(cause.to_string());
+    }
+    let is_built = weights == WeightsKind::Checkpoint && provider != Provider::Native;
+    let precision =
+        (model.options.precision).filter(|it| is_built && FloatType::built(Some(*it)).is_none())?;
+    Some(format!(
+        "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
+        precision.name()
+    ))
+}
+
+/// What the first provider that [`open`] would try says of itself, as far as that decides vectors. Opens nothing, so it is
+/// not known whether that provider works.
+#[must_use]
+pub fn expected(model: &Model, options: &ResolvedEngine) -> Option<EngineInfo> {
+    let (providers, auto) = in_order(options);
+    let device = options.devices.first().copied().unwrap_or(0);
+    let selection = LibrarySelection::new(&options.runtime, device, !auto, &options.cancel);
+    let is_tried =
+        |provider: &Provider| reason_to_pass(*provider, auto, model, options, &selection).is_none();
+    let provider = providers.into_iter().find(is_tried)?;
+    if provider == Provider::Native {
+        return Some(native::expected(model, options, provider));
+    }
+    let is_built = provider.weights_of(model) == WeightsKind::Checkpoint;
+    let float = options.float.unwrap_or(FloatType::F32);
+    let own = options.provider_options.iter();
+    let own = own.filter(|one| one.provider == provider);
+    Some(EngineInfo {
+        options: own.copied().collect(),
+        built_graph: is_built.then(|| float.name()),
+        ..EngineInfo::new("", String::new(), provider)
     })
 }
 

@@ -420,7 +420,9 @@ impl Computation {
     /// The option by which a provider computes a model of single precision in less.
     const OPTION: &str = "precision";
 
-    fn of(info: &EngineInfo) -> Self {
+    /// The numbers that an engine computes in.
+    #[must_use]
+    pub fn of(info: &EngineInfo) -> Self {
         let EngineInfo {
             provider,
             options,

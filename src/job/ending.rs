@@ -201,10 +201,11 @@ impl Job {
         );
         let mut orphans: Vec<String> = found.into_iter().map(|(.., name)| name).collect();
         // On a store, the run that writes the next part of that number replaces the files beside it.
-        let sidecars = self.format().map_or(&[][..], OutputFormat::sidecars);
+        // Whatever kind of numbers it was: the model is not known here.
+        let sidecars = self.format().map(OutputFormat::possible_sidecars);
         let is_beside = |rest: &str| {
             let sidecar = rest.strip_prefix(&ending);
-            sidecar.is_some_and(|sidecar| sidecars.contains(&sidecar))
+            sidecar.is_some_and(|sidecar| sidecars.iter().flatten().any(|it| *it == sidecar))
         };
         for name in top.iter().filter(|_| lock.is_exclusive()) {
             if let Some((shard, number, rest)) = names::parse(name)

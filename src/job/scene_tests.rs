@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cancel::CancelToken;
 use crate::input::{InputOptions, RecordReader, Source};
-use crate::output::{Calibration, RunFiles};
+use crate::output::{Calibration, RowNumbers, RunFiles};
 use crate::progress::Counts;
-use crate::record::{Reject, RowRef, RowVectors, Rows, SourceNames, Window, WindowStart};
+use crate::record::{
+    Reject, RowRef, RowVector, RowVectors, Rows, SourceNames, Window, WindowStart,
+};
 use crate::rejects;
 use crate::storage::Readable;
+use embedctl_common::vectors::{MultiRows, SparseRows};
 
 pub(super) const JSONL: OutputFormat = OutputFormat::Jsonl(crate::output::Compression::None);
 
@@ -22,6 +25,8 @@ pub(super) struct JobScene {
     pub(super) folder: tempfile::TempDir,
     format: OutputFormat,
     part_rows: u64,
+    /// What the numbers of a row are.
+    pub(super) numbers: RowNumbers,
     /// When parts end besides.
     pub(super) limits: fn(Limits) -> Limits,
 }
@@ -53,6 +58,7 @@ impl JobScene {
             folder,
             format,
             part_rows,
+            numbers: RowNumbers::Vectors,
             limits: |limits| limits,
         }
     }
@@ -101,12 +107,39 @@ impl JobScene {
                 parts.finish(reader.end(), reader.input().schema(), &made)?;
                 return job.complete();
             };
-            result = parts.take(done(window, &names, &mut counts), &made);
+            let mut done = done(window, &names, &mut counts);
+            done.rows.vectors = self.of_kind(done.rows.vectors);
+            result = parts.take(done, &made);
             if result.is_err() {
                 break;
             }
         }
         result.map(|()| false)
+    }
+
+    /// The same numbers in the form of the scene's.
+    fn of_kind(&self, vectors: RowVectors) -> RowVectors {
+        fn values(row: RowVector<'_>) -> Option<&[f32]> {
+            match row {
+                RowVector::Dense(values) => Some(values),
+                _ => None,
+            }
+        }
+        match self.numbers {
+            RowNumbers::Vectors | RowNumbers::Scores => vectors,
+            RowNumbers::Sparse => {
+                let mut sparse = SparseRows::default();
+                let rows = vectors.iter().filter_map(values);
+                rows.for_each(|values| sparse.push_entries((0..).zip(values.iter().copied())));
+                RowVectors::Sparse(sparse)
+            }
+            RowNumbers::Multi => {
+                let mut multi = MultiRows::new(2);
+                let rows = vectors.iter().filter_map(values);
+                rows.for_each(|values| multi.push(values));
+                RowVectors::Multi(multi)
+            }
+        }
     }
 
     /// Whether there is nothing left to do, as the pipeline finds out before it begins.
@@ -151,6 +184,7 @@ impl JobScene {
             stretches: Vec::new(),
         };
         let (format, ranges) = (self.format, self.folder.path().join("ranges.json"));
+        let numbers = self.numbers;
         let create: Create = Box::new(move |path| {
             let is_int8 = matches!(format, OutputFormat::I8bin | OutputFormat::U8bin);
             let calibration = is_int8.then(|| {
@@ -160,6 +194,7 @@ impl JobScene {
             });
             let output = OutputOptions {
                 calibration,
+                numbers,
                 format: Some(format),
                 force: true,
                 ..OutputOptions::new(Destination::Path(path.to_path_buf()))

@@ -11,6 +11,7 @@ use super::scene_tests::{JSONL, JobScene, done, whole};
 use super::storage_tests::TestStorage;
 use super::*;
 use crate::input::{InputOptions, RecordReader, Source};
+use crate::output::RowNumbers;
 use crate::progress::Counts;
 use crate::record::{RowVectors, Rows, WindowStart};
 
@@ -42,6 +43,66 @@ fn a_run_survives_the_failure_of_any_one_operation() {
             scene.check(&expected);
         }
     }
+}
+
+/// A part of several files gets their names one after another. Whatever its numbers are, a run that was killed between any
+/// two of them is resumed.
+#[test]
+fn a_run_killed_between_the_files_of_a_part_is_resumed() {
+    use RowNumbers::{Multi, Scores, Sparse, Vectors};
+    let mut several = 0;
+    for format in OutputFormat::all() {
+        for numbers in [Vectors, Scores, Sparse, Multi] {
+            let holds = OutputOptions {
+                format: Some(format),
+                numbers,
+                ..OutputOptions::default()
+            };
+            if holds.check_form().is_err() {
+                continue;
+            }
+            let mut scene = JobScene::new(8, format, 6);
+            scene.numbers = numbers;
+            let plain = || Arc::new(LocalFolder::new(scene.out()));
+            assert!(scene.run(false, plain(), usize::MAX).unwrap());
+            let whole = scene.files();
+            let part = |number| format!("{}.{format}", names::part(1, number));
+            let mut of_part: Vec<&str> = whole.iter().map(|(name, _)| name.as_str()).collect();
+            of_part.retain(|name| name.starts_with(&part(0)));
+            // The part itself gets its name last.
+            of_part.sort_unstable();
+            of_part.reverse();
+            assert_eq!(of_part.last(), Some(&part(0).as_str()));
+            several = several.max(of_part.len());
+            for there in 0..=of_part.len() {
+                let is_there = |name: &str| match name {
+                    _ if of_part.contains(&name) => of_part[..there].contains(&name),
+                    _ if name.starts_with(&part(1)) => false,
+                    _ if name.starts_with(names::COMMITS) || name.starts_with(names::SHARDS) => {
+                        false
+                    }
+                    name => ![names::MANIFEST, names::SUCCESS].contains(&name),
+                };
+                let left = whole.iter().filter(|(name, _)| is_there(name));
+                scene.restore(&left.cloned().collect::<Vec<_>>());
+                let resumed = scene.run(true, plain(), usize::MAX);
+                assert!(
+                    resumed.is_ok_and(|is_complete| is_complete),
+                    "{format} {numbers:?}, after {:?}",
+                    &of_part[..there]
+                );
+                let names = |files: &[(String, Vec<u8>)]| -> Vec<String> {
+                    files.iter().map(|(name, _)| name.clone()).collect()
+                };
+                assert_eq!(
+                    names(&scene.files()),
+                    names(&whole),
+                    "{format} {numbers:?} {there}"
+                );
+            }
+        }
+    }
+    assert_eq!(several, 4);
 }
 
 #[test]

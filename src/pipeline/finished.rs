@@ -6,8 +6,9 @@ use super::EmbedOptions;
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
 use super::source::{range, shares, source_states, told};
+use crate::engine::{self, EngineInfo, ResolvedEngine};
 use crate::error::{Error, Place, Result};
-use crate::identity::VectorIdentity;
+use crate::identity::{Computation, VectorIdentity};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, JobReader, Manifest, ShardEnd, State, clear_parts};
 use crate::output::proof::Proof;
@@ -30,7 +31,8 @@ pub struct Complete {
 
 impl RunPlan {
     /// Under `--resume`, the output, if there is nothing left to do: it is complete and was made from the same input with
-    /// the same settings. Opens no engine; reads the input only where it is newer than what was read.
+    /// the same settings. Opens an engine only where another one than the first of the choice has made it; reads the input
+    /// only where it is newer than what was read.
     ///
     /// # Errors
     /// If it is complete and was made with others, or cannot be read.
@@ -59,12 +61,12 @@ impl RunPlan {
         let mut input = RecordReader::open(&options.sources, options.input.clone())?;
         let (names, (stretches, columns)) =
             (input.names(), shares(job.shard(), options, &mut input)?);
-        let model = self.resolved()?.open_files()?;
-        let weights = then.identity().weights();
-        let identity = VectorIdentity::new(&model, &options.output)?;
-        let identity = identity.with_files(&model, &model.provenance(weights)?, weights);
+        let resolved = self.resolved()?;
+        let model = resolved.open_files()?;
+        // As the run that goes on: what it would refuse is refused here, too.
+        let plan = self.of(&model)?;
+        let identity = VectorIdentity::new(&model, &plan.options().output)?;
         let sources = source_states(options, &names);
-        let now = self.fingerprint(&sources, &identity)?;
         let manifest = match file {
             None => Manifest::read(job.storage().as_ref())?,
             Some(_) => None, // its parts are gone
@@ -74,7 +76,9 @@ impl RunPlan {
         if job.shard().count == 1 {
             then.set(SIZES, sizes(&end.sources)); // the first run may have read another, and have stopped at a record
         }
-        job.differ(&then, &now, &["precision"])?;
+        job.differ(&then, &plan.fingerprint(&sources, &identity)?, &[])?;
+        let identity = identified(identity, &model, resolved.engine(), &then.identity())?;
+        job.differ(&then, &plan.fingerprint(&sources, &identity)?, &[])?;
         if end.sources != present && !options.sources.contains(&Source::Stdin) {
             let how = InputOptions {
                 window_rows: end.window as usize,
@@ -103,6 +107,26 @@ impl RunPlan {
             rejected,
         }))
     }
+}
+
+/// The identity of the vectors that a run would compute. An engine is opened only if the first one of the choice would not
+/// compute as that of `then` did: whether it works is not known before.
+fn identified(
+    identity: VectorIdentity,
+    model: &Model,
+    engine: &ResolvedEngine,
+    then: &VectorIdentity,
+) -> Result<VectorIdentity> {
+    let identified = |info: &EngineInfo| -> Result<VectorIdentity> {
+        let files = model.provenance(info.provider.weights_of(model))?;
+        Ok(identity.clone().with_engine(model, &files, info))
+    };
+    if let Some(info) = engine::expected(model, engine)
+        && then.computation == Some(Computation::of(&info))
+    {
+        return identified(&info);
+    }
+    identified(engine::open(model, engine)?.info())
 }
 
 /// Checks the complete file at `path` against the hashes in its provenance.

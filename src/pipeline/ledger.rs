@@ -1,8 +1,10 @@
 //! The ledger: every record that was read is written or rejected, in the input's order, and counted; so are
 //! the rows that records become.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::assembly::{Assembly, Extra, OutputRow};
 use super::fault::record_place;
@@ -14,12 +16,13 @@ use crate::engine::row_worker::{Finished, not_finite_empty};
 use crate::error::{Cause, Error, Place, Result};
 use crate::input::InputOptions;
 use crate::model::Model;
+use crate::output::{OutputFormat, without_refused};
 use crate::pool::{Pooler, is_finite};
 use crate::progress::{Counts, Progress};
 use crate::record::{Origin, Reject, RowRef, RowVector, SourceNames, Texts, Window};
 use crate::setting::{FAIL_ON_EMPTY, ID_FIELD};
 use crate::stage::Clocks;
-use arrow::array::Array;
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
 fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {
@@ -37,6 +40,8 @@ pub(super) struct Ledger<'a> {
     pub(super) input: &'a InputOptions,
     pub(super) on_error: OnError,
     pub(super) extra: Extra,
+    /// Of the output.
+    pub(super) format: OutputFormat,
     pub(super) counts: Counts,
     pub(super) reasons: Vec<String>,
     pub(super) without_tokens: u64,
@@ -50,6 +55,30 @@ fn of_part(vector: RowVector<'_>, part: Option<usize>) -> Option<RowVector<'_>> 
     match (vector, part) {
         (RowVector::Multi(row), Some(part)) => row.vectors().nth(part).map(RowVector::Dense),
         (vector, _) => Some(vector),
+    }
+}
+
+/// A cause as a row has it: every format holds it.
+fn error_text(cause: &Cause) -> String {
+    cause.to_string().replace('\0', "\u{fffd}")
+}
+
+/// The columns of a window's records, and the values that the output's format cannot hold, which are null in them.
+struct Unwritable<'w> {
+    columns: Cow<'w, RecordBatch>,
+    /// Records that hold such values, by their rows, with the first reason.
+    records: HashMap<usize, Cause>,
+    /// Texts of chunks that are such values, where they are written.
+    chunks: HashMap<usize, Cause>,
+}
+
+impl<'w> Unwritable<'w> {
+    fn none(columns: &'w RecordBatch) -> Self {
+        Self {
+            columns: Cow::Borrowed(columns),
+            records: HashMap::new(),
+            chunks: HashMap::new(),
+        }
     }
 }
 
@@ -70,6 +99,7 @@ impl Ledger<'_> {
         let window = &in_flight.window;
         let texts = in_flight.records.as_ref().unwrap_or(&window.texts);
         self.tally.add(window, texts, self.names);
+        let unwritable = self.unwritable(in_flight)?;
         let (progress, cancel) = (self.progress, self.made.cancel);
         let mut collected = Collected::new(in_flight, progress);
         for (number, portion) in in_flight.portions.iter().enumerate() {
@@ -77,13 +107,47 @@ impl Ledger<'_> {
             let finished = &collected.finished;
             clocks
                 .write
-                .time(|| self.settle(in_flight, portion, finished))?;
+                .time(|| self.settle(in_flight, portion, finished, &unwritable))?;
             // Vectors of tokens are the only large ones.
             if self.model.config.multi().is_some() {
                 collected.release(in_flight, in_flight.texts(portion).end);
             }
         }
         Ok(())
+    }
+
+    /// The columns of a window's records, and which of their values the output's format cannot hold: these are null.
+    fn unwritable<'f>(&self, in_flight: &'f InFlight) -> Result<Unwritable<'f>> {
+        let window = &in_flight.window;
+        if let Some(batch) = &window.batch {
+            return Ok(Unwritable::none(batch));
+        }
+        let columns = match self.extra.errors && !window.rejects.is_empty() {
+            true => in_flight.columns_of_all()?,
+            false => &window.columns,
+        };
+        let mut unwritable = Unwritable::none(columns);
+        if !self.format.refuses_values() {
+            return Ok(unwritable);
+        }
+        // The column of ids may be left out.
+        let own = usize::from(self.extra.no_ids);
+        let mut refused = self.format.refused(columns)?;
+        refused.retain(|value| value.column >= own);
+        if !refused.is_empty() {
+            unwritable.columns = Cow::Owned(without_refused(columns, &refused)?);
+        }
+        for value in refused {
+            unwritable.records.entry(value.row).or_insert(value.cause);
+        }
+        if self.extra.chunk_text {
+            let texts: ArrayRef = Arc::new(window.texts.iter().map(Some).collect::<StringArray>());
+            let failed = |error| Error::internal(format!("texts of chunks: {error}"));
+            let texts = RecordBatch::try_from_iter([("chunk_text", texts)]).map_err(failed)?;
+            let refused = self.format.refused(&texts)?.into_iter();
+            unwritable.chunks = refused.map(|value| (value.row, value.cause)).collect();
+        }
+        Ok(unwritable)
     }
 
     /// Puts the vectors of a window's portion back into input order, writes them, and accounts for every record;
@@ -93,24 +157,18 @@ impl Ledger<'_> {
         in_flight: &InFlight,
         portion: &Portion,
         finished: &[Finished],
+        unwritable: &Unwritable<'_>,
     ) -> Result<()> {
         let mut empty = self.pooler.no_rows();
         self.pooler
             .add_empty(self.model.config.hidden_width, &mut empty);
         let texts = in_flight.texts(portion);
-        let outcome = self.outcome(in_flight, texts.clone(), finished, empty.get(0));
-        let (rows, rejects) = self.account(in_flight, portion, texts, &outcome)?;
-        let columns = match &in_flight.window.batch {
-            Some(batch) => batch,
-            None if self.extra.errors && !in_flight.window.rejects.is_empty() => {
-                in_flight.columns_of_all()?
-            }
-            None => &in_flight.window.columns,
-        };
+        let mut outcome = self.outcome(in_flight, texts.clone(), finished, empty.get(0));
+        let (rows, rejects) = self.account(in_flight, portion, texts, &mut outcome, unwritable)?;
         let assembly = Assembly {
             extra: self.extra.clone(),
             names: self.names,
-            columns,
+            columns: &unwritable.columns,
             texts: &in_flight.window.texts,
             spans: in_flight.spans.as_deref(),
             vectors: &outcome.vectors,
@@ -221,7 +279,8 @@ impl Ledger<'_> {
         in_flight: &InFlight,
         portion: &Portion,
         texts: Range<usize>,
-        outcome: &Outcome<'_>,
+        outcome: &mut Outcome<'_>,
+        unwritable: &Unwritable<'_>,
     ) -> Result<(Vec<OutputRow>, Vec<Reject>)> {
         // An answered batch keeps its own columns: each record is one row.
         let first = self.counts.read;
@@ -250,6 +309,13 @@ impl Ledger<'_> {
             let parts = in_flight.texts_of(record as usize, next_text);
             let texts = next_text..next_text + parts;
             next_text = texts.end;
+            for text in texts.clone() {
+                let of_record = unwritable.records.get(&(record as usize));
+                if let Some(cause) = of_record.or_else(|| unwritable.chunks.get(&text)) {
+                    outcome.vectors[text] = None;
+                    outcome.causes.insert(text, cause.clone());
+                }
+            }
             let missing = texts.clone().any(|text| outcome.vectors[text].is_none());
             let cause = texts.clone().find_map(|text| outcome.causes.get(&text));
             if let Some(cause) = cause {
@@ -286,8 +352,8 @@ impl Ledger<'_> {
                         record: self.counts.read,
                         part,
                     },
-                    text: Some(u32::try_from(text).expect("a window has fewer than 2^32 texts")),
-                    error: outcome.causes.get(&text).map(ToString::to_string),
+                    text: (!unwritable.chunks.contains_key(&text)).then_some(number(text)),
+                    error: outcome.causes.get(&text).map(error_text),
                 }));
             }
             self.counts.read += 1;
@@ -312,7 +378,7 @@ impl Ledger<'_> {
             origin: reject.origin,
             row: RowRef { record, part: 0 },
             text: None,
-            error: Some(reject.cause.to_string()),
+            error: Some(error_text(&reject.cause)),
         }))
     }
 

@@ -122,15 +122,15 @@ impl RunPlan {
         let reader = RecordReader::open(&options.sources, options.input.clone())?;
         self.earlier()?;
         let schema = options.extra().schema(&reader.schema())?;
+        let (output, files) = (&options.output, &options.files);
+        let (dimensions, sources) = (&options.model.dimensions, options.sources.len());
         if let Some(job) = &self.job {
             job.look()?;
             if !job.is_single() {
-                return Ok(());
+                return output.check_names(dimensions, &schema, sources);
             }
         }
-        let (output, files) = (&options.output, &options.files);
-        let dimensions = &options.model.dimensions;
-        output::check(output, dimensions, options.sources.len(), &schema, files)?;
+        output::check(output, dimensions, sources, &schema, files)?;
         match &options.rejects {
             Some(path) => RejectsWriter::check(path, output.force, files),
             None => Ok(()),

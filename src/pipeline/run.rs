@@ -24,8 +24,7 @@ use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::job;
 use crate::model::Model;
-use crate::output::Destination;
-use crate::output::{self, RunFiles};
+use crate::output::{Destination, RunFiles};
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
@@ -68,6 +67,8 @@ impl Run {
         let sink: Box<dyn RowSink> = match job {
             Some(mut job) => {
                 job.check(plan, model.files())?;
+                let input = source.input();
+                columns(options, model.files(), &input.names(), &input.schema())?;
                 Box::new(job)
             }
             None => Box::new(WholeSink::create(plan, model.files(), source.input())?),
@@ -181,6 +182,7 @@ impl Run {
             input: &self.options.input,
             on_error: self.options.on_error,
             extra: extra.clone(),
+            format: self.options.output.resolved_format()?,
             counts: Counts::default(),
             reasons: Vec::new(),
             without_tokens: 0,
@@ -193,11 +195,11 @@ impl Run {
             match event {
                 SourceEvent::Window(in_flight) => {
                     made.check_files()?;
-                    // Which fields `--keep '*'` stands for is known by the first text.
+                    // Which fields `--keep '*'` stands for is known by the first text, at the latest.
                     let window = &in_flight.window;
-                    if !named && window.batch.is_none() && !window.texts.is_empty() {
+                    if !named && window.batch.is_none() {
                         columns(&window.columns.schema())?;
-                        named = true;
+                        named = !window.texts.is_empty();
                     }
                     ledger.settle_window(&in_flight, &workers, &clocks)?;
                     if let Some(written) = &written {
@@ -412,6 +414,7 @@ fn columns(
 ) -> Result<SchemaRef> {
     let schema = options.extra_of(model).schema(records)?;
     let dimensions = model.config.vectors().0;
-    output::check_names(&options.output, &dimensions, &schema, names.len())?;
+    let output = &options.output;
+    output.check_names(&dimensions, &schema, names.len())?;
     Ok(schema)
 }

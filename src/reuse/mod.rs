@@ -206,8 +206,20 @@ impl EarlierOutput {
             embedding_field: self.embedding_field.clone(),
             ..output.clone()
         };
+        // A file tells their names itself.
+        let kinds = output.names(widths, 1)?.kinds;
+        let kinds = output::named_in(Some(&self.made), kinds).map_err(|missing| {
+            let names: Vec<&str> = missing.columns().map(|(name, _)| name).collect();
+            let reason = format!(
+                "{}: it has no vectors like those of `{}`",
+                self.asked,
+                names.join("`, `")
+            );
+            Error::usage(reason)
+                .with_remedy(or_without("name an output of the same kinds of vectors"))
+        })?;
         Ok(Reuse {
-            kinds: output.kind_columns(widths),
+            kinds,
             old: self,
             index,
             starts,

@@ -432,6 +432,47 @@ fn a_closed_standard_output_loses_nothing_in_silence() {
     assert_eq!(run.code, Some(0), "{run}");
 }
 
+/// The effect of `<&-`: there are no records to be read, which is not the same as no record.
+#[test]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn a_closed_standard_input_is_no_empty_one() {
+    let sandbox = Sandbox::new();
+    for (line, code) in [
+        ("- -o out.npy", 1),
+        ("- -o out.jsonl --resume", 1),
+        ("- -o -", 1),
+        ("texts.txt -o texts.npy", 0),
+    ] {
+        sandbox.write("texts.txt", "one\n");
+        let mut command = sandbox.embed_command(line);
+        // SAFETY: `close` may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::close(libc::STDIN_FILENO);
+                Ok(())
+            });
+        }
+        let run = sandbox.finish(&mut command);
+        assert_eq!(run.code, Some(code), "{line}: {run}");
+        if code == 1 {
+            assert!(run.stderr.contains("standard input is closed"), "{run}");
+            assert_eq!(run.stdout, "");
+        }
+    }
+    assert_eq!(
+        sandbox.files(),
+        [
+            "texts.npy",
+            "texts.npy.json",
+            "texts.npy.rows.jsonl",
+            "texts.txt"
+        ]
+    );
+    // Of the null device nothing is read, as it is meant.
+    let run = sandbox.embed("- -o out.npy");
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
 #[test]
 fn standard_error_that_cannot_be_written_to() {
     let sandbox = Sandbox::new();

@@ -336,6 +336,46 @@ fn another_model_file_is_refused_by_its_name() {
     }
 }
 
+/// What a complete output was computed in is compared as it is of an incomplete one.
+#[test]
+fn another_precision_is_refused_by_a_complete_output() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "one\ntwo\nthree\n");
+    let run = |provider: &str, precision: &str, more: &str| {
+        let line = format!(
+            "embed in.txt --threads 1 --no-cache --resume -p {provider} {precision} {more}"
+        );
+        let mut command = sandbox.command(line.split_whitespace());
+        let model = in_repository("fixtures/parity/args-of-the-tokenizer/model");
+        sandbox.finish(command.env("EMBEDCTL_MODEL", model))
+    };
+    let precisions = ["", "--precision int16", "--precision bf16"];
+    for (number, output) in ["out/ -f jsonl", "out.npy", "out.parquet"]
+        .iter()
+        .enumerate()
+    {
+        let made = precisions[number];
+        code(&run("native", made, &format!("-o {output}")), 0);
+        for precision in precisions {
+            // By the engine's name, and as it is chosen.
+            for provider in ["native", "auto"] {
+                let again = run(provider, precision, &format!("-o {output}"));
+                if precision == made {
+                    assert!(code(&again, 0).stderr.contains("nothing to do"), "{again}");
+                    continue;
+                }
+                let said = &code(&again, 2).stderr;
+                assert!(
+                    said.contains("engine.precision (") && said.contains("one kind"),
+                    "{output} {precision}: {again}"
+                );
+            }
+        }
+    }
+    let other = run("rten", "", "-o out/ -f jsonl");
+    assert!(code(&other, 2).stderr.contains("engine.kind ("), "{other}");
+}
+
 #[test]
 fn a_jobs_code_tells_of_records_that_earlier_runs_rejected() {
     let sandbox = Sandbox::new();

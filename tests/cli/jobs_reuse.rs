@@ -177,6 +177,42 @@ fn the_vectors_are_those_of_the_earlier_output() {
     assert_eq!(reused(&run, &sandbox), 4);
 }
 
+/// Rows with vectors of several widths, read back from every format that has columns.
+#[test]
+fn vectors_of_several_widths_are_reused_as_they_were() {
+    let sandbox = Sandbox::new();
+    sandbox.write("old.jsonl", lines(0, 30));
+    sandbox.write("new.jsonl", lines(10, 40));
+    let widths = "--keep text --dimensions 8,16";
+    code(
+        &sandbox.embed(&format!("new.jsonl -o whole.jsonl {widths}")),
+        0,
+    );
+    let whole = rows(&sandbox, "whole.jsonl");
+    let folders = ["arrow", "jsonl", "pgcopy", "arrows"]
+        .map(|format| format!("{format}/ -f {format} --part-rows 9"));
+    let files =
+        ["parquet", "arrow", "arrows", "jsonl", "jsonl.gz"].map(|ending| format!("out.{ending}"));
+    for output in files.iter().chain(&folders) {
+        let name = output.split(' ').next().unwrap();
+        code(
+            &sandbox.embed(&format!("old.jsonl -o {output} {widths}")),
+            0,
+        );
+        let line = format!(
+            "new.jsonl -o new.out.jsonl --force --reuse {name} {widths} --stats stats.json"
+        );
+        assert_eq!(reused(&sandbox.embed(&line), &sandbox), 20, "{output}");
+        for (row, expected) in rows(&sandbox, "new.out.jsonl").iter().zip(&whole) {
+            assert_eq!(row["text"], expected["text"]);
+            for column in ["embedding_8", "embedding_16"] {
+                let apart = distance(&row[column].to_string(), &expected[column].to_string());
+                assert!(apart < 1e-5, "{output} {column}: {apart}");
+            }
+        }
+    }
+}
+
 #[test]
 fn vectors_of_another_kind_are_refused() {
     let sandbox = Sandbox::new();

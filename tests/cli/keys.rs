@@ -107,9 +107,77 @@ fn outputs_without_ids_hold_everything_else() {
     let other = sandbox.embed("in.txt --keep text -o parts/ --resume");
     assert_eq!(other.code, Some(2), "{other}");
     // Without an id and without a kept field there is the vector alone.
-    done(&sandbox.embed("in.txt --id-field none -o bare.parquet"));
-    let read = sandbox.run("inspect out.parquet bare.parquet --json");
-    done(&read);
+    let resumed =
+        ["parquet", "jsonl", "pgcopy", "npy", "arrow"].map(|it| format!("resumed.{it} --resume"));
+    let folders = ["jsonl", "pgcopy", "npy"].map(|it| format!("{it}/ -f {it}"));
+    let endings = [
+        "parquet",
+        "arrow",
+        "arrows",
+        "jsonl",
+        "jsonl.gz",
+        "jsonl.zst",
+        "pgcopy",
+        "npy",
+    ];
+    let files = endings.map(|it| format!("bare.{it}"));
+    for output in files.into_iter().chain(resumed).chain(folders) {
+        done(&sandbox.embed(&format!("in.txt --id-field none -o {output}")));
+        let name = output.split(' ').next().unwrap();
+        let read = sandbox.run(&format!("inspect {name}"));
+        assert!(
+            read.code == Some(0) && read.stdout.contains("2 vectors"),
+            "{output}: {read}"
+        );
+    }
+    let part = fs::read_to_string(sandbox.path("jsonl/part-00001-00000.jsonl")).unwrap();
+    let stream = sandbox.embed("in.txt --id-field none -o -").stdout;
+    for name in ["bare.jsonl", "resumed.jsonl"] {
+        assert_eq!(
+            fs::read_to_string(sandbox.path(name)).unwrap(),
+            part,
+            "{name}"
+        );
+    }
+    assert_eq!(stream, part);
+    assert_eq!(rows(&sandbox, "bare.jsonl"), [json!({}), json!({})]);
+    let bare = fs::read_to_string(sandbox.path("bare.npy.rows.jsonl")).unwrap();
+    assert_eq!(bare, "{\"row\":0,\"line\":1}\n{\"row\":1,\"line\":2}\n");
+}
+
+/// A data set is embedded again beside its old vectors, in every format that has columns.
+#[test]
+fn vectors_stand_beside_kept_ones_under_another_name() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "one\ntwo\n");
+    for format in ["jsonl", "parquet", "arrow"] {
+        done(&sandbox.embed(&format!("in.txt --keep text -o old.{format}")));
+        for keep in ["embedding,text", "*"] {
+            for output in [
+                format!("new.{format} --force"),
+                format!("{format}{}/ -f {format}", keep.len()),
+            ] {
+                let line = format!("old.{format} --keep {keep} -o");
+                let refused = sandbox.embed(&format!("{line} refused-{output}"));
+                let said = "would have two columns called `embedding`";
+                assert!(
+                    refused.code == Some(2) && refused.stderr.contains(said),
+                    "{line}: {refused}"
+                );
+                done(&sandbox.embed(&format!("{line} {output} --embedding-field vec")));
+            }
+            let read = sandbox.run(&format!("inspect new.{format}"));
+            assert!(read.stdout.contains("2 vectors"), "{read}");
+            // Those of the run are told from the kept ones.
+            let line = format!(
+                "in.txt --reuse new.{format} --embedding-field other -o again.jsonl --force --stats stats.json"
+            );
+            done(&sandbox.embed(&line));
+            let stats = fs::read_to_string(sandbox.path("stats.json")).unwrap();
+            let stats: Value = serde_json::from_str(&stats).unwrap();
+            assert_eq!(stats["reused"], 2, "{line}");
+        }
+    }
 }
 
 #[test]

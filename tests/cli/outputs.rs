@@ -136,20 +136,63 @@ fn all_fields_are_kept_and_none_bears_a_name_of_the_outputs_own() {
     );
 }
 
+/// A value that PostgreSQL does not take makes its record a bad one, wherever it stands.
 #[test]
-fn what_postgresql_refuses_is_an_error_that_no_record_can_be_left_out_for() {
+fn what_postgresql_refuses_is_a_rejected_record() {
     let sandbox = Sandbox::new();
     sandbox.write(
         "in.jsonl",
         "{\"text\":\"a\",\"j\":1}\n{\"text\":\"b\",\"j\":\"\\u0000\"}\n",
     );
-    for kind in ["json", "string"] {
-        let line = format!("in.jsonl --keep j:{kind} --on-error skip -o out.pgcopy");
-        let run = sandbox.embed(&line);
+    sandbox.write(
+        "ids.jsonl",
+        "{\"text\":\"a\",\"id\":\"x\"}\n{\"text\":\"b\",\"id\":\"y\\u0000\"}\n",
+    );
+    sandbox.write(
+        "chunks.jsonl",
+        "{\"text\":\"a\"}\n{\"text\":\"b \\u0000\"}\n",
+    );
+    for (line, field) in [
+        ("in.jsonl --keep j:json", "j"),
+        ("in.jsonl --keep j:string", "j"),
+        ("ids.jsonl", "id"),
+        (
+            "chunks.jsonl --chunk tokens --chunk-tokens 8 --chunk-text",
+            "chunk_text",
+        ),
+    ] {
+        let source = line.split(' ').next().unwrap();
+        let said = format!("{source}:2");
+        let told = format!("the field `{field}`: it holds a NUL character");
+        let run = sandbox.embed(&format!("{line} -o out.pgcopy --force"));
         assert_eq!(run.code, Some(1), "{run}");
-        let told = "record 2, field j: it holds a NUL character";
-        assert!(run.stderr.contains(told), "{run}");
-        assert!(!run.stderr.contains("hint"), "{run}");
+        assert!(
+            run.stderr.contains(&said) && run.stderr.contains(&told),
+            "{run}"
+        );
+        for (output, on_error) in [
+            ("out.pgcopy --force", "skip"),
+            ("resumed.pgcopy --resume", "skip"),
+            ("out.pgcopy --force", "null"),
+        ] {
+            let run = sandbox.embed(&format!("{line} --on-error {on_error} -o {output}"));
+            assert_eq!(run.code, Some(3), "{line} {on_error}: {run}");
+            assert!(
+                run.stderr.contains(&said) && run.stderr.contains(&told),
+                "{run}"
+            );
+            let name = output.split(' ').next().unwrap();
+            assert_eq!(vectors(&sandbox, name).len(), 1, "{line} {on_error}");
+            let made = fs::read_to_string(sandbox.path(&format!("{name}.json"))).unwrap();
+            let made: Value = serde_json::from_str(&made).unwrap();
+            assert_eq!(
+                (&made["rows"]["embedded"], &made["rows"]["rejected"]),
+                (&1.into(), &1.into())
+            );
+        }
+        for name in ["resumed.pgcopy", "resumed.pgcopy.json"] {
+            fs::remove_file(sandbox.path(name)).unwrap();
+        }
     }
 }
 

@@ -37,6 +37,28 @@ fn pairs(count: usize) -> String {
 }
 
 #[test]
+fn scores_without_ids_stand_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pairs.jsonl", pairs(3));
+    for (model, line, keys) in [
+        (PAIRS, "--query-field q --text-field body", vec!["score"]),
+        (LABELS, "--text-field body", vec!["label", "scores"]),
+    ] {
+        let run = score(
+            &sandbox,
+            model,
+            &format!("pairs.jsonl {line} --id-field none -o -"),
+        );
+        let lines = records(&code(&run, 0).stdout);
+        assert_eq!(lines.len(), 3);
+        for line in lines {
+            let names: Vec<&String> = line.as_object().unwrap().keys().collect();
+            assert_eq!(names, keys);
+        }
+    }
+}
+
+#[test]
 fn a_pair_has_a_score_in_every_format() {
     let sandbox = Sandbox::new();
     sandbox.write("pairs.jsonl", pairs(12));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::*;
 use arrow::error::ArrowError;
@@ -71,7 +71,9 @@ fn cast_batch(batch: &RecordBatch, schema: SchemaRef) -> Result<RecordBatch, Arr
         exact_cast(array, field.data_type()).map_err(of_column)
     });
     let columns = columns.collect::<Result<_, _>>()?;
-    RecordBatch::try_new(schema, columns)
+    // Rows may be without any column.
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema, columns, &rows)
 }
 
 /// The same values in another type.

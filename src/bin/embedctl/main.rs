@@ -20,7 +20,7 @@ mod memory;
 mod numbers;
 mod printer;
 mod secrets;
-mod stdout;
+mod standard;
 
 use std::ffi::OsString;
 

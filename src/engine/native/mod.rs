@@ -40,6 +40,27 @@ struct NativeEngine {
     encoder: Encoder,
 }
 
+/// What the engine would say of itself for `model`, as far as that decides vectors; opens nothing. On some processors the
+/// arithmetic is another one.
+#[must_use]
+pub fn expected(model: &Model, options: &ResolvedEngine, provider: Provider) -> EngineInfo {
+    // Tables of vectors and of weights are added up.
+    let is_table = matches!(model.config.output, OutputChoice::Sentence(_));
+    let arithmetic = match options.arithmetic {
+        _ if is_table => Arithmetic::Fp32,
+        asked => asked,
+    };
+    info_of(arithmetic, env!("CARGO_PKG_VERSION").into(), provider)
+}
+
+fn info_of(precision: Arithmetic, version: String, provider: Provider) -> EngineInfo {
+    EngineInfo {
+        precision: Some(precision.name()),
+        arithmetic: precision.version(),
+        ..EngineInfo::new(NAME, version, provider)
+    }
+}
+
 /// Opens the model in `model`'s Transformer folder.
 ///
 /// # Errors
@@ -52,10 +73,8 @@ pub fn open(
     provider: Provider,
 ) -> Result<Box<dyn Engine>> {
     let info = |precision: Arithmetic, version: String| EngineInfo {
-        precision: Some(precision.name()),
-        arithmetic: precision.version(),
         passed_over: passed_over.to_vec(),
-        ..EngineInfo::new(NAME, version, provider)
+        ..info_of(precision, version, provider)
     };
     let version = env!("CARGO_PKG_VERSION");
     if let (OutputChoice::Sentence(_), Ok(checkpoint)) = (&model.config.output, &model.checkpoint) {

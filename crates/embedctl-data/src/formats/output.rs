@@ -11,8 +11,10 @@ use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_orde
 use crate::writing::encoding::VectorEncoding;
 use crate::writing::kinds::KindColumns;
 use crate::writing::made;
+use crate::writing::refused::RefusedValue;
 use crate::writing::target::Target;
 use crate::writing::writer::VectorWriter;
+use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::FieldRef;
 use embedctl_common::error::Result;
 use embedctl_common::stage::Clock;
@@ -44,6 +46,19 @@ pub(crate) trait OutputSpec: Sync {
     /// The reason why it has none.
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {
         check_json_type(field)
+    }
+
+    /// Whether the format has no form for some values of the types that it holds ([`OutputSpec::refused`]).
+    fn refuses_values(&self) -> bool {
+        false
+    }
+
+    /// The values of columns of records that the format has no form for, although it has one for their types.
+    ///
+    /// # Errors
+    /// If it has none for the type of a column.
+    fn refused(&self, _columns: &RecordBatch) -> Result<Vec<RefusedValue>> {
+        Ok(Vec::new())
     }
 
     /// The provenance of an output, which stands beside it unless the format has a place for it; `None` where there is

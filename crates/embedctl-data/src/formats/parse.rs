@@ -33,9 +33,9 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    pub(crate) fn new(options: &Arc<InputOptions>) -> Self {
+    pub(crate) fn new(options: &Arc<InputOptions>, columns: &InputColumns) -> Self {
         Self {
-            jsonl: Jsonl::new(options),
+            jsonl: Jsonl::new(options, columns.of_places().partitions()),
             options: Arc::clone(options),
         }
     }

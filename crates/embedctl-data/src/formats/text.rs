@@ -19,6 +19,12 @@ pub(crate) fn record<'a>(
     number: u64,
     columns: &InputColumns,
 ) -> Result<Record<'a>, Cause> {
+    let places = columns.of_places();
+    for (index, name) in places.partitions().enumerate() {
+        if columns.is_text(name) {
+            places.check(index, source.index, text)?;
+        }
+    }
     Ok(Record {
         text: Cow::Borrowed(text),
         id: id(source, number, columns),

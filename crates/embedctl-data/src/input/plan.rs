@@ -88,10 +88,6 @@ pub fn check(sources: &[Source], options: &InputOptions) -> Result<()> {
                 "the output's column `id`, which holds that field".to_owned(),
                 format!("leave it out; `{ID_TYPE}` sets the type of ids"),
             )),
-            "embedding" => Some((
-                "the output's column `embedding`".to_owned(),
-                "leave it out, or rename the field in the input".to_owned(),
-            )),
             "file" | "line" if options.source_columns => Some((
                 format!("the column `{name}` that `{SOURCE_COLUMNS}` adds"),
                 "leave one of them out".to_owned(),

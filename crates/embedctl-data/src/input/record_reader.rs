@@ -130,10 +130,10 @@ impl RecordReader {
             columnar: false,
             failed: false,
             consumed: 0,
+            parser: Parser::new(&options, &filling.columns),
             filling,
             sampler: options.sample.map(|most| Sampler::new(most, options.seed)),
             sample: None,
-            parser: Parser::new(&options),
             options,
             pace: Pace::new(),
         })

@@ -189,7 +189,8 @@ fn laid_out(
             .map(|(_, width)| width * size_of::<f32>())
             .sum()
     ];
-    let mut filled = 0;
+    // The columns whose vector of the row in hand is there.
+    let mut filled = vec![false; columns.len()];
     let recorded = columns.iter().map(|(name, _)| RecordedColumn {
         name: name.clone(),
         dtype: None,
@@ -198,31 +199,36 @@ fn laid_out(
     let recorded = RecordedColumns {
         columns: recorded.collect(),
     };
+    let other_vectors = || no_such_vectors(source.path(), &[KindColumns::Dense(columns.to_vec())]);
     format
         .spec()
         .read_vectors(source, &recorded, &mut |vector| {
+            let named = columns.iter().position(|(name, _)| name == vector.column);
+            // Where columns have no names, they are known by their order.
             let has_names = format.facts().names_vectors;
-            let is = |name: &str| !has_names || name == vector.column;
-            let Some(column) = columns.iter().position(|(name, _)| is(name)) else {
+            let next = || filled.iter().position(|is_filled| !is_filled);
+            let Some(column) = named.or_else(|| next().filter(|_| !has_names)) else {
                 return Ok(());
             };
-            if vector.values.len() != columns[column].1 {
-                let wanted = [KindColumns::Dense(columns.to_vec())];
-                return Err(no_such_vectors(source.path(), &wanted));
+            if vector.values.len() != columns[column].1 || filled[column] {
+                return Err(other_vectors());
             }
             let before: usize = columns[..column].iter().map(|(_, width)| width).sum();
             let place = row[before * size_of::<f32>()..].chunks_exact_mut(size_of::<f32>());
             for (value, place) in vector.values.iter().zip(place) {
                 place.copy_from_slice(&value.to_le_bytes());
             }
-            filled += 1;
-            if filled == columns.len() {
-                filled = 0;
+            filled[column] = true;
+            if filled.iter().all(|is_filled| *is_filled) {
+                filled.fill(false);
                 rows += 1;
                 writer.write_all(&row).map_err(failed)?;
             }
             Ok(())
         })?;
+    if filled.contains(&true) {
+        return Err(other_vectors());
+    }
     writer.flush().map_err(failed)?;
     drop(writer);
     source.bytes.close();

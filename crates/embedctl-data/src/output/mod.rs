@@ -19,12 +19,14 @@ pub use crate::writing::format::{
     Compression, OutputFacts, OutputFormat, RowTexts, SparseForm, TokenForm, VectorShape,
 };
 pub use crate::writing::kinds::{KindColumns, no_rows};
+pub use crate::writing::layout::OutputNames;
 pub use crate::writing::options::{
     BesideVectors, Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType,
 };
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
 pub use crate::writing::quantize::{Dtype, Ranges};
+pub use crate::writing::refused::{RefusedValue, without_refused};
 pub use crate::writing::run_files::RunFiles;
 pub use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
 pub use crate::writing::writer::{Finish, VectorWriter};
@@ -46,7 +48,7 @@ use crate::writing::target::Target;
 use arrow::datatypes::Schema;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{
-    DIMENSIONS, EMBEDDING_FIELD, KEEP, ON_ERROR, OUTPUT, OUTPUT_FORMAT, VECTOR_TYPE,
+    DIMENSIONS, EMBEDDING_FIELD, ON_ERROR, OUTPUT, OUTPUT_FORMAT, VECTOR_TYPE,
 };
 use embedctl_storage::Readable;
 
@@ -78,7 +80,7 @@ pub fn create(
 ) -> Result<Box<dyn VectorWriter>> {
     let (format, place) = plan(options, dimensions, names.len(), columns)?;
     let encoding = VectorEncoding::new(options, dimensions)?;
-    let sidecars = format.sidecars_of(options.numbers);
+    let sidecars = options.names(dimensions, names.len())?.sidecars;
     let target = Target::create(&place, options.force, &sidecars, files)?;
     format.spec().create(Beginning {
         target,
@@ -101,8 +103,8 @@ pub fn check(
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<()> {
-    let (format, place) = plan(options, dimensions, sources, columns)?;
-    let sidecars = format.sidecars_of(options.numbers);
+    let (_, place) = plan(options, dimensions, sources, columns)?;
+    let sidecars = options.names(dimensions, sources)?.sidecars;
     Target::check(&place, options.force, &sidecars, files)
 }
 
@@ -119,7 +121,7 @@ fn plan(
         (format, _) => format,
     };
     check_options(format, options, dimensions)?;
-    check_names(options, dimensions, columns, sources)?;
+    options.check_names(dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
             "{format} needs a regular file, since its header is completed at the end, but {} is not one",
@@ -167,42 +169,6 @@ fn check_options(
         }
         if dimensions.len() > 1 {
             return refuse(&DIMENSIONS, "is one matrix, of vectors of one width");
-        }
-    }
-    Ok(())
-}
-
-/// Refuses kept fields whose name is taken by the format. That no field is kept twice is the input's check.
-///
-/// # Errors
-/// If one is, or the format is not known.
-pub fn check_names(
-    options: &OutputOptions,
-    dimensions: &[usize],
-    columns: &Schema,
-    sources: usize,
-) -> Result<()> {
-    let format = options.resolved_format()?;
-    let own: Vec<String> = match format.is_matrix() {
-        true if sources > 1 => ["row", "line", "file"].map(String::from).into(),
-        true => ["row", "line"].map(String::from).into(),
-        false => options.columns(dimensions),
-    };
-    for field in columns.fields() {
-        let name = field.name();
-        if own.contains(name) {
-            let remedy = match format.is_matrix() {
-                true => "rename the field, or leave it out".to_owned(),
-                false => {
-                    format!(
-                        "rename the field, leave it out, or name the vectors with {EMBEDDING_FIELD}"
-                    )
-                }
-            };
-            return Err(Error::usage(format!(
-                "{KEEP} {name}: {format} output has a column of its own by that name"
-            ))
-            .with_remedy(remedy));
         }
     }
     Ok(())

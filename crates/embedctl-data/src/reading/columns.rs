@@ -80,7 +80,7 @@ impl InputColumns {
             places,
             schema: Arc::new(Schema::empty()),
         };
-        if columns.known.contains(ID) {
+        if columns.known.contains(ID) || columns.places.has(ID) {
             columns.rename_ids();
         }
         columns.renew();
@@ -131,6 +131,11 @@ impl InputColumns {
         self.kept.iter().map(|column| column.name.as_str())
     }
 
+    /// The columns that a record's place decides.
+    pub(crate) fn of_places(&self) -> &PlaceColumns {
+        &self.places
+    }
+
     /// Whether every field is kept.
     pub(crate) fn keeps_all(&self) -> bool {
         self.all
@@ -153,7 +158,7 @@ impl InputColumns {
         let kept = self.kept.len();
         let id_field = self.id_field.clone();
         for name in fields.filter(|name| Some(*name) != id_field.as_deref()) {
-            // A partition's column stands for one of that name in the file.
+            // A partition's column holds the values of a field of its name, too: others are refused.
             if self.known.contains(name) || self.places.is_partition(name) {
                 continue;
             }
@@ -164,7 +169,7 @@ impl InputColumns {
                 }
                 continue;
             }
-            if name == "embedding" || self.places.has(name) {
+            if self.places.has(name) {
                 return Err(Cause::of(format!(
                     "`{KEEP} '*'` finds a field `{name}`, but the output has a column of its own by that name"
                 ))
@@ -361,6 +366,11 @@ impl InputColumns {
     /// As [`InputColumns::cell`].
     pub(crate) fn text_cell<'a>(&self, index: usize, text: &'a str) -> Result<Cell<'a>, Cause> {
         self.kept[index].text_cell(text)
+    }
+
+    /// Whether that is the name of the field that is the text.
+    pub(crate) fn is_text(&self, name: &str) -> bool {
+        self.text.as_deref() == Some(name)
     }
 
     /// The cells of the kept columns for a line that is all text: the text's column holds it, the others are null.

@@ -1,18 +1,26 @@
 //! Columns that a record's place decides: `file` and `line`, and the partitions of Hive (`year=2024/part.parquet`).
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
 use super::cells::{Basis, Builder, Cell, KeptColumn};
+use super::fault::unsound;
 use super::fields::KeepType;
+use super::json;
 use super::options::InputOptions;
 use super::source::Planned;
 use crate::record::{Origin, SourceNames};
-use arrow::array::{ArrayRef, Int64Array, Int64Builder, StringArray, StringBuilder};
+use crate::retype;
+use arrow::array::{Array, ArrayRef, Int64Array, Int64Builder, Scalar, StringArray, StringBuilder};
+use arrow::compute::cast;
+use arrow::compute::kernels::cmp::distinct;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use embedctl_common::error::{Error, Result};
+use arrow::util::display::array_value_to_string;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::KEEP;
 
 /// The value of a partition whose key is null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -39,7 +47,9 @@ impl Partitions {
         for (name, _) in of_sources.iter().flatten() {
             let keep = options.keep.iter().find(|keep| keep.name == *name);
             let is_known = partitions.iter().any(|known| known.name == *name);
-            if is_known || (keep.is_none() && !options.keeps_all()) {
+            // `*` stands for all but the field that ids are read from.
+            let is_in_all = options.keeps_all() && options.id_field.as_ref() != Some(name);
+            if is_known || (keep.is_none() && !is_in_all) {
                 continue;
             }
             let value = |keys: &Vec<(String, Option<String>)>| {
@@ -113,6 +123,42 @@ struct PartitionColumn {
     column: KeptColumn,
     /// Of each source.
     values: Vec<Cell<'static>>,
+    /// The same as the folders' names have them.
+    texts: Vec<Option<String>>,
+}
+
+impl PartitionColumn {
+    /// The reason why a record of `source` that has another value of its own is no record.
+    fn clash(&self, source: u32, value: impl Display) -> Cause {
+        let name = &self.column.name;
+        let folder = match self.texts.get(source as usize) {
+            Some(Some(text)) => format!("its folder says `{name}={text}`"),
+            _ => format!("the column is that of folders called `{name}=…`, and its own has none"),
+        };
+        Cause::of(format!(
+            "the record's field `{name}` is {value}, but {folder}"
+        ))
+        .with(format!(
+            "rename the folders or the field, or leave `{name}` out of `{KEEP}`"
+        ))
+    }
+}
+
+/// Whether two cells of a column say the same; nothing says nothing else.
+fn is_same(of_record: &Cell<'_>, of_folder: &Cell<'_>) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok();
+    match (of_record, of_folder) {
+        (Cell::Null, _) => true,
+        (Cell::Int(one), Cell::Int(other)) => one == other,
+        (Cell::Float(one), Cell::Float(other)) => one == other,
+        (Cell::Bool(one), Cell::Bool(other)) => one == other,
+        (Cell::Json(one), Cell::String(other)) => one == other,
+        (Cell::String(one), Cell::String(other)) => {
+            let is_one_number = || number(one).is_some_and(|it| Some(it) == number(other));
+            one == other || is_one_number()
+        }
+        _ => false,
+    }
 }
 
 impl PlaceColumns {
@@ -127,6 +173,7 @@ impl PlaceColumns {
     ) -> Result<Self> {
         let partitions = partitions.0.into_iter().map(|partition| {
             let column = KeptColumn::new(&partition.name, Some((partition.kind, Basis::Declared)));
+            let texts = partition.values.clone();
             let values = partition
                 .values
                 .iter()
@@ -149,7 +196,11 @@ impl PlaceColumns {
                     })
                 });
             let values = values.collect::<Result<_>>()?;
-            Ok(PartitionColumn { column, values })
+            Ok(PartitionColumn {
+                column,
+                values,
+                texts,
+            })
         });
         Ok(Self {
             partitions: partitions.collect::<Result<_>>()?,
@@ -159,6 +210,57 @@ impl PlaceColumns {
                 lines: Int64Builder::new(),
             }),
         })
+    }
+
+    /// Names of the partitions.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = &str> {
+        self.partitions.iter().map(|one| one.column.name.as_str())
+    }
+
+    /// Checks that a record of `source` has not another value under the name of the partition `index` than its folder:
+    /// one of the two would get lost.
+    ///
+    /// # Errors
+    /// If it has.
+    pub(crate) fn check(&self, index: usize, source: u32, value: &str) -> Result<(), Cause> {
+        let one = &self.partitions[index];
+        let of_folder = one.values.get(source as usize).unwrap_or(&Cell::Null);
+        let of_record = one.column.text_cell(value);
+        match of_record.is_ok_and(|cell| is_same(&cell, of_folder)) {
+            true => Ok(()),
+            false => Err(one.clash(source, json::excerpt(value))),
+        }
+    }
+
+    /// The same for a column of a table: the rows whose values are others than the folder's, with the reasons.
+    ///
+    /// # Errors
+    /// Only on an internal error.
+    pub(crate) fn clashes(
+        &self,
+        index: usize,
+        source: u32,
+        column: &ArrayRef,
+    ) -> Result<Vec<(usize, Cause)>> {
+        let one = &self.partitions[index];
+        let plain = retype::without_dictionary(column.data_type());
+        let column = match &plain {
+            Some(plain) => &cast(column, plain).map_err(unsound)?,
+            None => column,
+        };
+        let of_folder = one.texts.get(source as usize).and_then(Option::as_deref);
+        // In the column's type, whatever the folder's name is like: `1` is 1.0 there, and a day is a date.
+        let of_folder: ArrayRef = Arc::new(StringArray::from(vec![of_folder]));
+        let of_folder = cast(&of_folder, column.data_type()).ok();
+        let differs = of_folder.and_then(|one| distinct(column, &Scalar::new(one)).ok());
+        let clashes = (0..column.len()).filter(|&row| {
+            let differs = differs.as_ref().is_none_or(|differs| differs.value(row));
+            differs && column.is_valid(row)
+        });
+        let shown = |row| array_value_to_string(column, row).unwrap_or_default();
+        Ok(clashes
+            .map(|row| (row, one.clash(source, json::excerpt(&shown(row)))))
+            .collect())
     }
 
     /// Whether it has a column of that name.

@@ -5,7 +5,7 @@ use half::f16;
 use super::{RecordedColumns, StoredVector, TakeVector, VectorForm, in_full};
 use crate::writing::quantize::Dtype;
 use crate::writing::sparse::PARTS;
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, Float32Array, ListArray, RecordBatch};
 use arrow::datatypes::{
     DataType, Float16Type, Float32Type, Float64Type, Int8Type, Schema, UInt8Type, UInt32Type,
 };
@@ -46,25 +46,6 @@ pub(crate) fn is_sparse(kind: &DataType) -> bool {
     parts.len() == 2 && is(0, DataType::UInt32) && is(1, DataType::Float32)
 }
 
-/// A sparse vector of a column in full; `None` for a row that is null.
-fn sparse_in_full(column: &ArrayRef, width: usize, row: usize) -> Option<Result<Vec<f32>>> {
-    let parts = column.as_struct_opt()?;
-    if parts.is_null(row) {
-        return None;
-    }
-    let list = |part: usize| Some(parts.column(part).as_list_opt::<i32>()?.value(row));
-    let (indices, values) = (list(0)?, list(1)?);
-    let indices = indices.as_primitive_opt::<UInt32Type>()?.values();
-    let values = values.as_primitive_opt::<Float32Type>()?.values();
-    let full = in_full(width, indices.iter().copied(), values.iter().copied());
-    let beyond = || {
-        let reason =
-            format!("row {row} of a batch has a sparse vector with an index beyond its width");
-        Error::input(Place::file("the output"), reason)
-    };
-    Some(full.ok_or_else(beyond))
-}
-
 /// The type of the vectors in a column of lists of vectors.
 fn of_tokens(kind: &DataType) -> Option<&DataType> {
     match kind {
@@ -98,52 +79,97 @@ pub(crate) fn element(kind: &DataType) -> Option<Dtype> {
     }
 }
 
-/// Hands the vectors of a batch to `take`.
+/// A column of vectors of a batch, to be read row by row.
+enum VectorColumn<'a> {
+    /// A row has a vector, or a number.
+    Lists(Vectors<'a>, Dtype),
+    /// A row has the entries of a vector of this width.
+    Sparse(&'a ArrayRef, usize),
+    /// A row has a vector for each token.
+    OfTokens(&'a ListArray, Vectors<'a>, Dtype),
+}
+
+impl<'a> VectorColumn<'a> {
+    /// `None` if its type is none of vectors.
+    fn of(column: &'a ArrayRef, form: VectorForm) -> Option<Self> {
+        if let VectorForm::Sparse(Some(width)) = form {
+            return Some(Self::Sparse(column, width));
+        }
+        if let Some(vector) = of_tokens(column.data_type()) {
+            let lists = column.as_list::<i32>();
+            let dtype = element(vector).unwrap_or_default();
+            return Some(Self::OfTokens(lists, Vectors::of(lists.values()), dtype));
+        }
+        let dtype = element(column.data_type())?;
+        Some(Self::Lists(Vectors::of(column), dtype))
+    }
+
+    /// Hands the vectors of a row to `take`; there are none where it is null.
+    fn read(&self, row: usize, column: &str, take: &mut TakeVector<'_>) -> Result<()> {
+        let mut hand = |dtype, values: &[f32]| {
+            take(StoredVector {
+                column,
+                dtype,
+                values,
+            })
+        };
+        match self {
+            Self::Lists(vectors, dtype) => match vectors.get(row) {
+                Some(values) => hand(*dtype, values),
+                None => Ok(()),
+            },
+            Self::Sparse(entries, width) => match sparse_in_full(entries, *width, row) {
+                Some(values) => hand(Dtype::F32, &values?),
+                None => Ok(()),
+            },
+            Self::OfTokens(lists, vectors, dtype) => {
+                if lists.is_null(row) {
+                    return Ok(());
+                }
+                let start = usize::try_from(lists.value_offsets()[row]).unwrap_or(0);
+                let own = start..start + usize::try_from(lists.value_length(row)).unwrap_or(0);
+                let mut own = own.filter_map(|place| vectors.get(place));
+                own.try_for_each(|values| hand(*dtype, values))
+            }
+        }
+    }
+}
+
+/// A sparse vector of a column in full; `None` for a row that is null.
+fn sparse_in_full(column: &ArrayRef, width: usize, row: usize) -> Option<Result<Vec<f32>>> {
+    let parts = column.as_struct_opt()?;
+    if parts.is_null(row) {
+        return None;
+    }
+    let list = |part: usize| Some(parts.column(part).as_list_opt::<i32>()?.value(row));
+    let (indices, values) = (list(0)?, list(1)?);
+    let indices = indices.as_primitive_opt::<UInt32Type>()?.values();
+    let values = values.as_primitive_opt::<Float32Type>()?.values();
+    let full = in_full(width, indices.iter().copied(), values.iter().copied());
+    let beyond = || {
+        let reason =
+            format!("row {row} of a batch has a sparse vector with an index beyond its width");
+        Error::input(Place::file("the output"), reason)
+    };
+    Some(full.ok_or_else(beyond))
+}
+
+/// Hands the vectors of a batch to `take`, row by row: those of all columns before those of the next row.
 pub(crate) fn of_batch(
     batch: &RecordBatch,
     recorded: &RecordedColumns,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
-    for index in vectors_in(batch.schema_ref(), recorded) {
-        let (field, column) = (batch.schema_ref().field(index), batch.column(index));
-        if let VectorForm::Sparse(Some(width)) = recorded.form(field.name()) {
-            for row in 0..column.len() {
-                if let Some(values) = sparse_in_full(column, width, row) {
-                    take(StoredVector {
-                        column: field.name(),
-                        dtype: Dtype::F32,
-                        values: &values?,
-                    })?;
-                }
-            }
-            continue;
-        }
-        if let Some(vector) = of_tokens(column.data_type()) {
-            let lists = column.as_list::<i32>();
-            let vectors = Vectors::of(lists.values());
-            for row in (0..lists.len()).filter(|row| lists.is_valid(*row)) {
-                let start = usize::try_from(lists.value_offsets()[row]).unwrap_or(0);
-                let own = start..start + usize::try_from(lists.value_length(row)).unwrap_or(0);
-                for values in own.filter_map(|place| vectors.get(place)) {
-                    take(StoredVector {
-                        column: field.name(),
-                        dtype: element(vector).unwrap_or_default(),
-                        values,
-                    })?;
-                }
-            }
-            continue;
-        }
-        let Some(dtype) = element(column.data_type()) else {
-            continue;
-        };
-        let vectors = Vectors::of(column);
-        for values in (0..column.len()).filter_map(|row| vectors.get(row)) {
-            take(StoredVector {
-                column: field.name(),
-                dtype,
-                values,
-            })?;
+    let columns = vectors_in(batch.schema_ref(), recorded).into_iter();
+    let columns = columns.filter_map(|index| {
+        let name = batch.schema_ref().field(index).name().as_str();
+        let column = VectorColumn::of(batch.column(index), recorded.form(name))?;
+        Some((name, column))
+    });
+    let columns: Vec<_> = columns.collect();
+    for row in 0..batch.num_rows() {
+        for (name, column) in &columns {
+            column.read(row, name, take)?;
         }
     }
     Ok(())

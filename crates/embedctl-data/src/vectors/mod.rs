@@ -32,7 +32,8 @@ pub struct StoredVector<'a> {
     pub values: &'a [f32],
 }
 
-/// Takes vectors, row by row; an error ends the reading.
+/// Takes vectors, row by row: all of a row, whatever columns they are of, before those of the next one. An error ends the
+/// reading.
 pub type TakeVector<'a> = dyn FnMut(StoredVector<'_>) -> Result<()> + 'a;
 
 /// Takes columns of vectors, batch by batch; an error ends the reading.

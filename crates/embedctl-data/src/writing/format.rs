@@ -293,7 +293,7 @@ impl OutputFormat {
         self.facts().endings[0]
     }
 
-    /// Endings of the files that stand beside every file of this format.
+    /// Endings of the files that stand beside every file of this format, whatever its numbers are.
     #[must_use]
     pub fn sidecars(self) -> &'static [&'static str] {
         self.facts().sidecars
@@ -301,18 +301,18 @@ impl OutputFormat {
 
     /// Endings of the files that stand beside a file of this format that holds these numbers.
     #[must_use]
-    pub fn sidecars_of(self, numbers: RowNumbers) -> Vec<&'static str> {
+    pub fn sidecars_of(self, numbers: &[RowNumbers]) -> Vec<&'static str> {
         let mut endings = self.sidecars().to_vec();
-        if numbers == RowNumbers::Multi && self.facts().multi == TokenForm::Lengths {
+        if numbers.contains(&RowNumbers::Multi) && self.facts().multi == TokenForm::Lengths {
             endings.push(LENGTHS);
         }
         endings
     }
 
-    /// Endings of the files that may stand beside a file of this format, whatever its numbers are.
+    /// Endings of the files that may stand beside a file of this format: those of any numbers.
     #[must_use]
     pub fn possible_sidecars(self) -> Vec<&'static str> {
-        self.sidecars_of(RowNumbers::Multi)
+        self.sidecars_of(&RowNumbers::ALL)
     }
 
     /// Whether a row may have vectors of several kinds, in columns or fields of their own.

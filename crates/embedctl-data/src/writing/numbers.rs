@@ -18,6 +18,9 @@ pub enum RowNumbers {
 }
 
 impl RowNumbers {
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [Self::Vectors, Self::Scores, Self::Sparse, Self::Multi];
+
     /// The ending of the name of a column, where a row has vectors of several kinds.
     pub(super) fn ending(self) -> &'static str {
         match self {

@@ -139,11 +139,15 @@ impl OutputOptions {
         RowVectors::Several(std::iter::once(own).chain(beside).collect())
     }
 
+    /// What the numbers of a row are, of each kind that it has.
+    pub(super) fn all_numbers(&self) -> Vec<RowNumbers> {
+        let beside = (self.beside.iter()).map(|it| it.numbers);
+        std::iter::once(self.numbers).chain(beside).collect()
+    }
+
     /// The options of each kind of vectors alone, where a row has several.
     pub(crate) fn of_each_kind(&self) -> Vec<Self> {
-        let all = (self.beside.iter()).map(|it| it.numbers);
-        let all = std::iter::once(self.numbers).chain(all);
-        let kinds: Vec<RowNumbers> = all.collect();
+        let kinds = self.all_numbers();
         let name = self.embedding_field.as_deref().unwrap_or(EMBEDDING);
         let alone = |&numbers: &RowNumbers| {
             let mut options = self.clone();

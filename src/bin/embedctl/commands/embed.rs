@@ -30,7 +30,7 @@ use crate::failure::CommandFailure;
 use crate::interrupt;
 use crate::numbers::Numbers;
 use crate::printer::{Printer, RunReport, destination as destination_name};
-use crate::stdout;
+use crate::standard;
 
 /// Embeds the inputs and reports the result.
 pub fn run(
@@ -68,13 +68,13 @@ fn embed(
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     if options.output.destination == Destination::Stdout {
-        stdout::check().context("-o -: cannot write the vectors")?;
+        standard::check_output().context("-o -: cannot write the vectors")?;
     }
     let cancel = interrupt::watch(options.files.clone())?;
     let calibration = args.output.calibration.as_deref();
     let settings = &args.stores.options;
     let storage = stores::open(&mut options, calibration, settings, messages, &cancel)?;
-    super::tell_of_terminal(options.sources.contains(&Source::Stdin), printer);
+    super::check_input(options.sources.contains(&Source::Stdin), printer)?;
 
     let from_hub = matches!(ModelName::of(&options.model.model), Ok(ModelName::Hub(_)));
     let mut plan = RunPlan::new(&options)?;

@@ -23,6 +23,7 @@ mod verify;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
+use anyhow::Context;
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{ProviderOption, Resolved};
@@ -36,6 +37,7 @@ use crate::config::Config;
 use crate::exit::ExitCode;
 use crate::failure::CommandFailure;
 use crate::printer::Printer;
+use crate::standard;
 
 pub use probe::{arguments as probe_arguments, command as probe_command, run as probe};
 pub use tokenize::{NAME as TOKENIZE, run as tokenize};
@@ -88,11 +90,16 @@ fn runtime(library: Option<PathBuf>) -> RuntimeOptions {
     }
 }
 
-/// Prints a note if standard input is read and is a terminal.
-fn tell_of_terminal(reads: bool, printer: &Printer) {
-    if reads && io::stdin().is_terminal() {
+/// If standard input is read: checks that it is open, and prints a note if it is a terminal.
+fn check_input(reads: bool, printer: &Printer) -> Result<(), CommandFailure> {
+    if !reads {
+        return Ok(());
+    }
+    standard::check_input().context("-: cannot read the records")?;
+    if io::stdin().is_terminal() {
         printer.note("reading records from standard input, one per line, until Ctrl-D");
     }
+    Ok(())
 }
 
 /// Fetches the files of a resolved model that are not in the cache.

@@ -46,7 +46,7 @@ use embedctl_common::threads::is_decoding;
 
 use crate::args::{LogFormat, MessageArgs, When};
 use crate::failure::{CommandFailure, panic_message};
-use crate::stdout;
+use crate::standard;
 use progress::Display;
 
 /// How much is said.
@@ -220,7 +220,7 @@ impl Printer {
     /// Prints data of this program (no text of users or servers) to standard output.
     pub fn data(&self, bytes: &[u8]) -> Result<(), CommandFailure> {
         let mut stdout = io::stdout().lock();
-        let written = stdout::check()
+        let written = standard::check_output()
             .and_then(|()| stdout.write_all(bytes))
             .and_then(|()| stdout.flush());
         Ok(written.context("cannot write to standard output")?)

@@ -8,7 +8,7 @@ use embedctl::secrets::Secrets;
 use serde_json::json;
 
 use crate::exit::ExitCode;
-use crate::stdout;
+use crate::standard;
 
 /// Prints the parser's answer to a command line that it did not accept, or that asks for help or the
 /// version. There is no [`Printer`] yet: its options could not be read, so they are looked for here.
@@ -22,7 +22,7 @@ pub fn print_parser_answer(answer: &clap::Error, secrets: &Secrets) -> ExitCode 
             answer.print()
         };
         let flushed = printed.and_then(|()| io::stdout().flush());
-        return match flushed.and_then(|()| stdout::check()) {
+        return match flushed.and_then(|()| standard::check_output()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::Failed,
             _ => ExitCode::Done,
         };

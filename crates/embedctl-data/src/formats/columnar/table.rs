@@ -35,6 +35,8 @@ pub(crate) struct AskedColumns {
     texts: Vec<TableColumn>,
     /// `None`: there is none, and ids are null.
     id: Option<TableColumn>,
+    /// The columns that are called like a partition.
+    partitions: Vec<Option<TableColumn>>,
     kept: Vec<Option<TableColumn>>,
 }
 
@@ -70,6 +72,7 @@ impl AskedColumns {
             options: Arc::clone(options),
             texts: Vec::new(),
             id: None,
+            partitions: Vec::new(),
             kept: Vec::new(),
         };
         table.begin(schema, columns, warnings)?;
@@ -105,6 +108,12 @@ impl AskedColumns {
             (Some(id), _) => check_id(source, options, &names, id)?,
         }
         columns.find_ids(self.id.is_some());
+        let partitions = columns.of_places().partitions();
+        let partitions = partitions.map(|name| {
+            check_once(source, &names, name)?;
+            Ok(find(&names, name))
+        });
+        self.partitions = partitions.collect::<Result<_>>()?;
         self.kept = Vec::new();
         let fields = schema.fields().iter().map(|field| field.name().as_str());
         columns
@@ -135,8 +144,8 @@ impl AskedColumns {
 
     /// The columns to be read, by their paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &[String]> {
-        let kept = self.kept.iter().flatten();
-        let asked = self.texts.iter().chain(&self.id).chain(kept);
+        let others = self.partitions.iter().chain(&self.kept).flatten();
+        let asked = self.texts.iter().chain(&self.id).chain(others);
         asked.map(|column| column.path.as_slice())
     }
 
@@ -241,6 +250,17 @@ impl AskedColumns {
         });
         let of_texts = of_texts.collect::<Result<Vec<_>>>()?;
         found.splice(after_id..after_id, of_texts);
+        for (index, column) in self.partitions.iter().enumerate() {
+            if let Some(column) = column {
+                let own = column.of(batch, &held)?;
+                let clashes = columns
+                    .of_places()
+                    .clashes(index, self.source.index, &own)?;
+                for (row, cause) in clashes {
+                    causes.entry(row).or_insert(cause);
+                }
+            }
+        }
         let texts = self.texts.iter().map(|column| {
             let array = column.of(batch, &held)?;
             strings(&array)

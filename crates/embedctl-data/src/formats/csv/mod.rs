@@ -75,6 +75,8 @@ struct AskedFields {
     /// Numbers of the asked fields in the header.
     text: Vec<usize>,
     id: Option<usize>,
+    /// The fields that are called like a partition.
+    partitions: Vec<Option<usize>>,
     kept: Vec<Option<usize>>,
 }
 
@@ -142,6 +144,7 @@ impl CsvReader {
             header,
             text: Vec::new(),
             id: None,
+            partitions: Vec::new(),
             kept: Vec::new(),
         };
         if !asked.header.is_empty() {
@@ -234,6 +237,10 @@ impl AskedFields {
             },
         };
         columns.find_ids(self.id.is_some());
+        let partitions = columns.of_places().partitions();
+        self.partitions = partitions
+            .map(|name| find(KEEP, name))
+            .collect::<Result<_>>()?;
         columns
             .expand(names(), warnings)
             .map_err(|cause| source.usage(cause))?;
@@ -284,6 +291,14 @@ impl AskedFields {
                 text.map(Cow::Borrowed)
             }))?),
         };
+        for (number, found) in self.partitions.iter().enumerate() {
+            let value = found.and_then(|index| fields[index]);
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                columns
+                    .of_places()
+                    .check(number, self.source.index, value)?;
+            }
+        }
         Ok(Record {
             text,
             id: self.id(fields, columns)?,

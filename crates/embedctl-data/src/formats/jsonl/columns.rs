@@ -10,7 +10,7 @@ use embedctl_common::vectors::SparseRows;
 
 /// Vectors of one kind, ready to be written row by row.
 pub(super) enum JsonVectors {
-    /// In full: each field's key, the width of its vectors, and their elements.
+    /// In full: each field's name, the width of its vectors, and their elements.
     Dense {
         fields: Vec<(Vec<u8>, usize, Elements)>,
         /// Whether a row has one number, which is no list.
@@ -33,11 +33,17 @@ pub(super) enum JsonVectors {
     },
 }
 
-/// The comma before a field, and its name.
-fn key(name: &str) -> Vec<u8> {
-    let mut key = vec![b','];
-    key.extend(json::key(name));
-    key
+/// Begins the next field of a line's object: its first, or one more.
+pub(super) fn begin_field(key: &[u8], out: &mut Vec<u8>) {
+    separate(out);
+    out.extend_from_slice(key);
+}
+
+/// The comma between two fields, unless the object has none so far.
+pub(super) fn separate(out: &mut Vec<u8>) {
+    if out.last().is_some_and(|last| *last != b'{') {
+        out.push(b',');
+    }
 }
 
 impl JsonVectors {
@@ -49,7 +55,7 @@ impl JsonVectors {
         let columns = encoding.columns();
         if let Some(form) = encoding.sparse() {
             return Ok(Self::Sparse {
-                key: key(&columns[0].name),
+                key: json::key(&columns[0].name),
                 form: form.clone(),
                 entries: encoding.entries(rows)?,
             });
@@ -57,7 +63,7 @@ impl JsonVectors {
         if encoding.is_multi() {
             let (elements, lengths) = encoding.encode_tokens(rows)?;
             return Ok(Self::Tokens {
-                key: key(&columns[0].name),
+                key: json::key(&columns[0].name),
                 width: columns[0].width,
                 elements,
                 lengths,
@@ -65,7 +71,8 @@ impl JsonVectors {
             });
         }
         let encoded = columns.iter().zip(encoding.encode(rows)?);
-        let fields = encoded.map(|(column, elements)| (key(&column.name), column.width, elements));
+        let fields =
+            encoded.map(|(column, elements)| (json::key(&column.name), column.width, elements));
         Ok(Self::Dense {
             fields: fields.collect(),
             is_single: encoding.is_single(),
@@ -80,7 +87,7 @@ impl JsonVectors {
         match self {
             Self::Dense { fields, is_single } => {
                 for (key, width, elements) in fields {
-                    out.extend_from_slice(key);
+                    begin_field(key, out);
                     match is_missing {
                         true => out.extend_from_slice(b"null"),
                         false if *is_single => elements.push_number(row, out),
@@ -89,7 +96,7 @@ impl JsonVectors {
                 }
             }
             Self::Sparse { key, form, entries } => {
-                out.extend_from_slice(key);
+                begin_field(key, out);
                 match is_missing {
                     true => out.extend_from_slice(b"null"),
                     false => form.push_json(entries.get(row), out)?,
@@ -102,7 +109,7 @@ impl JsonVectors {
                 lengths,
                 next,
             } => {
-                out.extend_from_slice(key);
+                begin_field(key, out);
                 let own = *next..*next + lengths[row];
                 *next = own.end;
                 match is_missing {

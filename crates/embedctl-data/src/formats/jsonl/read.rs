@@ -27,6 +27,8 @@ pub(crate) struct Jsonl {
     /// Number of fields that make up the text, and index of the first kept field.
     texts: usize,
     kept: usize,
+    /// Index of the first field that is called like a partition.
+    partitions: usize,
     /// Fields that `--keep '*'` has met.
     met: HashSet<String>,
     /// Named fields that no record has had so far, by their numbers in `paths`.
@@ -50,17 +52,26 @@ const ID: usize = 0;
 const TEXT: usize = 1;
 
 impl Jsonl {
-    pub(crate) fn new(options: &Arc<InputOptions>) -> Self {
+    /// Looks for the fields that `options` name, and for those that are called like one of the `partitions`.
+    pub(crate) fn new<'n>(
+        options: &'n Arc<InputOptions>,
+        partitions: impl Iterator<Item = &'n str>,
+    ) -> Self {
         let (option, texts) = options.texts();
         let texts_count = texts.len();
         let mut names = vec![options.id_field.as_deref().unwrap_or_default()];
         names.extend(texts.iter().map(String::as_str));
+        let partitions_at = names.len();
+        names.extend(partitions);
+        let kept_at = names.len();
         names.extend(options.kept().map(|keep| keep.name.as_str()));
         let named = names.iter().enumerate().filter_map(|(index, name)| {
             let option = match index {
                 ID if !options.names_id() => return None,
                 ID => ID_FIELD,
-                index if index < TEXT + texts_count => option,
+                index if index < partitions_at => option,
+                // A record need not have them.
+                index if index < kept_at => return None,
                 _ => KEEP,
             };
             Some((index, option, (*name).to_owned()))
@@ -75,7 +86,8 @@ impl Jsonl {
             paths: Paths::new(names.iter().copied()),
             options: Arc::clone(options),
             texts: texts_count,
-            kept: TEXT + texts_count,
+            partitions: partitions_at,
+            kept: kept_at,
             met: HashSet::new(),
         }
     }
@@ -132,6 +144,13 @@ impl Jsonl {
             self.first.get_or_insert_with(|| (source, names(line)));
         }
         self.has_ids |= values.get(ID).is_some();
+        let places = columns.of_places();
+        for (number, name) in places.partitions().enumerate() {
+            let raw = values.get(self.partitions + number);
+            if let Some(value) = raw.map(|raw| plain(name, raw)).transpose()?.flatten() {
+                places.check(number, source, &value)?;
+            }
+        }
         Ok(Record {
             text: self.text(line, &values)?,
             id: self.id(&values, columns)?,
@@ -172,6 +191,7 @@ impl Jsonl {
         let (_, texts) = self.options.texts();
         let id = std::iter::once(self.options.id_field.as_deref());
         let names = id.chain(texts.iter().map(|name| Some(name.as_str())));
+        let names = names.chain(columns.of_places().partitions().map(Some));
         let names = names.chain(columns.names().map(Some));
         for (index, name) in names.enumerate() {
             if let (Some(name), Some(raw)) = (name, values.get(index)) {
@@ -426,7 +446,7 @@ mod tests {
         let options = Arc::new(options());
         let places = PlaceColumns::new(&options, Partitions::default(), &[].into()).unwrap();
         let columns = InputColumns::new(&options, places);
-        let reason = Jsonl::new(&options).record(line, 0, &columns);
+        let reason = Jsonl::new(&options, std::iter::empty()).record(line, 0, &columns);
         reason.unwrap_err().to_string()
     }
 

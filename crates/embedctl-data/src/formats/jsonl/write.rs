@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 
-use super::columns::JsonVectors;
+use super::columns::{JsonVectors, separate};
 use crate::formats::json_columns::JsonColumns;
 use crate::record::Rows;
 use crate::writing::encoding::VectorEncoding;
@@ -82,8 +82,9 @@ impl VectorWriter for JsonlWriter {
         let mut vectors = self.encoding.each_kind(&mut rows, JsonVectors::of)?;
         let mut columns = JsonColumns::new(&rows.columns)?;
         for row in 0..rows.len() {
+            self.buffer.push(b'{');
             for column in 0..columns.len() {
-                self.buffer.push(if column == 0 { b'{' } else { b',' });
+                separate(&mut self.buffer);
                 columns.write(column, row, &mut self.buffer);
             }
             for kind in &mut vectors {

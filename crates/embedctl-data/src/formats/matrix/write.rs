@@ -2,6 +2,7 @@
 //! `u8bin` as DiskANN, cuVS and usearch read them (rows and width as u32, then the values).
 
 use std::io::Write;
+use std::ops::Range;
 
 use crate::formats::json_columns::JsonColumns;
 use crate::formats::output::Beginning;
@@ -77,23 +78,28 @@ impl RowDescriptions {
     ) -> Result<()> {
         self.buffer.extend_from_slice(b"{\"row\":");
         push(&mut self.buffer, &(self.rows + row as u64));
-        for column in 0..columns.len() {
-            self.buffer.push(b',');
-            columns.write(column, row, &mut self.buffer);
-            if column == 0 {
-                self.buffer.extend_from_slice(b",\"line\":");
-                push(&mut self.buffer, &origin.line);
-                if self.names.len() > 1 {
-                    let name = self.names.get(origin.source as usize).ok_or_else(|| {
-                        Error::internal(format!("a row came from source {}", origin.source))
-                    })?;
-                    self.buffer.extend_from_slice(b",\"file\":");
-                    push(&mut self.buffer, name);
-                }
-            }
+        // The id is the first column; there may be none.
+        let ids = columns.len().min(1);
+        self.describe_columns(columns, 0..ids, row);
+        self.buffer.extend_from_slice(b",\"line\":");
+        push(&mut self.buffer, &origin.line);
+        if self.names.len() > 1 {
+            let name = self.names.get(origin.source as usize).ok_or_else(|| {
+                Error::internal(format!("a row came from source {}", origin.source))
+            })?;
+            self.buffer.extend_from_slice(b",\"file\":");
+            push(&mut self.buffer, name);
         }
+        self.describe_columns(columns, ids..columns.len(), row);
         self.buffer.extend_from_slice(b"}\n");
         Ok(())
+    }
+
+    fn describe_columns(&mut self, columns: &mut JsonColumns<'_>, which: Range<usize>, row: usize) {
+        for column in which {
+            self.buffer.push(b',');
+            columns.write(column, row, &mut self.buffer);
+        }
     }
 
     fn flush(&mut self) -> Result<()> {

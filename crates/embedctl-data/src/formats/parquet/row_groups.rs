@@ -358,6 +358,26 @@ mod tests {
         }
     }
 
+    /// Each dictionary takes room from its first value on.
+    #[test]
+    fn tables_of_many_columns_have_no_dictionaries() {
+        let encoding = VectorEncoding::new(&OutputOptions::default(), &[4]).unwrap();
+        for (columns, has_dictionaries) in [(10, true), (2_000, false)] {
+            let field = |number: usize| {
+                let kind = arrow::datatypes::DataType::Utf8;
+                arrow::datatypes::Field::new(format!("field {number}"), kind, true)
+            };
+            let schema = Schema::new((0..columns).map(field).collect::<Vec<_>>());
+            let properties = properties(&schema, &encoding, 1 << 20).build();
+            let column = ColumnPath::new(vec!["field 5".to_owned()]);
+            assert_eq!(
+                properties.dictionary_enabled(&column),
+                has_dictionaries,
+                "{columns}"
+            );
+        }
+    }
+
     #[test]
     fn a_file_without_rows_has_the_same_bytes() {
         let encoding = VectorEncoding::new(&OutputOptions::default(), &[4]).unwrap();

@@ -33,6 +33,10 @@ use embedctl_common::threads::{caught, usable_cores};
 /// Bytes of a row group, which is held in memory until it is complete.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
+/// Columns of a table whose values are looked up in dictionaries, at most: each of these takes room for thousands of values
+/// from its first value on, 50 KiB about.
+const MOST_DICTIONARIES: usize = 1_000;
+
 /// Rows of a row group at most, for narrow vectors.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
@@ -207,6 +211,9 @@ pub(super) fn properties(
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(rows.clamp(1, ROW_GROUP_ROWS)))
         .set_max_row_group_bytes(Some(row_group_bytes));
+    if schema.fields().len() > MOST_DICTIONARIES {
+        properties = properties.set_dictionary_enabled(false);
+    }
     for kind in encoding.kinds() {
         properties = with_vectors(properties, kind);
     }

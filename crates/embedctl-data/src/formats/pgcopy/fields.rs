@@ -10,7 +10,6 @@ use crate::retype;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::datatypes::*;
 use embedctl_common::error::{Error, Result};
-use embedctl_common::setting::KEEP;
 
 /// PostgreSQL counts from 2000-01-01, everybody else from 1970-01-01.
 const EPOCH_DAYS: i32 = 10_957;
@@ -100,10 +99,10 @@ impl<'a> Fields<'a> {
         let plain = retype::batch(batch, retype::without_dictionary)
             .map_err(|error| Error::internal(format!("columns for PostgreSQL: {error}")))?;
         let fields = batch.schema_ref().fields();
-        let columns = fields.iter().zip(plain.columns()).map(|(field, array)| {
-            only_microseconds(field.name(), array)?;
-            Ok((Arc::clone(array), sql_type(field)? == "jsonb"))
-        });
+        let columns = fields
+            .iter()
+            .zip(plain.columns())
+            .map(|(field, array)| Ok((Arc::clone(array), sql_type(field)? == "jsonb")));
         Ok(Self {
             names: fields.iter().map(|field| field.name().as_str()).collect(),
             columns: columns.collect::<Result<_>>()?,
@@ -116,42 +115,80 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// The column whose value PostgreSQL would not take, and why.
     pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<(), (&'a str, String)> {
-        for (index, (array, is_json)) in self.columns.iter().enumerate() {
-            if array.is_null(row) || *array.data_type() == DataType::Null {
-                out.extend((-1_i32).to_be_bytes());
+        (0..self.columns.len()).try_for_each(|index| {
+            let written = self.write_field(index, row, out);
+            written.map_err(|reason| (self.names[index], reason))
+        })
+    }
+
+    fn write_field(&mut self, index: usize, row: usize, out: &mut Vec<u8>) -> Result<(), String> {
+        let (array, is_json) = &self.columns[index];
+        if array.is_null(row) || *array.data_type() == DataType::Null {
+            out.extend((-1_i32).to_be_bytes());
+            return Ok(());
+        }
+        let start = out.len();
+        out.extend([0; 4]);
+        match is_json {
+            true => {
+                out.push(JSONB);
+                self.json.write_value(index, row, out);
+                check_json(&out[start + 5..])?;
+            }
+            false => push_value(array, row, out)?,
+        }
+        let length = i32::try_from(out.len() - start - 4)
+            .map_err(|_| "it is longer than 2 GiB".to_owned())?;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+
+    /// The values that PostgreSQL would not take: their rows and columns, and why.
+    pub fn refused(&mut self) -> Vec<(usize, usize, String)> {
+        let mut refused = Vec::new();
+        let mut field = Vec::new();
+        for index in 0..self.columns.len() {
+            let (array, is_json) = &self.columns[index];
+            if !is_json && takes_all(array.data_type()) {
                 continue;
             }
-            let start = out.len();
-            out.extend([0; 4]);
-            match is_json {
-                true => {
-                    out.push(JSONB);
-                    self.json.write_value(index, row, out);
-                    check_json(&out[start + 5..]).map_err(|it| (self.names[index], it))?;
+            for row in 0..array.len() {
+                field.clear();
+                if let Err(reason) = self.write_field(index, row, &mut field) {
+                    refused.push((row, index, reason));
                 }
-                false => push_value(array, row, out).map_err(|it| (self.names[index], it))?,
             }
-            let length = i32::try_from(out.len() - start - 4)
-                .map_err(|_| (self.names[index], "it is longer than 2 GiB".to_owned()))?;
-            out[start..start + 4].copy_from_slice(&length.to_be_bytes());
         }
-        Ok(())
+        refused
     }
 }
 
+/// Whether PostgreSQL takes every value of a type.
+fn takes_all(kind: &DataType) -> bool {
+    kind.is_integer()
+        || kind.is_floating()
+        || matches!(
+            kind,
+            DataType::Null
+                | DataType::Boolean
+                | DataType::Decimal32(..)
+                | DataType::Decimal64(..)
+                | DataType::Decimal128(..)
+        )
+}
+
 /// PostgreSQL's times have microseconds: anything finer would be cut off.
-fn only_microseconds(name: &str, array: &ArrayRef) -> Result<()> {
-    fn is_finer<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef) -> bool {
+fn only_microseconds(array: &ArrayRef, row: usize) -> Result<(), String> {
+    fn is_finer<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, row: usize) -> bool {
         let values = array.as_primitive_opt::<T>();
-        values.is_some_and(|it| it.iter().flatten().any(|it| it % 1000 != 0))
+        values.is_some_and(|it| it.value(row) % 1000 != 0)
     }
-    if !is_finer::<TimestampNanosecondType>(array) && !is_finer::<Time64NanosecondType>(array) {
-        return Ok(());
+    let is_finer = is_finer::<TimestampNanosecondType>(array, row)
+        || is_finer::<Time64NanosecondType>(array, row);
+    match is_finer {
+        true => Err("it is a time with nanoseconds, but PostgreSQL counts microseconds".to_owned()),
+        false => Ok(()),
     }
-    Err(Error::usage(format!(
-        "{KEEP} {name}: there are times with nanoseconds, but PostgreSQL counts microseconds"
-    ))
-    .with_remedy("round them in the input, or leave the field out"))
 }
 
 fn value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
@@ -185,9 +222,11 @@ fn push_value(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Str
             out.extend(days.ok_or_else(beyond)?.to_be_bytes());
         }
         DataType::Time32(_) | DataType::Time64(_) => {
+            only_microseconds(array, row)?;
             out.extend(microseconds(array, row).ok_or_else(beyond)?.to_be_bytes());
         }
         DataType::Timestamp(..) => {
+            only_microseconds(array, row)?;
             let time = microseconds(array, row);
             let time = time.and_then(|time| time.checked_sub(EPOCH_MICROSECONDS));
             out.extend(time.ok_or_else(beyond)?.to_be_bytes());
@@ -341,19 +380,22 @@ mod tests {
         let fields = |array: ArrayRef| {
             let batch = RecordBatch::try_from_iter([("when", array)]).unwrap();
             let mut out = Vec::new();
-            Fields::new(&batch).map(|mut fields| {
-                fields.write(0, &mut out).unwrap();
-                out
-            })
+            let mut fields = Fields::new(&batch).unwrap();
+            let refused = fields.refused();
+            let written = fields.write(0, &mut out);
+            assert_eq!(refused.len(), usize::from(written.is_err()), "{refused:?}");
+            written
+                .map_err(|(name, reason)| format!("{name}: {reason}"))
+                .map(|()| out)
         };
         let arrays: [ArrayRef; 2] = [
             Arc::new(Time64NanosecondArray::from(vec![1_001])),
             Arc::new(TimestampNanosecondArray::from(vec![-1])),
         ];
         for array in arrays {
-            let error = fields(array).unwrap_err().to_string();
+            let error = fields(array).unwrap_err();
             assert!(
-                error.contains("keep when: there are times with nanoseconds"),
+                error.contains("when: it is a time with nanoseconds"),
                 "{error}"
             );
         }

@@ -7,9 +7,12 @@ mod write;
 
 use super::output::{Beginning, OutputSpec};
 use crate::vectors::{RecordedColumns, TakeVector};
+use crate::writing::refused::RefusedValue;
 use crate::writing::writer::VectorWriter;
+use arrow::array::RecordBatch;
 use arrow::datatypes::FieldRef;
-use embedctl_common::error::Result;
+use embedctl_common::error::{Cause, Result};
+use embedctl_common::setting::{KEEP, OUTPUT_FORMAT};
 use embedctl_storage::Readable;
 
 /// The format.
@@ -25,6 +28,28 @@ impl OutputSpec for PgcopyOutput {
 
     fn check_type(&self, field: &FieldRef) -> Result<(), String> {
         fields::check_type(field)
+    }
+
+    fn refuses_values(&self) -> bool {
+        true
+    }
+
+    fn refused(&self, columns: &RecordBatch) -> Result<Vec<RefusedValue>> {
+        let remedy = || {
+            format!(
+                "leave the field out of {KEEP}, or choose another output format ({OUTPUT_FORMAT})"
+            )
+        };
+        let refused = fields::Fields::new(columns)?.refused().into_iter();
+        let value = |(row, column, reason)| {
+            let name = columns.schema_ref().field(column).name();
+            RefusedValue {
+                row,
+                column,
+                cause: Cause::of(format!("the field `{name}`: {reason}")).with(remedy()),
+            }
+        };
+        Ok(refused.map(value).collect())
     }
 
     fn read_vectors(

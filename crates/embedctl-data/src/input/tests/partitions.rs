@@ -3,7 +3,7 @@
 use super::*;
 use crate::input::tests::tables::parquet;
 use ::parquet::basic::Compression;
-use arrow::array::{AsArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 
 /// The records of a folder: the text, and each kept column as text.
@@ -106,19 +106,131 @@ fn partitions_are_columns_of_every_format() {
     }
 }
 
+/// A table of a text, and of a column of days or of strings.
+fn table_of(text: &str, name: &str, value: &str) -> Vec<u8> {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
+    let values: ArrayRef = Arc::new(StringArray::from(vec![value]));
+    let values = arrow::compute::cast(&values, &DataType::Date32).ok();
+    let values = values.filter(|days| days.null_count() == 0);
+    let values = values.unwrap_or_else(|| Arc::new(StringArray::from(vec![value])));
+    let columns = match name {
+        "text" => vec![("text", texts)],
+        _ => vec![("text", texts), (name, values)],
+    };
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    parquet(&[batch], 10, Compression::UNCOMPRESSED)
+}
+
+/// Texts and rejected records of a folder.
+fn outcome(root: &Path, options: InputOptions) -> (Vec<String>, Vec<String>) {
+    let sources = expand(&[root.to_path_buf()], options.format, &mut Vec::new()).unwrap();
+    let windows = windows(RecordReader::open(&sources, options).unwrap()).unwrap();
+    let texts = windows.iter().flat_map(|window| window.texts.iter());
+    let rejects = windows.iter().flat_map(|window| &window.rejects);
+    (
+        texts.map(str::to_owned).collect(),
+        rejects.map(|reject| reject.cause.to_string()).collect(),
+    )
+}
+
 #[test]
-fn a_partitions_column_stands_for_one_in_the_file() {
+fn a_field_that_says_otherwise_than_a_partition_of_its_name_is_refused() {
+    type Writes = fn(&str, &str) -> Vec<u8>;
+    let formats: [(&str, Writes); 3] = [
+        ("parquet", |name, value| table_of("a cat", name, value)),
+        ("jsonl", |name, value| match name {
+            "text" => b"{\"text\": \"a cat\"}\n".to_vec(),
+            _ => format!("{{\"text\": \"a cat\", \"{name}\": \"{value}\"}}\n").into_bytes(),
+        }),
+        ("csv", |name, value| match name {
+            "text" => b"text\na cat\n".to_vec(),
+            _ => format!("text,{name}\na cat,{value}\n").into_bytes(),
+        }),
+    ];
+    let text: (&str, Writes) = ("txt", |_, _| b"a cat\n".to_vec());
+    for (ending, write) in formats.into_iter().chain([text]) {
+        for (partition, value, is_same) in [
+            ("lang=en", "de", false),
+            ("lang=en", "en", true),
+            ("day=2024-01-31", "2024-01-31", true),
+            ("day=2024-01-31", "2024-02-01", false),
+            // The text is a field, too.
+            ("text=zzz", "", false),
+        ] {
+            let (name, _) = partition.split_once('=').unwrap();
+            if ending == "txt" && name != "text" {
+                continue;
+            }
+            let folder = tempfile::tempdir().unwrap();
+            put(
+                folder.path(),
+                &format!("{partition}/a.{ending}"),
+                write(name, value),
+            );
+            for keep in [name, "*"] {
+                let case = format!("{ending} {partition} {value} {keep}");
+                let (texts, rejects) = outcome(folder.path(), keeping(&[keep]));
+                if is_same {
+                    assert_eq!((texts.len(), rejects.len()), (1, 0), "{case}: {rejects:?}");
+                    let rows = read(folder.path(), keeping(&[keep]));
+                    assert_eq!(rows[0].last().unwrap(), value, "{case}");
+                    continue;
+                }
+                assert_eq!((texts.len(), rejects.len()), (0, 1), "{case}");
+                assert!(
+                    rejects[0].contains(&format!("field `{name}`"))
+                        && rejects[0].contains(partition),
+                    "{case}: {rejects:?}"
+                );
+            }
+            let (texts, rejects) = outcome(folder.path(), options());
+            assert_eq!(
+                (texts.len(), rejects.len()),
+                (1, 0),
+                "{ending} {partition}, not kept"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_field_under_the_name_of_other_folders_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "lang=en/a.jsonl", "{\"text\": \"one\"}\n");
+    put(
+        folder.path(),
+        "plain/a.jsonl",
+        "{\"text\": \"two\", \"lang\": \"de\"}\n{\"text\": \"three\", \"lang\": null}\n",
+    );
+    let (texts, rejects) = outcome(folder.path(), keeping(&["lang"]));
+    assert_eq!(texts, ["one", "three"]);
+    assert!(
+        rejects[0].contains("folders called `lang=…`"),
+        "{rejects:?}"
+    );
+}
+
+#[test]
+fn a_partition_called_id_stands_beside_the_column_of_ids() {
     let folder = tempfile::tempdir().unwrap();
     put(
         folder.path(),
-        "lang=en/a.jsonl",
-        "{\"text\": \"one\", \"lang\": \"de\"}\n",
+        "id=7/a.jsonl",
+        "{\"text\": \"one\", \"key\": \"k\"}\n",
     );
-    for keep in ["lang", "text,*"] {
-        let keep: Vec<&str> = keep.split(',').collect();
-        let rows = read(folder.path(), keeping(&keep));
-        assert_eq!(rows[0].last().unwrap(), "en", "{rows:?}");
-    }
+    let names = |options: InputOptions| {
+        let sources = expand(&[folder.path().to_path_buf()], None, &mut Vec::new()).unwrap();
+        let windows = windows(RecordReader::open(&sources, options).unwrap()).unwrap();
+        let schema = windows[0].columns.schema();
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(keeping(&["*"])), ["id", "text", "key"]);
+    let of_key = InputOptions {
+        id_field: Some("key".into()),
+        ..keeping(&["*"])
+    };
+    assert_eq!(names(of_key), ["key", "text", "id"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -9,14 +10,16 @@ use super::parquet::read_parquet;
 use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
-    Compression, Destination, Dtype, Finish, OutputFormat, OutputOptions, RowNumbers, RunFiles,
-    SparseForm, create, provenance as provenance_of, read_vectors,
+    BesideVectors, ChosenVectors, Compression, Destination, Dtype, Finish, OutputFormat,
+    OutputOptions, RowNumbers, RunFiles, SparseForm, TemporaryVectors, create,
+    provenance as provenance_of, read_vectors,
 };
 use crate::record::{RowVectors, Rows};
-use arrow::array::Array;
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use embedctl_common::error::ErrorKind;
+use embedctl_common::vectors::MultiRows;
 use embedctl_storage::Readable;
 
 const JSONL: OutputFormat = OutputFormat::Jsonl(Compression::None);
@@ -144,6 +147,120 @@ fn sparse_vectors_are_read_back_in_full() {
         let expected: Vec<Vec<f32>> = rows.into_iter().map(|row| vector(row, 8)).collect();
         assert_eq!(found, expected, "{format}");
     }
+}
+
+/// Vectors of several widths are read back row by row, in whichever order a format has them.
+#[test]
+fn rows_of_several_widths_are_read_back_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in OutputFormat::all().filter(|format| !format.is_matrix()) {
+        for dtype in [Dtype::F32, Dtype::F16] {
+            let path = at(&folder, &format!("out.{format}"));
+            let options = OutputOptions {
+                dtype: Some(dtype),
+                ..forced(&path)
+            };
+            let widths = [3, 5];
+            let mut writer =
+                create(&options, &widths, names(), &id_schema(), &RunFiles::new()).unwrap();
+            for first in [0, 4] {
+                writer.write(id_rows(first, 4, 8)).unwrap();
+            }
+            finish(writer, id_schema()).unwrap();
+            let file = Readable::file(&path).unwrap();
+            let kinds = options.names(&widths, 1).unwrap().kinds;
+            let mut temporary = TemporaryVectors::default();
+            let mut chosen = ChosenVectors::open(&file, format, &kinds, &mut temporary).unwrap();
+            assert_eq!(chosen.rows(), 8, "{format}");
+            let as_written = |value: f32| match dtype {
+                Dtype::F16 => half::f16::from_f32(value).to_f32(),
+                _ => value,
+            };
+            let mut found = Vec::new();
+            chosen
+                .read(&[1, 6], &mut |index, row| {
+                    found.push((index, row.values().concat()));
+                })
+                .unwrap();
+            let expected = [1, 6].map(|row| vector(row, 8).into_iter().map(as_written).collect());
+            let expected: Vec<(usize, Vec<f32>)> = (0..).zip(expected).collect();
+            assert_eq!(found, expected, "{format} {dtype}");
+        }
+    }
+}
+
+/// Rows may have vectors and nothing else.
+#[test]
+fn rows_without_columns_of_records_are_written_in_every_format() {
+    use RowNumbers::{Multi, Scores, Sparse, Vectors};
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = Arc::new(Schema::empty());
+    let mut written = 0;
+    for format in OutputFormat::all() {
+        for numbers in [Vectors, Scores, Sparse, Multi] {
+            let path = at(&folder, &format!("out.{format}"));
+            let dtypes = format.facts().dtypes;
+            let options = OutputOptions {
+                dtype: dtypes.iter().find(|dtype| !dtype.needs_ranges()).copied(),
+                numbers,
+                ..forced(&path)
+            };
+            if options.check_form().is_err() {
+                continue;
+            }
+            let mut multi = MultiRows::new(8);
+            (0..3).for_each(|row| multi.push(&vector(row, 16)));
+            let vectors = match numbers {
+                Vectors | Scores => id_rows(0, 3, 8).vectors,
+                Sparse => sparse_rows(0, 3, 8).vectors,
+                Multi => RowVectors::Multi(multi),
+            };
+            let rows_of = RecordBatchOptions::new().with_row_count(Some(3));
+            let columns =
+                RecordBatch::try_new_with_options(Arc::clone(&nothing), Vec::new(), &rows_of);
+            let mut writer = create(&options, &[8], names(), &nothing, &RunFiles::new()).unwrap();
+            writer
+                .write(Rows {
+                    columns: columns.unwrap(),
+                    vectors,
+                    ..id_rows(0, 3, 8)
+                })
+                .unwrap();
+            let end = Finish {
+                schema: Arc::clone(&nothing),
+                provenance: &json!({"dimensions": 8}),
+                rejects: None,
+            };
+            writer.finish(end).unwrap();
+            written += 1;
+            let mut found = 0;
+            let file = Readable::file(&path).unwrap();
+            read_vectors(&file, &mut |_| {
+                found += 1;
+                Ok(())
+            })
+            .unwrap();
+            let expected = if numbers == Multi { 6 } else { 3 };
+            assert_eq!(found, expected, "{format} {numbers:?}");
+            if format == JSONL {
+                let keys = json_lines(&path).into_iter().map(|line| {
+                    let keys = line.as_object().unwrap().keys().cloned();
+                    keys.collect::<Vec<_>>()
+                });
+                let name = if numbers == Scores {
+                    "scores"
+                } else {
+                    "embedding"
+                };
+                assert!(keys.eq(vec![[name]; 3]), "{numbers:?}");
+            }
+            if format.is_matrix() {
+                let lines = json_lines(&at(&folder, &format!("out.{format}.rows.jsonl")));
+                assert_eq!(lines[1], json!({"row": 1, "line": 2, "file": "two.jsonl"}));
+            }
+        }
+    }
+    assert!(written > 20, "{written}");
 }
 
 #[test]
@@ -318,7 +435,90 @@ fn names_that_are_taken_are_refused_before_any_work() {
     assert!(refused("o.npy", &["id", "file"], 2));
     assert!(!refused("o.npy", &["id", "file", "embedding"], 1));
     assert!(!refused("o.parquet", &["id", "line", "row", "file"], 2));
+    assert!(refused("o.parquet", &["id", "a", "a"], 1));
     assert_eq!(listing(folder.path()), Vec::<String>::new());
+}
+
+/// The columns of every kind and width have names of their own, and none of them is a record's.
+#[test]
+fn columns_of_every_kind_and_width_take_their_names() {
+    let beside = |numbers| BesideVectors { numbers, width: 4 };
+    let several = OutputOptions {
+        beside: vec![beside(RowNumbers::Sparse), beside(RowNumbers::Multi)],
+        ..OutputOptions::default()
+    };
+    let scores = OutputOptions {
+        numbers: RowNumbers::Scores,
+        ..OutputOptions::default()
+    };
+    let named = |options: &OutputOptions| OutputOptions {
+        embedding_field: Some("vec".into()),
+        ..options.clone()
+    };
+    let plain = OutputOptions::default();
+    let cases: [(OutputOptions, &[usize], &[&str], &[&str]); 6] = [
+        (
+            plain.clone(),
+            &[4],
+            &["embedding"],
+            &["embedding_sparse", "embedding_4", "vec"],
+        ),
+        (named(&plain), &[4], &["vec"], &["embedding"]),
+        (
+            plain,
+            &[2, 4],
+            &["embedding_2", "embedding_4"],
+            &["embedding"],
+        ),
+        (
+            several.clone(),
+            &[2, 4],
+            &[
+                "embedding_2",
+                "embedding_4",
+                "embedding_sparse",
+                "embedding_multi",
+            ],
+            &["embedding"],
+        ),
+        (
+            named(&several),
+            &[4],
+            &["vec", "vec_sparse", "vec_multi"],
+            &["embedding", "embedding_sparse", "embedding_multi"],
+        ),
+        (scores, &[1], &["score"], &["embedding", "scores"]),
+    ];
+    for (options, widths, taken, free) in cases {
+        for format in [
+            JSONL,
+            OutputFormat::Parquet,
+            OutputFormat::Arrow,
+            OutputFormat::Arrows,
+        ] {
+            let options = OutputOptions {
+                format: Some(format),
+                ..options.clone()
+            };
+            for (names, is_free) in [(taken, false), (free, true)] {
+                for name in names {
+                    let field = Field::new(*name, DataType::Utf8, true);
+                    let checked = options.check_names(widths, &Schema::new(vec![field]), 1);
+                    let said = checked.map_err(|error| error.to_string());
+                    assert_eq!(
+                        said.is_ok(),
+                        is_free,
+                        "{format} {widths:?} {name}: {said:?}"
+                    );
+                }
+            }
+        }
+    }
+    let same = OutputOptions {
+        format: Some(JSONL),
+        ..OutputOptions::default()
+    };
+    assert!(same.check_names(&[4, 4], &Schema::empty(), 1).is_err());
 }
 
 #[test]

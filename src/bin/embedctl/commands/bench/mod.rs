@@ -54,7 +54,7 @@ pub fn run(
     let picture = args.result.plot.as_deref().map(Picture::of).transpose()?;
     let baseline = args.result.baseline.as_deref().map(baseline).transpose()?;
     let mut inputs = args.workload.input.iter();
-    super::tell_of_terminal(inputs.any(|path| path == Path::new("-")), printer);
+    super::check_input(inputs.any(|path| path == Path::new("-")), printer)?;
     if let WorkloadOptions::Records { sources, input } = &options.workload {
         // Nothing is fetched for records that cannot be read.
         RecordReader::open(sources, input.clone())?;

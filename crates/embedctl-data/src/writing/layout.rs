@@ -1,0 +1,87 @@
+//! All names that an output takes for itself, in one list: its columns of vectors of every kind and width, the fields that
+//! describe a row of a matrix, and the files beside it.
+
+use std::collections::HashSet;
+
+use super::kinds::KindColumns;
+use super::options::OutputOptions;
+use arrow::datatypes::Schema;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::{EMBEDDING_FIELD, KEEP};
+
+/// Fields of [`ROWS`](super::sidecar::ROWS) beside those of the records; the last one stands there if there are several
+/// sources.
+const OF_MATRIX_ROWS: [&str; 3] = ["row", "line", "file"];
+
+/// The names of an output's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputNames {
+    /// Where the vectors of each kind are. Of a matrix the names are in its provenance alone.
+    pub kinds: Vec<KindColumns>,
+    /// Names that no column of a record may have, each once.
+    columns: Vec<String>,
+    /// Endings of the files beside the output.
+    pub sidecars: Vec<&'static str>,
+}
+
+impl OutputOptions {
+    /// The names that the output takes: `widths` are those of the first kind's vectors, in the order of columns, and
+    /// `sources` is the number of inputs.
+    ///
+    /// # Errors
+    /// If the format is not known, or two columns of vectors would have one name.
+    pub fn names(&self, widths: &[usize], sources: usize) -> Result<OutputNames> {
+        let format = self.resolved_format()?;
+        // Before the model is known there is one column, of a width that does not matter.
+        let kinds = self.kind_columns(if widths.is_empty() { &[1] } else { widths });
+        let columns: Vec<String> = match format.is_matrix() {
+            true => {
+                let fields = OF_MATRIX_ROWS.len() - usize::from(sources < 2);
+                OF_MATRIX_ROWS[..fields]
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect()
+            }
+            false => {
+                let columns = kinds.iter().flat_map(KindColumns::columns);
+                columns.map(|(name, _)| name.to_owned()).collect()
+            }
+        };
+        let mut seen = HashSet::new();
+        if let Some(name) = columns.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(
+                Error::usage(format!("two columns of vectors would be called `{name}`"))
+                    .with_remedy(format!(
+                        "name each width and each kind once, or choose another {EMBEDDING_FIELD}"
+                    )),
+            );
+        }
+        Ok(OutputNames {
+            sidecars: format.sidecars_of(&self.all_numbers()),
+            kinds,
+            columns,
+        })
+    }
+
+    /// Refuses columns of records whose name the output takes, or that two of them have.
+    ///
+    /// # Errors
+    /// As [`OutputOptions::names`], or if there is such a column.
+    pub fn check_names(&self, widths: &[usize], columns: &Schema, sources: usize) -> Result<()> {
+        let (format, own) = (self.resolved_format()?, self.names(widths, sources)?);
+        let mut seen: HashSet<&str> = own.columns.iter().map(String::as_str).collect();
+        let mut names = columns.fields().iter().map(|field| field.name());
+        let Some(name) = names.find(|name| !seen.insert(name.as_str())) else {
+            return Ok(());
+        };
+        let reason = format!("{format} output would have two columns called `{name}`");
+        let is_of_vectors = !format.is_matrix() && own.columns.contains(name);
+        let or_named = match is_of_vectors {
+            true => format!(", or name the vectors otherwise with {EMBEDDING_FIELD}"),
+            false => String::new(),
+        };
+        Err(Error::usage(reason).with_remedy(format!(
+            "rename the field in the input, leave it out of {KEEP}{or_named}"
+        )))
+    }
+}
