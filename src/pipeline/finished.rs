@@ -11,6 +11,7 @@ use crate::error::{Error, Place, Result};
 use crate::identity::{Computation, VectorIdentity};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, JobReader, Manifest, ShardEnd, State, clear_parts};
+use crate::model::Model;
 use crate::output::proof::Proof;
 use crate::output::{self, Destination};
 use crate::record::WindowStart;
