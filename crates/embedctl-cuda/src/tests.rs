@@ -1,0 +1,5 @@
+//! The whole engine on the emulator: every architecture against the native engine, and faults of the card.
+
+mod emulator;
+mod fixtures;
+mod networks;
