@@ -38,6 +38,7 @@ KERNEL(128, attend_any, AttendArguments) {
     queries[i] = is_there ? widened(heads[(long long)(work.start + query) * a.stride + head * a.size + channel]) : 0.0f;
   }
   float out[4][CHANNELS], most[4], sum[4];
+  UNROLL
   for (int q = 0; q < 4; q++) {
     most[q] = -INFINITY;
     sum[q] = 0.0f;
@@ -57,6 +58,7 @@ KERNEL(128, attend_any, AttendArguments) {
       values[i / HEAD * STRIDE + channel] = is_there ? widened(p[a.value_at]) : 0.0f;
     }
     block_wait();
+    UNROLL
     for (int q = 0; q < 4; q++) {
       const int query = work.query + warp * 4 + q, key = tile + lane;
       if (query >= work.length) continue;
@@ -88,6 +90,7 @@ KERNEL(128, attend_any, AttendArguments) {
       }
     }
   }
+  UNROLL
   for (int q = 0; q < 4; q++) {
     const int query = work.query + warp * 4 + q;
     if (query >= work.length) continue;

@@ -2,4 +2,5 @@
 
 mod emulator;
 mod fixtures;
+mod kernels;
 mod networks;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use embedctl_common::hash;
 use libloading::Library;
 
+use crate::library::Object;
 use crate::{Card, Libraries};
 
 /// The kinds of calls that can fail.
@@ -156,6 +157,16 @@ impl Emulator {
             let mut text = vec![0_u8; log(std::ptr::null_mut(), 0)];
             log(text.as_mut_ptr().cast(), text.len());
             String::from_utf8(text).unwrap()
+        }
+    }
+
+    /// Bytes of a kernel's arguments.
+    pub(super) fn argument_bytes(&self, function: Object) -> usize {
+        // SAFETY: emulator/driver.cpp has this function, and the kernel is one of a module that is loaded.
+        unsafe {
+            let bytes: unsafe extern "C" fn(Object) -> c_int =
+                *self.control.get(b"emulated_argument_bytes").unwrap();
+            bytes(function) as usize
         }
     }
 
