@@ -1,8 +1,9 @@
-//! The choice of the engine for a model: the native one, ONNX Runtime, or rten. [`availability`] says which of them
+//! The choice of the engine for a model: the native one, that for NVIDIA GPUs, ONNX Runtime, or rten. [`availability`] says which of them
 //! work on this machine, [`work`] how much arithmetic a model needs.
 
 mod auto;
 pub mod availability;
+mod cuda;
 pub mod native;
 mod open;
 pub(crate) mod padding;

@@ -1,7 +1,7 @@
 //! Opening a model: the providers of a choice, one after another, until one works.
 
 use super::{
-    Arithmetic, Engine, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice, auto,
+    Arithmetic, Engine, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice, auto, cuda,
     native, ort, rten,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -222,6 +222,17 @@ pub fn open(model: &Model, options: &EngineOptions) -> Result<Box<dyn Engine>> {
         let opened = match provider {
             Provider::Native => native::open(model, options, &passed_over, provider),
             Provider::Rten => rten::open(model, options, &passed_over),
+            Provider::Cuda if is_built && cuda::is_chosen(options) => match cuda::lacks(model) {
+                None => cuda::open(model, options, &passed_over),
+                Some(reason) => {
+                    passed_over.push(PassedOver {
+                        candidate: cuda::CANDIDATE.to_owned(),
+                        reason,
+                        named: true,
+                    });
+                    ort::open(model, options, provider, &selection, &passed_over)
+                }
+            },
             other => ort::open(model, options, other, &selection, &passed_over),
         };
         match opened {

@@ -390,11 +390,11 @@ EXPORT int cublasLtMatmul(void *, Operation *operation, const float *alpha, uint
     for (size_t row = 0; row < t; row++) {
       for (size_t j = 0; j < k; j++) x[j] = get((char *)b, B.type, row * B.leading + j);
       for (size_t i = 0; i < n; i++) {
-        float sum = 0;
-        for (size_t j = 0; j < k; j++) sum += w[i * k + j] * x[j];
+        double sum = 0;
+        for (size_t j = 0; j < k; j++) sum += double(w[i * k + j]) * x[j];
         if (add != 0) sum += add * get((char *)c, C.type, row * C.leading + i);
         if (op.epilogue == 4) sum += get((char *)op.bias, op.bias_type, i);
-        y[i] = sum;
+        y[i] = float(sum);
       }
       for (size_t i = 0; i < n; i++) set((char *)d, D.type, row * D.leading + i, y[i]);
     }

@@ -26,6 +26,8 @@ pub struct EncoderOptions {
     pub longest: usize,
     /// The pooling of a masked-LM head's logits, where those are wanted.
     pub terms: Option<TermPooling>,
+    /// Tokens on which the algorithms of products are measured; 0: cuBLASLt's first proposal is taken.
+    pub measured_tokens: usize,
     /// The folder of compiled kernels; `None`: they are not kept.
     pub cache: Option<PathBuf>,
 }
@@ -107,15 +109,17 @@ impl Encoder {
         let kernels =
             kernels.map_err(|_| Error::internal("the compiler's thread has panicked"))??;
         let program = program?;
-        Ok(Self {
-            shared: Arc::new(Shared {
-                attention: AttentionPlan::of(&program),
-                products: Products::new(card, options.element, options.tf32)?,
-                program,
-                kernels,
-                card: Arc::clone(card),
-            }),
-        })
+        let shared = Arc::new(Shared {
+            attention: AttentionPlan::of(&program),
+            products: Products::new(card, options.element, options.tf32)?,
+            program,
+            kernels,
+            card: Arc::clone(card),
+        });
+        if options.measured_tokens > 0 {
+            EncoderWorker::new(&shared)?.choose(options.measured_tokens)?;
+        }
+        Ok(Self { shared })
     }
 
     /// Width of a token's state.

@@ -278,7 +278,7 @@ impl<'a> Prepared<'a> {
                 (functions.preference)(&raw mut preference),
                 "choose an algorithm",
             )?;
-            let mut set = |attribute: c_int, value: *const c_void, bytes: usize| {
+            let set = |attribute: c_int, value: *const c_void, bytes: usize| {
                 (functions.set_preference)(preference, attribute, value, bytes)
             };
             let mut status = set(MOST_WORKSPACE, (&raw const WORKSPACE_BYTES).cast(), 8);

@@ -200,7 +200,6 @@ pub(crate) struct Terms {
     /// Parts of the vocabulary's product, and the first term of each.
     pub(crate) parts: Vec<(Weights, usize)>,
     pub(crate) count: usize,
-    pub(crate) width: usize,
     pub(crate) pooling: TermPooling,
 }
 
@@ -231,8 +230,6 @@ pub(crate) struct Program {
     pub(crate) terms: Option<Terms>,
     /// Bytes of the weights.
     pub(crate) bytes: usize,
-    /// The step at which each layer begins, and the end.
-    pub(crate) layer_starts: Vec<usize>,
     _memory: Vec<DeviceMemory>,
 }
 
@@ -283,7 +280,6 @@ impl Program {
             turn_starts,
             longest,
             relative_rows,
-            layer_starts,
             uploader,
             ..
         } = builder;
@@ -299,7 +295,6 @@ impl Program {
             relative_rows,
             terms,
             bytes: memory.iter().map(|it| it.bytes).sum(),
-            layer_starts,
             _memory: memory,
         })
     }
@@ -324,7 +319,6 @@ struct Builder<'a> {
     turn_starts: Vec<Option<(usize, usize)>>,
     shared_bias: (DevicePointer, usize),
     relative_rows: Option<(DevicePointer, usize)>,
-    layer_starts: Vec<usize>,
     sets: Vec<Option<BesideProducts>>,
     final_norm: Option<Norm>,
     uploaded: Vec<(PlainProduct, bool, Weights)>,
@@ -356,7 +350,6 @@ impl<'a> Builder<'a> {
             turn_starts: Vec::new(),
             shared_bias: (0, 0),
             relative_rows: None,
-            layer_starts: Vec::new(),
             sets,
             final_norm: None,
             uploaded: Vec::new(),
@@ -418,10 +411,8 @@ impl<'a> Builder<'a> {
         [inputs, outputs]: [usize; 2],
         is_wide: bool,
     ) -> Result<Weights> {
-        let known = self.uploaded.iter();
-        if let Some((.., weights)) = known
-            .filter(|(of, wide, _)| *of == product && *wide == is_wide)
-            .next()
+        let mut known = self.uploaded.iter();
+        if let Some((.., weights)) = known.find(|(of, wide, _)| *of == product && *wide == is_wide)
         {
             return Ok(*weights);
         }
@@ -578,13 +569,11 @@ impl<'a> Builder<'a> {
 
     fn layers(&mut self) -> Result<()> {
         for layer in &self.architecture.layers {
-            self.layer_starts.push(self.steps.len());
             let beside = self.sets[layer.weights]
                 .take()
                 .map_or_else(|| self.network.beside_products(layer.weights), Ok)?;
             self.layer(layer, &beside)?;
         }
-        self.layer_starts.push(self.steps.len());
         Ok(())
     }
 
@@ -866,7 +855,6 @@ impl<'a> Builder<'a> {
             transform,
             parts,
             count,
-            width,
             pooling,
         })
     }

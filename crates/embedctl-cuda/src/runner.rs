@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use embedctl_common::error::{Error, Result};
+use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::setting::MAX_LENGTH;
 use embedctl_native::Rows;
 
@@ -204,10 +204,29 @@ impl EncoderWorker {
     pub fn run(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
         let tokens = rows.ids.len();
         let width = self.shared.program.architecture.hidden;
-        let parts = self.states(rows, &[], None)?;
-        debug_assert_eq!(parts.tokens, tokens);
-        let from = self.place(Place::Out);
-        self.result(from, tokens * width)
+        self.guarded(|worker| {
+            let parts = worker.states(rows, &[], None)?;
+            debug_assert_eq!(parts.tokens, tokens);
+            Ok((worker.place(Place::Out), tokens * width))
+        })
+    }
+
+    /// Enqueues `work`, and reads the values that it names. Memory is given back where it runs out.
+    fn guarded(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(DevicePointer, usize)>,
+    ) -> Result<&[f32]> {
+        let done = work(self).and_then(|(from, count)| self.result(from, count).map(|()| count));
+        match done {
+            Ok(count) => Ok(self
+                .host_result
+                .as_ref()
+                .map_or(&[], |it| &it.values()[..count])),
+            Err(error) => {
+                self.shrink(&error);
+                Err(error)
+            }
+        }
     }
 
     /// A pooled vector of each row, `[rows, modes * width]`.
@@ -215,6 +234,10 @@ impl EncoderWorker {
     /// # Errors
     /// As [`EncoderWorker::run`].
     pub fn run_pooled(&mut self, batch: Batch<'_>, pooling: &Pooling) -> Result<&[f32]> {
+        self.guarded(|worker| worker.pool(batch, pooling))
+    }
+
+    fn pool(&mut self, batch: Batch<'_>, pooling: &Pooling) -> Result<(DevicePointer, usize)> {
         let parts = self.states(batch.rows, batch.pooled, Some(pooling))?;
         let width = self.shared.program.architecture.hidden;
         let stride = width * pooling.modes.len();
@@ -239,7 +262,7 @@ impl EncoderWorker {
         let blocks = [width.div_ceil(128), parts.rows];
         let kernels = &self.shared.kernels;
         kernels.launch(&self.stream, Kernel::Pool, blocks, 128, 0, arguments)?;
-        self.result(out, parts.rows * stride)
+        Ok((out, parts.rows * stride))
     }
 
     /// The weights of all terms of each row, `[rows, terms]`.
@@ -247,6 +270,10 @@ impl EncoderWorker {
     /// # Errors
     /// As [`EncoderWorker::run`], or if the encoder has no masked-LM head.
     pub fn run_terms(&mut self, rows: Rows<'_>) -> Result<&[f32]> {
+        self.guarded(|worker| worker.pool_terms(rows))
+    }
+
+    fn pool_terms(&mut self, rows: Rows<'_>) -> Result<(DevicePointer, usize)> {
         let parts = self.states(rows, &[], None)?;
         let shared = Arc::clone(&self.shared);
         let program = &shared.program;
@@ -306,11 +333,11 @@ impl EncoderWorker {
             let kernels = &shared.kernels;
             kernels.launch(&self.stream, Kernel::PoolTerms, blocks, 128, 0, arguments)?;
         }
-        self.result(out, parts.rows * terms.count)
+        Ok((out, parts.rows * terms.count))
     }
 
     /// Copies the result here, and waits for it.
-    fn result(&mut self, from: DevicePointer, count: usize) -> Result<&[f32]> {
+    fn result(&mut self, from: DevicePointer, count: usize) -> Result<()> {
         let card = &self.shared.card;
         if self
             .host_result
@@ -323,8 +350,7 @@ impl EncoderWorker {
         }
         let host = (self.host_result.as_mut()).ok_or_else(|| Error::internal("no result"))?;
         self.stream.read(from, host, count)?;
-        self.stream.wait()?;
-        Ok(&host.values()[..count])
+        self.stream.wait()
     }
 
     /// Enqueues all steps of these rows.
@@ -357,6 +383,55 @@ impl EncoderWorker {
             self.step(step, &parts)?;
         }
         Ok(parts)
+    }
+
+    /// Chooses the algorithm of each product by measuring it on `tokens` tokens.
+    pub(crate) fn choose(&mut self, tokens: usize) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let program = &shared.program;
+        shared.card.enter()?;
+        self.make_room(tokens)?;
+        let of_terms = program.terms.iter().flat_map(|terms| {
+            let parts = terms
+                .parts
+                .iter()
+                .map(|(weights, _)| (weights, Place::Scores));
+            let transform = terms
+                .transform
+                .iter()
+                .map(|(weights, ..)| (weights, Place::Inner));
+            let products = transform.chain(parts);
+            products.map(|(weights, y)| (weights, Place::Input, weights.inputs, None, y))
+        });
+        let of_layers = program.steps.iter().filter_map(|step| match step {
+            Step::Product {
+                weights,
+                x,
+                x_stride,
+                base,
+                y,
+            } => Some((weights, *x, *x_stride, *base, *y)),
+            _ => None,
+        });
+        for (weights, x, x_stride, base, y) in of_layers.chain(of_terms) {
+            let shape = program.shape(weights, x_stride, base, y);
+            let operands = self.operands(weights, x, base, y);
+            let products = &shared.products;
+            products.choose(&self.stream, &self.workspace, shape, tokens, operands)?;
+        }
+        self.stream.wait()
+    }
+
+    /// Gives back the memory of all places where some of them found none: a smaller batch may fit then.
+    fn shrink(&mut self, error: &Error) {
+        if error.kind() == ErrorKind::OutOfMemory {
+            // A stream that fails has nothing to wait for.
+            let _ = self.stream.wait();
+            self.places = [const { None }; Place::ALL.len()];
+            self.relative = [None, None];
+            self.experts = None;
+            self.result = None;
+        }
     }
 
     /// Memory for so many tokens.
@@ -761,14 +836,17 @@ impl EncoderWorker {
         tokens: usize,
     ) -> Result<()> {
         let shape = self.shared.program.shape(weights, x_stride, base, y);
-        let operands = Operands {
+        self.run_product(shape, tokens, self.operands(weights, x, base, y))
+    }
+
+    fn operands(&self, weights: &Weights, x: Place, base: Option<Place>, y: Place) -> Operands {
+        Operands {
             w: weights.matrix,
             x: self.place(x),
             bias: weights.bias,
             base: base.map_or(0, |it| self.place(it)),
             y: self.place(y),
-        };
-        self.run_product(shape, tokens, operands)
+        }
     }
 
     fn run_product(&self, shape: ProductShape, tokens: usize, operands: Operands) -> Result<()> {

@@ -170,9 +170,26 @@ impl Emulator {
         }
     }
 
+    /// Bytes of memory that the card has from now on.
+    pub(super) fn limit(&self, bytes: usize) {
+        // SAFETY: emulator/driver.cpp has this function.
+        unsafe {
+            let limit: unsafe extern "C" fn(usize) = *self.control.get(b"emulated_limit").unwrap();
+            limit(bytes);
+        }
+    }
+
+    /// The library that stands for all three.
+    pub(super) fn library(&self) -> &'static Path {
+        self.library
+    }
+
+    pub(super) fn libraries(&self) -> Libraries {
+        Libraries::load([self.library; 3]).unwrap()
+    }
+
     /// The emulated card.
     pub(super) fn card(&self) -> Arc<Card> {
-        let libraries = Libraries::load([self.library; 3]).unwrap();
-        Card::open(libraries, 0).unwrap()
+        Card::open(self.libraries(), 0).unwrap()
     }
 }

@@ -209,7 +209,7 @@ impl Plainly<'_> {
         let scale = 1.0 / (self.size as f64).sqrt();
         let mut scores = Vec::new();
         for key in 0..seen {
-            if query > key + self.before || key > query.saturating_add(self.after) {
+            if query > key.saturating_add(self.before) || key > query.saturating_add(self.after) {
                 scores.push(f64::NEG_INFINITY);
                 continue;
             }
