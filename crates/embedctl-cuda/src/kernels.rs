@@ -17,7 +17,7 @@ use embedctl_common::{ErrorKind, atomic, small_file};
 
 use crate::arguments::Arguments;
 use crate::card::Card;
-use crate::library::Object;
+use crate::library::{Compiler, Object};
 use crate::memory::Stream;
 use crate::{Element, NAME};
 
@@ -183,7 +183,8 @@ impl Kernels {
         {
             return Ok(kernels);
         }
-        let binary = compile(card, &source, &options)?;
+        let compiler = &card.libraries.compiler;
+        let binary = compile(compiler, &source, &options, card.info.architecture)?;
         let kernels = Self::of(card, shape, &binary, false)?;
         if let Some(file) = file {
             // A cache that cannot be written costs time alone.
@@ -310,8 +311,13 @@ fn keep(file: &Path, binary: &[u8]) -> io::Result<()> {
 }
 
 /// The compiled form of `source` for a card.
-fn compile(card: &Card, source: &str, options: &[String]) -> Result<Vec<u8>> {
-    let compiler = &card.libraries.compiler;
+pub(crate) fn compile(
+    compiler: &Compiler,
+    source: &str,
+    options: &[String],
+    architecture: u32,
+) -> Result<Vec<u8>> {
+    let failed = |status: c_int, log: &str| not_compiled(compiler, architecture, status, log);
     let text = |text: &str| {
         CString::new(text).map_err(|_| Error::internal("a kernel's source has a zero in it"))
     };
@@ -330,7 +336,7 @@ fn compile(card: &Card, source: &str, options: &[String]) -> Result<Vec<u8>> {
             ptr::null(),
         );
         if status != 0 {
-            return Err(not_compiled(card, status, ""));
+            return Err(failed(status, ""));
         }
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
         let status = (compiler.compile)(program, count, pointers.as_ptr());
@@ -340,7 +346,7 @@ fn compile(card: &Card, source: &str, options: &[String]) -> Result<Vec<u8>> {
             let mut binary = vec![0_u8; bytes];
             match (compiler.binary)(program, binary.as_mut_ptr().cast()) {
                 0 if !binary.is_empty() => Ok(binary),
-                status => Err(not_compiled(card, status, "")),
+                status => Err(failed(status, "")),
             }
         } else {
             let mut bytes = 0;
@@ -348,18 +354,19 @@ fn compile(card: &Card, source: &str, options: &[String]) -> Result<Vec<u8>> {
             let mut log = vec![0_u8; bytes + 1];
             (compiler.log)(program, log.as_mut_ptr().cast());
             let log = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy);
-            Err(not_compiled(card, status, &log.unwrap_or_default()))
+            Err(failed(status, &log.unwrap_or_default()))
         };
         (compiler.destroy)(&raw mut program);
         made
     }
 }
 
-fn not_compiled(card: &Card, status: c_int, log: &str) -> Error {
+fn not_compiled(compiler: &Compiler, architecture: u32, status: c_int, log: &str) -> Error {
     /// `NVRTC_ERROR_INVALID_OPTION`: an architecture that this compiler does not know.
     const INVALID_OPTION: c_int = 5;
-    let (major, minor) = card.info.compiler;
-    let architecture = card.info.architecture;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: both pointers lead to numbers.
+    unsafe { (compiler.version)(&raw mut major, &raw mut minor) };
     let mut reason = format!("NVRTC {major}.{minor} cannot compile kernels for sm_{architecture}");
     let line = log.lines().find(|line| line.contains("error"));
     if let Some(line) = line.or_else(|| log.lines().next()) {

@@ -51,7 +51,7 @@ macro_rules! functions {
         }
 
         impl $name {
-            fn of(library: Library) -> Result<Self, String> {
+            pub(crate) fn of(library: Library) -> Result<Self, String> {
                 Ok(Self {
                     // SAFETY: NVIDIA's headers declare these functions with these types.
                     $($field: *unsafe { library.get($symbol) }.map_err(|error| with_causes(&error))?,)*
