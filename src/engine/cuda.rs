@@ -169,7 +169,7 @@ pub(super) fn open(
             passed_over: passed_over.to_vec(),
             ..EngineInfo::new(NAME, version, Provider::Cuda)
         },
-        pooling: pooling(model),
+        pooling: pooling(model).filter(|_| !pools_here(options)),
         pooler: Pooler::new(&model.config, 0),
         encoder,
         tokens,
@@ -210,6 +210,13 @@ fn fitting_tokens(card: &Card, encoder: &Encoder, options: &EngineOptions) -> Re
             "give a smaller {BATCH_TOKENS}, or {PRECISION} fp16"
         )),
     )
+}
+
+/// Whether states are to be pooled on the processor, as the options say.
+fn pools_here(options: &EngineOptions) -> bool {
+    last_option(options, "pooling")
+        .and_then(|option| option.value.word())
+        .is_some_and(|word| word == "host")
 }
 
 /// How the card pools, where it can: rows whose vector follows from the whole row's states.

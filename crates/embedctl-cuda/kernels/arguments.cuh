@@ -16,7 +16,7 @@ struct EmbedArguments {
 
 struct NormArguments {
   const void *input, *base;
-  void *out, *copy;
+  void *out;
   const float *weight, *bias;
   float epsilon;
   int input_stride, out_stride, width, tokens, is_rms;

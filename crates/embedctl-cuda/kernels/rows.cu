@@ -90,7 +90,6 @@ template <int PIECES, int WARPS> DEVICE void norm_rows(const NormArguments &a) {
       for (int i = 0; i < 8; i++) x[piece][i] += other[i];
     }
     write_row(out, a.out_is_wide, at, a.width, x[piece]);
-    if (a.copy) write_row(row_of(a.copy, false, token, a.width), false, at, a.width, x[piece]);
   }
 }
 KERNEL(128, norm_256, NormArguments) { norm_rows<1, 1>(a); }

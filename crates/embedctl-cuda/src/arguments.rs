@@ -42,7 +42,7 @@ arguments! {
         width, tokens, is_wide: i32;
     }
     NormArguments {
-        input, base, out, copy, weight, bias: DevicePointer;
+        input, base, out, weight, bias: DevicePointer;
         epsilon: f32;
         input_stride, out_stride, width, tokens, is_rms, input_is_wide, out_is_wide: i32;
     }

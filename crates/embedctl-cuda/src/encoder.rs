@@ -90,6 +90,8 @@ impl Encoder {
         let shape = KernelShape {
             element: options.element,
             head: architecture.attention.head_size,
+            has_extras: architecture.attention.softcap.is_some()
+                || architecture.attention.position_bias.is_some(),
         };
         card.enter()?;
         // The compiler has a thread to itself while weights are read.

@@ -50,15 +50,16 @@ pub struct KernelShape {
     pub element: Element,
     /// Channels of a head.
     pub head: usize,
+    /// Whether something is added to attention's scores, or they are bent.
+    pub has_extras: bool,
+}
+
+/// Channels of a head, rounded up to those that a tensor core multiplies.
+pub(crate) fn padded_head(size: usize) -> usize {
+    size.max(1).next_multiple_of(16)
 }
 
 impl KernelShape {
-    /// Channels of a head, rounded up to those that a tensor core multiplies.
-    #[must_use]
-    pub fn padded_head(self) -> usize {
-        self.head.max(1).next_multiple_of(16)
-    }
-
     /// The compiler's options for a card.
     #[must_use]
     pub fn options(self, architecture: u32) -> Vec<String> {
@@ -71,7 +72,8 @@ impl KernelShape {
             format!("--gpu-architecture=sm_{architecture}"),
             "--std=c++17".into(),
             format!("-DELEMENT={element}"),
-            format!("-DHEAD={}", self.padded_head()),
+            format!("-DHEAD={}", padded_head(self.head)),
+            format!("-DEXTRAS={}", u8::from(self.has_extras)),
         ]
     }
 }
@@ -121,6 +123,13 @@ kernels! {
 }
 
 impl Kernel {
+    /// Whether it is compiled for a shape.
+    fn is_of(self, shape: KernelShape) -> bool {
+        let takes_extras = matches!(self, Self::AttendShortExtras | Self::AttendLongExtras);
+        !(self.is_of_tensor_cores() && shape.element == Element::F32)
+            && (shape.has_extras || !takes_extras)
+    }
+
     /// Whether it multiplies with tensor cores, in 16 bits.
     fn is_of_tensor_cores(self) -> bool {
         matches!(
@@ -153,7 +162,7 @@ impl Kernel {
 pub(crate) struct Kernels {
     card: Arc<Card>,
     module: Object,
-    /// By [`Kernel`]; those of tensor cores are null in single precision.
+    /// By [`Kernel`]; null where it is not compiled for the shape.
     functions: Vec<Object>,
     /// Whether they were taken from the cache.
     pub(crate) are_from_cache: bool,
@@ -206,7 +215,7 @@ impl Kernels {
         card.check(status, "load the kernels")?;
         let find = |kernel: Kernel| {
             let mut function = ptr::null_mut();
-            if shape.element == Element::F32 && kernel.is_of_tensor_cores() {
+            if !kernel.is_of(shape) {
                 return Ok(function);
             }
             let name = CString::new(kernel.name()).unwrap_or_default();
@@ -257,7 +266,7 @@ impl Kernels {
         let function = self.functions[kernel as usize];
         if function.is_null() {
             return Err(Error::internal(format!(
-                "the kernel {} is not there in single precision",
+                "the kernel {} was not compiled for this network",
                 kernel.name()
             )));
         }

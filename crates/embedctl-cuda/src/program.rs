@@ -153,7 +153,6 @@ pub(crate) enum Step {
         input: Place,
         base: Option<Place>,
         out: Place,
-        copy: Option<Place>,
     },
     /// A norm over all heads of queries, or of keys.
     NormHeads {
@@ -395,7 +394,6 @@ impl<'a> Builder<'a> {
             input,
             base,
             out,
-            copy: None,
         });
         Ok(())
     }
@@ -820,10 +818,7 @@ impl<'a> Builder<'a> {
         }
         match self.steps.last_mut() {
             Some(Step::Norm {
-                out,
-                base: None,
-                copy: None,
-                ..
+                out, base: None, ..
             }) if matches!(*out, Place::States | Place::Out) => *out = Place::Out,
             _ => self.convert(Place::States, Place::Out, hidden),
         }

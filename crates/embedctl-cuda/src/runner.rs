@@ -14,7 +14,7 @@ use crate::arguments::{
 };
 use crate::card::Card;
 use crate::encoder::{Pooling, Shared};
-use crate::kernels::{Kernel, KernelShape};
+use crate::kernels::{Kernel, padded_head};
 use crate::library::DevicePointer;
 use crate::memory::{DeviceMemory, HostMemory, Stream};
 use crate::products::{Operands, ProductShape, WORKSPACE};
@@ -55,11 +55,7 @@ pub(crate) struct AttentionPlan {
 impl AttentionPlan {
     pub(crate) fn of(program: &Program) -> Self {
         let attention = &program.architecture.attention;
-        let shape = KernelShape {
-            element: program.element,
-            head: attention.head_size,
-        };
-        let padded_head = shape.padded_head();
+        let padded_head = padded_head(attention.head_size);
         // Pieces of eight channels are copied at once, and scores with relative positions are not made by tensor cores.
         let by_tensor_cores = program.element != Element::F32
             && attention.head_size.is_multiple_of(8)
@@ -303,7 +299,7 @@ impl EncoderWorker {
                 activation_number(*activation),
                 parts.tokens,
             )?;
-            self.norm(norm, Place::Inner, None, Place::Input, None, parts.tokens)?;
+            self.norm(norm, Place::Inner, None, Place::Input, parts.tokens)?;
         }
         let bytes = parts.rows * terms.count * 4;
         let out = grown(&shared.card, &self.stream, &mut self.result, bytes)?.pointer;
@@ -642,8 +638,7 @@ impl EncoderWorker {
                 input,
                 base,
                 out,
-                copy,
-            } => self.norm(norm, *input, *base, *out, *copy, tokens),
+            } => self.norm(norm, *input, *base, *out, tokens),
             Step::NormHeads { norm, first } => {
                 let stride = shared.program.form(Place::Heads).width;
                 let at = self.element_at(Place::Heads, *first);
@@ -797,14 +792,12 @@ impl EncoderWorker {
         input: Place,
         base: Option<Place>,
         out: Place,
-        copy: Option<Place>,
         tokens: usize,
     ) -> Result<()> {
         let arguments = NormArguments {
             input: self.place(input),
             base: base.map_or(0, |it| self.place(it)),
             out: self.place(out),
-            copy: copy.map_or(0, |it| self.place(it)),
             input_is_wide: i32::from(self.is_wide(input)),
             out_is_wide: i32::from(self.is_wide(out)),
             ..self.norm_arguments(norm, tokens)?

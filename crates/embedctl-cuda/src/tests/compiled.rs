@@ -107,11 +107,16 @@ fn kernels_are_compiled_for_every_architecture_without_spilling() {
     ];
     let mut wrong = Vec::new();
     for (architecture, element, head) in all.into_iter().chain(others) {
-        let options = KernelShape { element, head }.options(architecture);
+        let options = KernelShape {
+            element,
+            head,
+            has_extras: head == 64 || head == 256,
+        }
+        .options(architecture);
         let module = compile(&compiler, &source, &options, architecture).unwrap();
         let usage = usage(&module);
         assert!(
-            usage.len() >= 21,
+            usage.len() >= 20,
             "sm_{architecture}: {} kernels",
             usage.len()
         );

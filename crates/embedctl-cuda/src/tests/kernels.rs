@@ -44,7 +44,11 @@ struct Bench {
 impl Bench {
     fn new(emulator: &Emulator, element: Element, head: usize) -> Self {
         let card = emulator.card();
-        let shape = KernelShape { element, head };
+        let shape = KernelShape {
+            element,
+            head,
+            has_extras: true,
+        };
         Self {
             kernels: Kernels::load(&card, shape, None).unwrap(),
             stream: Stream::new(&card).unwrap(),
