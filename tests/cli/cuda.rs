@@ -5,11 +5,14 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::sandbox::{Run, SMALL_MODEL, Sandbox, in_repository};
+use crate::sandbox::{Run, Sandbox, in_repository};
 use crate::support;
 
 /// Where pip puts CUDA's libraries in an environment.
 const FOLDER: &str = "env/lib/python3.12/site-packages/nvidia/cu13/lib";
+
+/// A model with safetensors.
+const MODEL: &str = "fixtures/parity/family-distilbert/model";
 
 const EMULATOR: &str = "crates/embedctl-cuda/emulator";
 
@@ -51,7 +54,7 @@ fn command(sandbox: &Sandbox, output: &str, line: &str) -> Command {
     let mut command = sandbox.command(["embed", "texts.txt", "-o", output, "--threads", "1"]);
     let path = std::env::var_os("PATH").unwrap_or_default();
     command
-        .env("EMBEDCTL_MODEL", in_repository(SMALL_MODEL))
+        .env("EMBEDCTL_MODEL", in_repository(MODEL))
         .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
         .env("EMBEDCTL_EMULATOR_CACHE", sandbox.path(""))
         .env("VIRTUAL_ENV", sandbox.path("env"))
