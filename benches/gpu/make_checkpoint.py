@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a checkpoint of a published model's shape with random weights, and no ONNX file: embedctl builds its graph.
 
-    make_checkpoint.py e5-small|bge-base|qwen3-0.6b MODEL FOLDER
+    make_checkpoint.py minilm|e5-small|bge-base|bge-large|qwen3-0.6b MODEL FOLDER
 
 MODEL is a model repository whose tokenizer is taken (fixtures/models/all-MiniLM-L6-v2), so all have its 30,522 tokens.
 Needs the package numpy. The vectors mean nothing; the time that they take is that of the model.
@@ -18,8 +18,10 @@ TOKENS = 30_522
 BERT = {"model_type": "bert", "vocab_size": TOKENS, "max_position_embeddings": 512, "type_vocab_size": 2,
         "hidden_act": "gelu", "layer_norm_eps": 1e-12, "num_hidden_layers": 12, "num_attention_heads": 12}  # fmt: skip
 SHAPES = {
+    "minilm": {**BERT, "hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6},
     "e5-small": {**BERT, "hidden_size": 384, "intermediate_size": 1536},
     "bge-base": {**BERT, "hidden_size": 768, "intermediate_size": 3072},
+    "bge-large": {**BERT, "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16},
     "qwen3-0.6b": {
         "model_type": "qwen3", "vocab_size": TOKENS, "hidden_size": 1024, "intermediate_size": 3072,
         "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,

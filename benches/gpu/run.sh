@@ -2,6 +2,10 @@
 # Measures embedctl on an NVIDIA GPU and writes RESULTS.md beside this file.
 #
 #   benches/gpu/run.sh [--wheels FOLDER] [--binary PATH] [OPTION OF measure.py]...
+#   benches/gpu/run.sh --quick [--binary PATH] [--shapes FOLDER] [OPTION OF quick.py]...
+#
+# --quick measures in at most five minutes what a GPU must confirm of embedctl's own engine, and writes quick.jsonl, a line
+# for each step. Bring what takes time: --binary, and --shapes with the folders of make_checkpoint.py.
 #
 # Runs without a network, on a machine with an NVIDIA driver, python3 (3.12 or what the wheels are for) and
 # bash. ONNX Runtime comes from
@@ -20,12 +24,14 @@ repo=$(cd "$here/../.." && pwd)
 work=${CARGO_TARGET_DIR:-$repo/target}/gpu
 mkdir -p "$work"
 
-wheels= binary= half= base= halfbase=
+wheels= binary= half= base= halfbase= quick= shapes=
 rest=()
 while [ $# -gt 0 ]; do
     case $1 in
     --wheels) wheels=$2; shift 2 ;;
     --binary) binary=$2; shift 2 ;;
+    --quick) quick=1; shift ;;
+    --shapes) shapes=$2; shift 2 ;;
     --half-model) half=$2; shift 2 ;;
     --base-model) base=$2; shift 2 ;;
     --half-base) halfbase=$2; shift 2 ;;
@@ -54,6 +60,17 @@ fi
 if [ -z "$binary" ]; then
     cargo build --release --manifest-path "$repo/Cargo.toml"
     binary=${CARGO_TARGET_DIR:-$repo/target}/release/embedctl
+fi
+
+if [ -n "$quick" ]; then
+    shapes=${shapes:-$work/shapes}
+    if python3 -c 'import numpy' 2>/dev/null; then
+        for shape in minilm e5-small bge-base bge-large qwen3-0.6b; do
+            [ -e "$shapes/$shape/model.safetensors" ] ||
+                python3 "$here/make_checkpoint.py" "$shape" "$repo/fixtures/models/all-MiniLM-L6-v2" "$shapes/$shape"
+        done
+    fi
+    exec python3 "$here/quick.py" --binary "$binary" --shapes "$shapes" "${rest[@]}"
 fi
 
 if python3 -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then

@@ -1,9 +1,10 @@
-//! The choice of the engine for a model: the native one, ONNX Runtime, or rten. [`availability`] says which of them
+//! The choice of the engine for a model: the native one, that for NVIDIA GPUs, ONNX Runtime, or rten. [`availability`] says which of them
 //! work on this machine, [`work`] how much arithmetic a model needs.
 
 mod auto;
 pub mod availability;
 pub(crate) mod background;
+mod cuda;
 mod loaded;
 pub mod native;
 mod opening;

@@ -3,7 +3,7 @@
 
 use super::{
     Arithmetic, Engine, EngineInfo, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice,
-    ResolvedEngine, auto, native, ort, rten,
+    ResolvedEngine, auto, cuda, native, ort, rten,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{FileChoice, Model, ModelOptions, Precision, WeightsKind, WeightsPreference};
@@ -254,6 +254,19 @@ pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> 
         let opened = match provider {
             Provider::Native => native::open(model, options, &passed_over, provider),
             Provider::Rten => rten::open(model, options, &passed_over),
+            Provider::Cuda if weights == WeightsKind::Checkpoint && cuda::is_chosen(options) => {
+                match cuda::lacks(model) {
+                    None => cuda::open(model, options, &passed_over),
+                    Some(reason) => {
+                        passed_over.push(PassedOver {
+                            candidate: cuda::CANDIDATE.to_owned(),
+                            reason,
+                            named: true,
+                        });
+                        ort::open(model, options, provider, &selection, &passed_over)
+                    }
+                }
+            }
             other => ort::open(model, options, other, &selection, &passed_over),
         };
         match opened {

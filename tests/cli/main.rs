@@ -10,6 +10,8 @@ mod bench;
 mod chunks;
 mod completions;
 mod config;
+#[cfg(target_os = "linux")]
+mod cuda;
 mod devices;
 mod dry_run;
 mod embed;

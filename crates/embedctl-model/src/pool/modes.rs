@@ -46,7 +46,8 @@ impl PoolingRule {
     }
 
     /// The places of the tokens of the row `ids` that count.
-    pub(super) fn counted(&self, ids: &[u32]) -> Range<usize> {
+    #[must_use]
+    pub fn counted(&self, ids: &[u32]) -> Range<usize> {
         let counts = |id: &u32| Some(*id) != self.not_last;
         let end = match self.not_last {
             // Of a row without any other token the first one is taken.

@@ -32,6 +32,7 @@ pub mod unusable;
 use std::path::PathBuf;
 
 pub use plugin::{Plugin, PluginDevice, PluginReport};
+pub use preload::cuda_library;
 pub use probe::ProbeCommand;
 pub use process::{allow_any_adapter, disable_telemetry, forbid_tf32, wants_no_tf32};
 pub use trust::doubt;

@@ -113,6 +113,24 @@ pub(crate) fn prepare(provider: Provider, library: &Path) -> PreparedProvider {
     prepared
 }
 
+/// Loads a library of CUDA's under the first of `names` that is anywhere: among the packages of the environment, where the
+/// loader looks, in toolkits. Gives its file, or its name where the loader finds it alone.
+///
+/// # Errors
+/// The loader's words, where it is nowhere or cannot be loaded.
+pub fn cuda_library(names: &[&str], cancel: &CancelToken) -> Result<PathBuf, String> {
+    let here = SearchPath::real(None, cancel);
+    let places = LoaderFolders::around(Path::new(""), &here, None);
+    let mut first = None;
+    for name in names {
+        match load(name, &places) {
+            Ok(found) => return Ok(found.unwrap_or_else(|| PathBuf::from(name))),
+            Err(reason) => first = first.or(Some(reason)),
+        }
+    }
+    Err(first.unwrap_or_default())
+}
+
 /// Loads the dependencies of the plug-in at `path` that lie beside it or among CUDA's libraries, where the loader does
 /// not look. pip's wheels hold no links, so `libcudart.so.13` lies there as `libcudart.so.13.4.36`; once loaded, it
 /// serves under the name that it was built with.

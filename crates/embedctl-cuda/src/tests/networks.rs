@@ -1,0 +1,302 @@
+//! Every architecture's states against the native engine's; rows in company; what a layer launches.
+
+use std::collections::BTreeMap;
+
+use embedctl_native::kernels::TermPooling;
+use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::ProductPrecision};
+
+use super::emulator::Emulator;
+use super::fixtures::{Fixture, Joined, Row, apart, exact, fixture, fixtures};
+use crate::{Batch, Element, Encoder, EncoderOptions, Pooling, PoolingMode};
+
+pub(super) fn options(element: Element) -> EncoderOptions {
+    EncoderOptions {
+        element,
+        tf32: false,
+        longest: 512,
+        terms: None,
+        measured_tokens: 0,
+        cache: None,
+    }
+}
+
+pub(super) fn open(emulator: &Emulator, fixture: &Fixture, element: Element) -> Encoder {
+    let network = PlainNetwork::open(&fixture.folder, None).unwrap();
+    Encoder::open(&network, &emulator.card(), &options(element)).unwrap()
+}
+
+/// The greatest difference from the native engine's states; where `is_narrow`, of the rows' mean vectors of length 1.
+fn difference(emulator: &Emulator, fixture: &Fixture, element: Element) -> f32 {
+    let joined = Joined::of(&fixture.rows);
+    let network = PlainNetwork::open(&fixture.folder, None).unwrap();
+    let own = EncoderOptions {
+        longest: 1024,
+        ..options(element)
+    };
+    let encoder = Encoder::open(&network, &emulator.card(), &own).unwrap();
+    let mut worker = encoder.worker().unwrap();
+    let ours = worker.run(joined.rows()).unwrap();
+    let exact = exact(&fixture.folder, joined.rows());
+    match element {
+        Element::F32 => apart(ours, &exact),
+        _ => apart(&vectors(ours, &joined), &vectors(&exact, &joined)),
+    }
+}
+
+/// Each row's mean, of length 1.
+fn vectors(states: &[f32], joined: &Joined) -> Vec<f32> {
+    let width = states.len() / joined.ids.len();
+    let mut start = 0;
+    let mut vectors = Vec::new();
+    for end in &joined.ends {
+        let rows = states[start * width..end * width].chunks(width);
+        let mut sum = vec![0.0_f32; width];
+        rows.for_each(|row| {
+            sum.iter_mut()
+                .zip(row)
+                .for_each(|(sum, value)| *sum += value)
+        });
+        let length = sum.iter().map(|it| it * it).sum::<f32>().sqrt();
+        vectors.extend(sum.iter().map(|it| it / length));
+        start = *end;
+    }
+    vectors
+}
+
+#[test]
+fn bert_and_qwen3_give_the_native_engines_states() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    for name in ["bert", "qwen3"] {
+        let difference = difference(&emulator, &fixture(name), Element::F32);
+        assert!(difference <= 2e-5, "{name}: {difference}");
+    }
+}
+
+#[test]
+fn every_architecture_gives_the_native_engines_states() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    let mut wrong = Vec::new();
+    for (number, fixture) in fixtures().iter().enumerate() {
+        // A token near the border of two experts may take the other one in 16 bits.
+        let chooses = fixture.name.contains("mo") && fixture.name.contains("moe")
+            || fixture.name.starts_with("mixtral");
+        let narrow = if chooses { 0.2 } else { 2e-3 };
+        let mut elements = vec![(Element::F32, 2e-5), (Element::F16, narrow)];
+        if number % 8 == 0 {
+            elements.push((Element::Bf16, 8.0 * narrow));
+        }
+        for (element, most) in elements {
+            let difference = difference(&emulator, fixture, element);
+            if difference.is_nan() || difference > most {
+                wrong.push(format!("{} in {element:?}: {difference}", fixture.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A row of so many tokens, which fit every fixture's vocabulary.
+fn row(length: usize, seed: usize) -> Row {
+    let id = |place: usize| (7 * place + 13 * seed + place * place) as u32 % 60 + 6;
+    Row {
+        ids: (0..length).map(id).collect(),
+        types: Vec::new(),
+    }
+}
+
+#[test]
+fn a_rows_states_and_vector_have_the_same_bits_alone_and_in_any_company() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    let pooling = Pooling {
+        modes: vec![PoolingMode::Mean, PoolingMode::Last],
+    };
+    for (name, element) in [
+        ("bert", Element::F16),
+        ("qwen3", Element::Bf16),
+        ("mpnet", Element::F16),
+        ("modernbert", Element::F16),
+        ("qwen3-moe", Element::F16),
+        ("deberta-v3", Element::F32),
+    ] {
+        let encoder = open(&emulator, &fixture(name), element);
+        let mut worker = encoder.worker().unwrap();
+        let width = encoder.width();
+        let own = row(21, 1);
+        let bits = |values: &[f32]| values.iter().map(|it| it.to_bits()).collect::<Vec<_>>();
+        let mut run = |rows: &[Row], at: usize| {
+            let joined = Joined::of(rows);
+            let start = if at == 0 { 0 } else { joined.ends[at - 1] };
+            let states = worker.run(joined.rows()).unwrap();
+            let states = bits(&states[start * width..joined.ends[at] * width]);
+            let pooled: Vec<_> = rows.iter().map(|row| 0..row.ids.len()).collect();
+            let batch = Batch {
+                rows: joined.rows(),
+                pooled: &pooled,
+            };
+            let vectors = worker.run_pooled(batch, &pooling).unwrap();
+            let vector = bits(&vectors[at * 2 * width..(at + 1) * 2 * width]);
+            (states, vector)
+        };
+        let alone = run(std::slice::from_ref(&own), 0);
+        for others in [1, 9] {
+            let mut rows: Vec<Row> = (0..others).map(|seed| row(1 + 5 * seed, seed)).collect();
+            rows.insert(others / 2, own.clone());
+            assert!(run(&rows, others / 2) == alone, "{name} among {others}");
+        }
+    }
+}
+
+#[test]
+fn long_rows_take_the_kernel_of_tiles_and_give_the_native_engines_states() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    // Two heads of 16 channels, padding included: 512 tokens fit into shared memory.
+    for name in ["llama", "mistral-window"] {
+        let fixture = Fixture {
+            rows: vec![row(530, 2), row(30, 3)],
+            ..fixture(name)
+        };
+        emulator.reset();
+        let difference = difference(&emulator, &fixture, Element::F16);
+        assert!(emulator.log().contains("launch attend_long"), "{name}");
+        assert!(difference <= 4e-3, "{name}: {difference}");
+    }
+}
+
+#[test]
+fn terms_are_those_of_the_native_engine() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    let folder = std::path::Path::new("../../fixtures/sparse/bert/model");
+    for pooling in [
+        TermPooling {
+            sums: false,
+            twice: false,
+        },
+        TermPooling {
+            sums: true,
+            twice: true,
+        },
+    ] {
+        let network = PlainNetwork::open(folder, None).unwrap();
+        let own = EncoderOptions {
+            terms: Some(pooling),
+            longest: 48,
+            measured_tokens: 8,
+            ..options(Element::F32)
+        };
+        let encoder = Encoder::open(&network, &emulator.card(), &own).unwrap();
+        let rows = [row(9, 1), row(1, 2), row(17, 3)];
+        let joined = Joined::of(&rows);
+        let mut worker = encoder.worker().unwrap();
+        let ours = worker.run_terms(joined.rows()).unwrap();
+        let exact = NativeEncoder::open(folder, None, ProductPrecision::F32, 1, None).unwrap();
+        let exact = exact.with_terms(folder, pooling).unwrap();
+        let terms = exact.terms().unwrap();
+        assert_eq!(encoder.terms(), Some(terms));
+        let mut exact = exact.worker();
+        let sparse = exact.run_terms(joined.rows()).unwrap().unwrap();
+        let mut whole = vec![0.0; terms * rows.len()];
+        for (number, row) in whole.chunks_mut(terms).enumerate() {
+            let entries = sparse.get(number);
+            for (term, value) in entries.indices.iter().zip(entries.values) {
+                row[*term as usize] = *value;
+            }
+        }
+        let apart = apart(ours, &whole);
+        assert!(apart <= 2e-5, "{pooling:?}: {apart}");
+    }
+}
+
+/// What one more layer launches.
+fn layer(emulator: &Emulator, name: &str) -> Vec<String> {
+    let fixture = Fixture {
+        rows: vec![row(7, 1)],
+        ..fixture(name)
+    };
+    let encoder = open(emulator, &fixture, Element::F16);
+    let mut worker = encoder.worker().unwrap();
+    emulator.reset();
+    worker.run(Joined::of(&fixture.rows).rows()).unwrap();
+    let log = emulator.log();
+    let lines: Vec<&str> = log.lines().collect();
+    let is_into = |line: &&&str| {
+        **line
+            == lines[lines
+                .iter()
+                .position(|it| it.starts_with("product"))
+                .unwrap()]
+    };
+    let starts: Vec<usize> = (0..lines.len())
+        .filter(|at| is_into(&&lines[*at]))
+        .collect();
+    let part = &lines[starts[0]..starts[1]];
+    part.iter()
+        .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        .map(|line| match line.strip_prefix("launch ") {
+            Some(kernel) => kernel.to_owned(),
+            None => "product".to_owned(),
+        })
+        .collect()
+}
+
+#[test]
+fn a_layer_of_bert_has_eight_launches_and_one_of_qwen3_nine() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    assert_eq!(
+        layer(&emulator, "bert"),
+        [
+            "product",
+            "attend_short",
+            "product",
+            "norm_256",
+            "product",
+            "activate",
+            "product",
+            "norm_256",
+        ]
+    );
+    assert_eq!(
+        layer(&emulator, "qwen3-vl-text-biases"),
+        [
+            "product",
+            "turn",
+            "attend_short",
+            "product",
+            "norm_256",
+            "product",
+            "activate",
+            "product",
+            "norm_256",
+        ]
+    );
+}
+
+#[test]
+fn products_are_measured_and_named() {
+    let Some(emulator) = Emulator::open() else {
+        return;
+    };
+    let network = PlainNetwork::open(&fixture("bert").folder, None).unwrap();
+    let own = EncoderOptions {
+        measured_tokens: 5,
+        ..options(Element::F16)
+    };
+    let encoder = Encoder::open(&network, &emulator.card(), &own).unwrap();
+    let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
+    for spelled in encoder.algorithms() {
+        *shapes.entry(spelled).or_default() += 1;
+    }
+    let shapes: Vec<String> = shapes.into_keys().collect();
+    assert_eq!(shapes, ["32x32 7", "32x48 7", "48x32 7", "96x32 7"]);
+}

@@ -1,0 +1,424 @@
+//! embedctl's own engine for NVIDIA GPUs behind the engines' traits: chosen by `cuda.engine=own`.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::setting::{BATCH_TOKENS, DEVICE};
+use embedctl_common::size;
+use embedctl_common::vectors::SparseRows;
+use embedctl_cuda::{
+    Card, Element, Encoder, EncoderOptions, EncoderWorker, LIBRARIES, Libraries, Pooling,
+    PoolingMode as Mode,
+};
+use embedctl_native::kernels::ProductPrecision;
+use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, Rows};
+
+use crate::batch::Batch;
+use crate::engine::{
+    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, PassedOver,
+    Provider, ResolvedEngine, Worker,
+};
+use crate::error::{Cause, Error, ErrorKind, Result};
+use crate::model::{Model, OutputChoice, PoolingMode};
+use crate::pool::{Pooler, PoolingRule};
+use crate::provider::ProviderOption;
+use crate::runtime::cuda_library;
+use crate::setting::{PRECISION, PROVIDER};
+use crate::threads::usable_cores;
+
+/// The engine's name in messages.
+const NAME: &str = embedctl_cuda::NAME;
+
+/// The engine's name among those that were passed over.
+pub(super) const CANDIDATE: &str = "cuda.engine=own";
+
+/// Batches for a card: as many tokens as keep it busy.
+const TOKENS: usize = 32_768;
+const ROWS: usize = 8_192;
+
+/// Tokens on which the algorithms of products are measured.
+const MEASURED: usize = 8_192;
+
+/// Workers: while the card computes one's batch, the other prepares the next.
+const WORKERS: usize = 2;
+
+/// Positions of tables at most. A longer row is an error of its own.
+const MOST_POSITIONS: usize = 1 << 17;
+
+/// Models whose files are larger are not loaded a second time for the check.
+const MOST_CHECKED: u64 = 2 << 30;
+
+/// Whether the options choose this engine for the provider `cuda`.
+pub(super) fn is_chosen(options: &EngineOptions) -> bool {
+    last_option(options, "engine")
+        .and_then(|option| option.value.word())
+        .is_some_and(|word| word == "own")
+}
+
+fn last_option<'a>(options: &'a EngineOptions, name: &str) -> Option<&'a ProviderOption> {
+    let mut own = options.provider_options.iter().rev();
+    own.find(|option| option.provider == Provider::Cuda && option.name == name)
+}
+
+/// Why this engine does not run `model`, if it does not: ONNX Runtime runs it then.
+pub(super) fn lacks(model: &Model) -> Option<String> {
+    if model.checkpoint.is_err() || !model.has_network() {
+        return Some("the model has no checkpoint of a network".into());
+    }
+    if let OutputChoice::Sentence(_) = model.config.output {
+        return Some("the model is static: it has no network".into());
+    }
+    let architecture = embedctl_native::architecture::Architecture::read(model.network());
+    match architecture {
+        Err(unsupported) => Some(unsupported.to_string()),
+        Ok(architecture)
+            if architecture.embeddings.word_types && model.config.frame.states_types() =>
+        {
+            Some("the model looks token types up among its tokens".into())
+        }
+        Ok(architecture) => embedctl_cuda::knows(&architecture).err(),
+    }
+}
+
+/// The three libraries, each found by its own search.
+fn libraries(cancel: &CancelToken) -> Result<(Libraries, PathBuf)> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for needed in LIBRARIES {
+        let found = cuda_library(needed.names, cancel).map_err(|reason| {
+            let reason = format!("{} ({}) is missing: {reason}", needed.names[0], needed.what);
+            Error::new(ErrorKind::Provider, NAME, reason).with_remedy(needed.remedy)
+        })?;
+        paths.push(found);
+    }
+    let [driver, compiler, multiplier] = [0, 1, 2].map(|index: usize| paths[index].as_path());
+    let libraries = Libraries::load([driver, compiler, multiplier])?;
+    Ok((libraries, multiplier.to_path_buf()))
+}
+
+/// Opens the model's checkpoint on the card of the options.
+///
+/// # Errors
+/// If a library is missing, there is no such card, the model does not fit into its memory, or the card computes something
+/// else than the processor.
+pub(super) fn open(
+    model: &Model,
+    options: &ResolvedEngine,
+    passed_over: &[PassedOver],
+) -> Result<Box<dyn Engine>> {
+    let float = options.float.unwrap_or(FloatType::F32);
+    let element = match float {
+        FloatType::F32 => Element::F32,
+        FloatType::F16 => Element::F16,
+        FloatType::Bf16 => Element::Bf16,
+    };
+    let tf32 = last_option(options, "tf32").is_some_and(|option| option.value.is_on());
+    if options.all_devices || options.devices.len() > 1 {
+        return Err(Error::usage(format!(
+            "{DEVICE}: {CANDIDATE} computes on one card at a time"
+        ))
+        .with_remedy("name one device, or leave the engine to ONNX Runtime"));
+    }
+    let number = options.devices.first().copied().unwrap_or(0);
+    let (libraries, library) = libraries(&options.cancel)?;
+    let card = Card::open(libraries, number)?;
+    let network = PlainNetwork::open(model.network(), model.adapter())?;
+    let encoder = Encoder::open(
+        &network,
+        &card,
+        &EncoderOptions {
+            element,
+            tf32,
+            longest: model.config.max_length.clamp(1, MOST_POSITIONS),
+            terms: model.config.kind.sparse().and_then(|sparse| sparse.terms),
+            measured_tokens: MEASURED,
+            cache: options
+                .weights_cache
+                .as_ref()
+                .map(|cache| cache.join("cuda")),
+        },
+    )?;
+    let unseen =
+        (model.config.frame.expansion).filter(|it| !it.attends && !encoder.takes_unseen(it.length));
+    if let Some(expansion) = unseen {
+        return Err(Error::model(
+            model.network().display(),
+            format!(
+                "expands queries to {} tokens that attention does not see, which this architecture's attention does not allow",
+                expansion.length
+            ),
+        ));
+    }
+    let tokens = fitting_tokens(&card, &encoder, options)?;
+    let own_options = options.provider_options.iter();
+    let own_options = own_options.filter(|option| option.provider == Provider::Cuda);
+    let card_info = &card.info;
+    let version = format!(
+        "{} ({}, sm_{}, driver {}.{}, NVRTC {}.{}, cuBLASLt {})",
+        env!("CARGO_PKG_VERSION"),
+        card_info.name,
+        card_info.architecture,
+        card_info.driver / 1000,
+        card_info.driver % 1000 / 10,
+        card_info.compiler.0,
+        card_info.compiler.1,
+        card_info.multiplier
+    );
+    let engine = CudaEngine {
+        info: EngineInfo {
+            library: Some(library),
+            devices: vec![number],
+            options: own_options.copied().collect(),
+            built_graph: Some(float.name()),
+            ignored: encoder.ignored().to_vec(),
+            passed_over: passed_over.to_vec(),
+            ..EngineInfo::new(NAME, version, Provider::Cuda)
+        },
+        pooling: CardPooling::of(model).filter(|_| !pools_here(options)),
+        pooler: Pooler::new(&model.config, 0),
+        encoder,
+        tokens,
+    };
+    let cosine = engine.check(model, float)?;
+    Ok(Box::new(CudaEngine {
+        info: EngineInfo {
+            cosine_to_cpu: cosine,
+            ..engine.info
+        },
+        ..engine
+    }))
+}
+
+/// Tokens of a batch for which the card has memory.
+fn fitting_tokens(card: &Card, encoder: &Encoder, options: &EngineOptions) -> Result<usize> {
+    let (free, _) = card.free_memory()?;
+    let workers = match options.workers {
+        0 => WORKERS,
+        workers => workers,
+    };
+    let mut tokens = options.batch_tokens.unwrap_or(TOKENS);
+    // A tenth is left to others, and to what the driver needs itself.
+    let fits = |tokens: usize| tokens * workers * encoder.token_bytes() <= free - free / 10;
+    while !fits(tokens) && tokens > 256 {
+        tokens /= 2;
+    }
+    if fits(tokens) {
+        return Ok(tokens);
+    }
+    let reason = format!(
+        "batches need {} of the card's memory, and {} are free behind the weights",
+        encoder.need(tokens, workers),
+        size::words(free as u64)
+    );
+    Err(
+        Error::new(ErrorKind::OutOfMemory, NAME, reason).with_remedy(format!(
+            "give a smaller {BATCH_TOKENS}, or {PRECISION} fp16"
+        )),
+    )
+}
+
+/// Whether states are to be pooled on the processor, as the options say.
+fn pools_here(options: &EngineOptions) -> bool {
+    last_option(options, "pooling")
+        .and_then(|option| option.value.word())
+        .is_some_and(|word| word == "host")
+}
+
+/// How the card pools rows of a model whose graph may pool, and the rule that says which tokens count.
+#[derive(Clone)]
+struct CardPooling {
+    modes: Pooling,
+    rule: PoolingRule,
+}
+
+impl CardPooling {
+    fn of(model: &Model) -> Option<Self> {
+        let rule = model.config.pooled_in_graph()?;
+        let mode = |mode: &PoolingMode| match mode {
+            PoolingMode::Cls => Mode::First,
+            PoolingMode::LastToken => Mode::Last,
+            PoolingMode::Mean => Mode::Mean,
+            PoolingMode::MeanSqrtLen => Mode::MeanSqrtLen,
+            PoolingMode::WeightedMean => Mode::WeightedMean,
+            PoolingMode::Max => Mode::Max,
+        };
+        let modes = rule.modes().iter().map(mode).collect();
+        Some(Self {
+            modes: Pooling { modes },
+            rule,
+        })
+    }
+}
+
+struct CudaEngine {
+    info: EngineInfo,
+    encoder: Encoder,
+    pooling: Option<CardPooling>,
+    pooler: Pooler,
+    tokens: usize,
+}
+
+impl CudaEngine {
+    /// The least cosine between vectors of a sample here and on the processor; `None` where the model is too large to be
+    /// loaded a second time.
+    fn check(&self, model: &Model, float: FloatType) -> Result<Option<f64>> {
+        const LENGTHS: [usize; 3] = [160, 61, 3];
+        let least = match float {
+            FloatType::F32 => 0.999_9,
+            FloatType::F16 => 0.999,
+            FloatType::Bf16 => 0.98,
+        };
+        let files = model.checkpoint.as_ref().map(|it| it.files.as_slice());
+        if stored_bytes(files.unwrap_or_default()) > MOST_CHECKED {
+            return Ok(None);
+        }
+        let rows = self.encoder.token_rows().max(1) as u32;
+        let mut batch = Batch::default();
+        let mut id = 7_u32;
+        for length in LENGTHS {
+            let length = length.min(model.config.max_length).max(1);
+            let ids: Vec<u32> = (0..length)
+                .map(|_| {
+                    id = id.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (id >> 8) % rows
+                })
+                .collect();
+            batch.push(ids, &model.config.frame);
+        }
+        let mut worker = self.encoder.worker()?;
+        let rows = rows_of(&batch);
+        let ours = worker.run(rows)?.to_vec();
+        let exact = NativeEncoder::open(
+            model.network(),
+            model.adapter(),
+            ProductPrecision::F32,
+            usable_cores(),
+            None,
+        )?;
+        let exact = exact.worker().run(rows)?.to_vec();
+        let width = self.encoder.width();
+        let mut worst = 1.0_f64;
+        for row in 0..batch.rows() {
+            let span = batch.span(row);
+            let of = |states: &[f32]| {
+                let states = &states[span.start * width..span.end * width];
+                let mut vector = Vec::new();
+                match self.encoder.terms() {
+                    Some(_) => vector.extend_from_slice(states),
+                    None => self.pooler.compared(states, width, &mut vector),
+                }
+                vector
+            };
+            let cosine = Cosine::between(&of(&ours), &of(&exact));
+            worst = if cosine >= worst { worst } else { cosine };
+        }
+        if worst >= least {
+            return Ok(Some((worst * 1e5).round() / 1e5));
+        }
+        let reason = format!(
+            "the card computes this model wrongly: a sample's vector has the cosine {worst:.5} to the same one from the processor"
+        );
+        let remedy = match float {
+            FloatType::F16 => format!("{PRECISION} bf16 or fp32 holds greater numbers"),
+            FloatType::Bf16 => format!("{PRECISION} fp32 computes exactly"),
+            FloatType::F32 => format!("{PROVIDER} native computes on the processor"),
+        };
+        Err(Error::new(
+            ErrorKind::Provider,
+            NAME,
+            Cause::of(reason).with(remedy),
+        ))
+    }
+}
+
+fn stored_bytes(files: &[PathBuf]) -> u64 {
+    let bytes = |file: &PathBuf| Path::new(file).metadata().map_or(0, |it| it.len());
+    files.iter().map(bytes).sum()
+}
+
+fn rows_of(batch: &Batch) -> Rows<'_> {
+    Rows {
+        ids: &batch.ids,
+        types: &batch.types,
+        ends: &batch.ends,
+        seen: &batch.seen,
+    }
+}
+
+impl Engine for CudaEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> BatchLimits {
+        BatchLimits {
+            tokens: self.tokens,
+            rows: ROWS,
+            equal_lengths: false,
+        }
+    }
+
+    fn is_ragged(&self) -> bool {
+        true
+    }
+
+    fn workers(&self) -> Option<usize> {
+        Some(WORKERS)
+    }
+
+    fn token_rows(&self) -> Option<usize> {
+        Some(self.encoder.token_rows())
+    }
+
+    fn worker(&self) -> Result<Box<dyn Worker>> {
+        Ok(Box::new(CudaWorker {
+            worker: self.encoder.worker()?,
+            width: self.encoder.width(),
+            terms: self.encoder.terms(),
+            pooling: self.pooling.clone(),
+            spans: Vec::new(),
+            entries: SparseRows::default(),
+        }))
+    }
+}
+
+struct CudaWorker {
+    worker: EncoderWorker,
+    width: usize,
+    terms: Option<usize>,
+    pooling: Option<CardPooling>,
+    spans: Vec<Range<usize>>,
+    entries: SparseRows,
+}
+
+impl Worker for CudaWorker {
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
+        let rows = rows_of(batch);
+        if let Some(width) = self.terms {
+            let weights = self.worker.run_terms(rows)?;
+            self.entries.clear();
+            for row in weights.chunks_exact(width) {
+                let present = (0_u32..).zip(row.iter().copied());
+                let present = present.filter(|(_, weight)| *weight > 0.0 || weight.is_nan());
+                self.entries.push_entries(present);
+            }
+            let rows = &self.entries;
+            return Ok(Output::Entries { rows, width });
+        }
+        if let Some(pooling) = &self.pooling {
+            self.spans.clear();
+            let counted = (0..batch.rows()).map(|row| pooling.rule.counted(batch.row(row)));
+            self.spans.extend(counted);
+            let batch = embedctl_cuda::Batch {
+                rows,
+                pooled: &self.spans,
+            };
+            let width = self.width * pooling.modes.modes.len();
+            let rows = self.worker.run_pooled(batch, &pooling.modes)?;
+            return Ok(Output::Pooled { rows, width });
+        }
+        let states = self.worker.run(rows)?;
+        let width = self.width;
+        Ok(Output::Tokens { states, width })
+    }
+}

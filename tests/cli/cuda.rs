@@ -1,0 +1,137 @@
+//! embedctl's own engine for NVIDIA GPUs, as a whole: NVIDIA's libraries are the emulator of `crates/embedctl-cuda`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::sandbox::{Run, Sandbox, in_repository};
+use crate::support;
+
+/// Where pip puts CUDA's libraries in an environment.
+const FOLDER: &str = "env/lib/python3.12/site-packages/nvidia/cu13/lib";
+
+/// A model with safetensors.
+const MODEL: &str = "fixtures/parity/family-distilbert/model";
+
+const EMULATOR: &str = "crates/embedctl-cuda/emulator";
+
+/// A sandbox with texts and an environment of Python's in which the emulator lies; `None`: there is no C++ compiler.
+fn sandbox(test: &str) -> Option<Sandbox> {
+    let sandbox = Sandbox::new();
+    sandbox.write("texts.txt", "one\na second text, which is longer\nthree\n");
+    let folder = sandbox.path(FOLDER);
+    fs::create_dir_all(&folder).unwrap();
+    let library = sandbox.path("emulator.so");
+    let built = Command::new("c++")
+        .args([
+            "-std=c++17",
+            "-O1",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-o",
+        ])
+        .arg(&library)
+        .arg(in_repository(EMULATOR).join("driver.cpp"))
+        .arg("-ldl")
+        .output();
+    let Ok(built) = built else {
+        return support::skip(test, "c++", "a C++ compiler");
+    };
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    for name in ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"] {
+        symlink(&library, folder.join(name)).unwrap();
+    }
+    Some(sandbox)
+}
+
+fn command(sandbox: &Sandbox, output: &str, line: &str) -> Command {
+    let mut command = sandbox.command(["embed", "texts.txt", "-o", output, "--threads", "1"]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    command
+        .env("EMBEDCTL_MODEL", in_repository(MODEL))
+        .env("EMBEDCTL_EMULATOR", in_repository(EMULATOR))
+        .env("EMBEDCTL_EMULATOR_CACHE", sandbox.path(""))
+        .env("VIRTUAL_ENV", sandbox.path("env"))
+        .env("PATH", path)
+        .args(line.split_whitespace());
+    command
+}
+
+const OWN: &str = "-p cuda --provider-option cuda.engine=own --weights safetensors";
+
+fn own(sandbox: &Sandbox, output: &str, line: &str) -> Run {
+    sandbox.finish(&mut command(sandbox, output, &format!("{OWN} {line}")))
+}
+
+/// The values of a NumPy file.
+fn values(path: &Path) -> Vec<f32> {
+    let bytes = fs::read(path).unwrap();
+    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let words = bytes[header..].as_chunks().0.iter();
+    words.map(|word| f32::from_le_bytes(*word)).collect()
+}
+
+#[test]
+fn our_engine_gives_the_native_engines_vectors_and_says_who_computed() {
+    let Some(sandbox) = sandbox("our engine on the emulator") else {
+        return;
+    };
+    let native = sandbox.finish(&mut command(&sandbox, "native.npy", "-p native"));
+    assert_eq!(native.code, Some(0), "{native}");
+    let exact = values(&sandbox.path("native.npy"));
+    for (precision, most) in [("fp32", 2e-5), ("fp16", 2e-3), ("bf16", 2e-2)] {
+        let output = format!("{precision}.npy");
+        let run = own(
+            &sandbox,
+            &output,
+            &format!("--precision {precision} --log-format json"),
+        );
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(run.stderr.contains("\"engine\":\"cuda\""), "{run}");
+        assert!(run.stderr.contains("Emulated GPU"), "{run}");
+        let ours = values(&sandbox.path(&output));
+        assert_eq!(ours.len(), exact.len());
+        let apart = ours.iter().zip(&exact).map(|(a, b)| (a - b).abs());
+        let apart = apart.fold(0.0_f32, |worst, one| if one <= worst { worst } else { one });
+        assert!(apart <= most, "{precision}: {apart}");
+    }
+}
+
+#[test]
+fn a_card_that_is_lost_is_an_error_without_an_output() {
+    let Some(sandbox) = sandbox("a lost card") else {
+        return;
+    };
+    for launch in [0, 9, 30] {
+        let mut command = command(&sandbox, "lost.npy", OWN);
+        command.env("EMBEDCTL_EMULATED_CUDA", format!("1={launch}=700"));
+        let run = sandbox.finish(&mut command);
+        assert_ne!(run.code, Some(0), "{run}");
+        assert!(run.stderr.contains("illegal memory access"), "{run}");
+        assert!(!sandbox.path("lost.npy").exists(), "{run}");
+    }
+}
+
+#[test]
+fn a_machine_without_a_card_and_one_without_a_library_are_told_what_is_missing() {
+    let Some(sandbox) = sandbox("missing libraries") else {
+        return;
+    };
+    let mut command = command(&sandbox, "none.npy", OWN);
+    command.env("EMBEDCTL_EMULATED_CUDA", "no-device");
+    let run = sandbox.finish(&mut command);
+    assert_ne!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("no CUDA-capable device"), "{run}");
+    fs::remove_file(sandbox.path(FOLDER).join("libcublasLt.so.13")).unwrap();
+    let run = own(&sandbox, "none.npy", "");
+    assert_ne!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("libcublasLt.so.13"), "{run}");
+    assert!(run.stderr.contains("pip install nvidia-cublas"), "{run}");
+    assert!(!sandbox.path("none.npy").exists());
+}
