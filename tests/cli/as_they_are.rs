@@ -236,7 +236,7 @@ fn a_batch_file_of_openai_is_read_text_by_text() {
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("say `-i openai-batch`"), "{run}");
     for (input, reason) in [
-        ("[1, 2]", "`text` is an array, not a string"),
+        ("[1, 2]", "`text` is an array of numbers, not a string"),
         ("[]", "the record has no text"),
         ("{}", "`text` is an object"),
     ] {
