@@ -30,6 +30,7 @@
 
 pub mod adapter;
 pub mod batch;
+mod bounded;
 mod budget;
 mod card;
 mod config;

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::{AddedToken, Tokenizer};
 
-use super::tokenize::bounded::check_added;
+use super::bounded::check_added;
 use super::tokenizer_file::TokenizerScan;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::small_file;

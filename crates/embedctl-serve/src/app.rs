@@ -11,6 +11,7 @@ use embedctl_common::threads::{guarded, locked};
 use tokio::sync::{Notify as Wakeup, OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{ApiError, ApiRefusal, json_answer};
+use crate::answers::OpenAnswers;
 use crate::body::BodyMemory;
 use crate::metrics::Metrics;
 use crate::model::{ModelCard, ServedModel};
@@ -36,7 +37,7 @@ pub(crate) struct App {
     pub connections: AtomicUsize,
     pub notify: Notify,
     /// Answers that are being written.
-    pub answers: OpenAnswers,
+    pub answers: Arc<OpenAnswers>,
     /// Whether the listener is this machine's own, and serves clients without keys.
     pub is_private: bool,
     /// Long requests that are read.
@@ -67,7 +68,7 @@ impl App {
             options,
             connections: AtomicUsize::new(0),
             notify,
-            answers: OpenAnswers::default(),
+            answers: Arc::default(),
             is_private,
             requests: AtomicUsize::new(0),
             idle: Wakeup::new(),
@@ -142,51 +143,6 @@ impl App {
             (self.notify)(Notice::Warning(format!(
                 "requests are refused: {message} (told once a minute; /metrics counts them)"
             )));
-        }
-    }
-}
-
-/// How many answers are being written to their clients, and how many were given up.
-#[derive(Debug, Default)]
-pub(crate) struct OpenAnswers {
-    count: AtomicUsize,
-    cut: AtomicUsize,
-    none: Wakeup,
-}
-
-impl OpenAnswers {
-    pub fn begin(&self) {
-        self.count.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub fn end(&self) {
-        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.none.notify_waiters();
-        }
-    }
-
-    /// One was ended although its client was there.
-    pub fn cut(&self) {
-        self.cut.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-
-    /// Answers that were cut so far.
-    pub fn all_cut(&self) -> usize {
-        self.cut.load(Ordering::Acquire)
-    }
-
-    /// Waits until all are written.
-    pub async fn written(&self) {
-        loop {
-            let woken = self.none.notified();
-            if self.count() == 0 {
-                return;
-            }
-            woken.await;
         }
     }
 }

@@ -17,7 +17,7 @@ use embedctl_common::threads::locked;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::app::App;
+use crate::answers::OpenAnswer;
 use crate::heads::Heads;
 
 /// Bytes of further requests that are read while one is answered.
@@ -305,37 +305,5 @@ impl AsyncWrite for ClientStream {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut wire = locked(&self.0.wire);
         Pin::new(&mut wire.stream).poll_shutdown(context)
-    }
-}
-
-/// An answer that is not yet written to its end; it counts until this is dropped.
-pub(crate) struct OpenAnswer {
-    app: Arc<App>,
-    handed_over: Arc<AtomicBool>,
-}
-
-impl OpenAnswer {
-    /// An answer of which hyper has all bytes once `handed_over` is set.
-    pub fn new(app: &Arc<App>, handed_over: Arc<AtomicBool>) -> Self {
-        app.answers.begin();
-        Self {
-            app: Arc::clone(app),
-            handed_over,
-        }
-    }
-
-    fn is_handed_over(&self) -> bool {
-        self.handed_over.load(Ordering::Relaxed)
-    }
-
-    /// It ends here, although its client is there.
-    fn cut(self) {
-        self.app.answers.cut();
-    }
-}
-
-impl Drop for OpenAnswer {
-    fn drop(&mut self) {
-        self.app.answers.end();
     }
 }

@@ -111,6 +111,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod answer;
+mod answers;
 mod app;
 mod body;
 mod browsers;

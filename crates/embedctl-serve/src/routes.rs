@@ -18,7 +18,8 @@ use hyper_util::service::TowerToHyperService;
 use crate::answer::{ApiError, ApiRefusal};
 use crate::app::{App, CountedRequest};
 use crate::body::LentBody;
-use crate::client::{Client, OpenAnswer};
+use crate::answers::OpenAnswer;
+use crate::client::Client;
 use crate::metrics::Gauges;
 use crate::model::ModelHead;
 use crate::options::Notice;
@@ -109,7 +110,7 @@ impl App {
             let line = format!("{method} {path:?} {status} {time:.1} ms");
             (self.notify)(Notice::Request(line));
         }
-        client.answer(OpenAnswer::new(&self, handed_over));
+        client.answer(OpenAnswer::new(&self.answers, handed_over));
         drop(count);
         answer
     }

@@ -19,7 +19,7 @@ use crate::multi::modules::ScoringMask;
 use crate::multi::{MultiKind, TokenPooling};
 use crate::options::{ModelOptions, TextRole, refuse_given};
 use crate::sentence_config::SentenceConfig;
-use crate::tokenize::bounded::BoundedSteps;
+use crate::bounded::BoundedSteps;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOL_FACTOR, POOLING, VECTORS};

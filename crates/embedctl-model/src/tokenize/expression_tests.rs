@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use tokenizers::{Encoding, Tokenizer};
 
-use super::bounded::BoundedSteps;
+use crate::bounded::BoundedSteps;
 use super::long::LongTexts;
 use crate::Side;
 use embedctl_common::error::Cause;

@@ -14,7 +14,7 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{Model as _, NormalizedString, OffsetReferential, OffsetType, Tokenizer};
 
-use super::bounded::BoundedSteps;
+use crate::bounded::BoundedSteps;
 use super::locality::{LocalCut, is_local, is_local_without_letters};
 use crate::Side;
 

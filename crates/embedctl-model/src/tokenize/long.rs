@@ -14,7 +14,7 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{Encoding, OffsetType, Tokenizer};
 
-use super::bounded::BoundedSteps;
+use crate::bounded::BoundedSteps;
 use super::joints::Joints;
 use crate::Side;
 use crate::budget::TextBudget;

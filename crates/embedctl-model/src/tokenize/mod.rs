@@ -5,7 +5,6 @@
 //! times as fast. All others, and the few texts that this path cannot handle, go to the crate (`long`).
 
 mod bert;
-pub(crate) mod bounded;
 mod chat;
 mod chunks;
 #[cfg(test)]
@@ -26,7 +25,7 @@ use tokenizers::{Encoding, OffsetType, Tokenizer};
 pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span};
 
 use self::bert::{Bert, BertScratch};
-use self::bounded::BoundedSteps;
+use crate::bounded::BoundedSteps;
 use self::chat::ChatRows;
 use self::long::LongTexts;
 use self::pairs::PairTemplate;
