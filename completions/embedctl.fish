@@ -48,7 +48,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show the settings in effect and the source of each'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
@@ -91,7 +91,7 @@ parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
@@ -168,8 +168,7 @@ skip\t'Leave the record out, count it, and continue'
 null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File in Prometheus\' text format, as node_exporter\'s textfile collector reads it (FILE.prom)' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two updates of --stats and --metrics' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two updates of --stats' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
@@ -192,7 +191,6 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l late -d 'Lat
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
@@ -390,7 +388,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'The embedded input, if FILE does not hold the texts' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s m -l model -d 'The model, if it is not at the place in the provenance' -r -f -a "(__fish_complete_directories)"
@@ -447,7 +445,7 @@ parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
@@ -553,7 +551,7 @@ mixed\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Your own records instead: any input of embed, also addresses; may be repeated; \'-\': standard input' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l query-field -l query-column -d 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
@@ -627,7 +625,6 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l config -d 'Settings file; no other file is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l tune -d 'Find the best batch tokens, threads and window, and save them for embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l json -d 'Print one JSON object instead of tables'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
@@ -710,7 +707,7 @@ parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
@@ -754,8 +751,7 @@ skip\t'Leave the record out, count it, and continue'
 null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l metrics -d 'File in Prometheus\' text format, as node_exporter\'s textfile collector reads it (FILE.prom)' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats-interval -d 'Seconds between two updates of --stats and --metrics' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats-interval -d 'Seconds between two updates of --stats' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l query-field -l query-column -d 'Field or column that holds the query of a pair; nested as a.b [default: texts are scored alone]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l top-labels -d 'Add the columns top_labels and top_scores: the N highest scores, highest first' -r
@@ -818,12 +814,11 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dry-run -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l uuid -d 'Add the column uuid: a UUID of each row, the same in every run'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l late -d 'Late chunking: run each text whole, and pool the states of each chunk\'s tokens'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l sparse-tokens -d 'Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s q -l quiet -d 'Show only errors and rejected records'
@@ -839,7 +834,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_s
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "config" -d 'Show the settings in effect and the source of each'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "man" -d 'Print the manual page (roff)'

@@ -3,12 +3,14 @@
 # seeds; hostile Hubs, lock files, folders and environments; faults at every operation on a file; files that the
 # system refuses to replace; links of other users, hostile redirects, parts and outputs that were exchanged, streams
 # that expand without an end; jobs that are killed, alone and three at once, in folders, in shards and on two object
-# stores; disks, folders and stores that fail.
+# stores; disks, folders and stores that fail; every triple of values of the options about rows and columns, against a
+# second implementation (tests/crossings).
 #
 #   benches/hardening/run.sh [--quick] [PART…]
 #
-# PART is one or more of: breaks damaged hostile faults mounts kills shards store jobs. All of them take some hours on
-# two cores, `--quick` some minutes: the same parts with fewer cases. Needs cc, and Python 3 with numpy and pyarrow.
+# PART is one or more of: breaks damaged hostile faults mounts kills shards store jobs crossings. All of them take some hours on
+# two cores, `--quick` some minutes: the same parts with fewer cases. Needs cc, and Python 3 with numpy and pyarrow;
+# `crossings` also needs polars and tokenizers, and takes ONNX Runtime from ORT_DYLIB_PATH.
 # `mounts`, another user's links and the full disk of `jobs` need root on Linux; `store` needs moto
 # (EMBEDCTL_TEST_MOTO names its Python) or s3rver (EMBEDCTL_TEST_S3RVER names the folder of `npm install s3rver`).
 # A part that lacks one of these is named as skipped. Exits with 1 if a part failed; its output is shown.
@@ -20,7 +22,7 @@ if [ "${1:-}" = --quick ]; then
     quick=yes
     shift
 fi
-parts=${*:-breaks damaged hostile faults mounts kills shards store jobs}
+parts=${*:-breaks damaged hostile faults mounts kills shards store jobs crossings}
 # The first value in a quick run, the second one otherwise.
 of() { if [ -n "$quick" ]; then echo "$1"; else echo "$2"; fi; }
 
@@ -96,8 +98,16 @@ for name in $parts; do
         ;;
     jobs) part jobs "$python" benches/jobs/faults.py --binary "$program" --rounds "$(of 1 3)" \
         ${EMBEDCTL_TEST_MOTO:+--moto "$EMBEDCTL_TEST_MOTO"} ;;
+    crossings)
+        if "$python" -c 'import numpy, polars, pyarrow, tokenizers' 2>/dev/null; then
+            part crossings "$python" tests/crossings/crossings.py "$program" ${ORT_DYLIB_PATH:+--ort "$ORT_DYLIB_PATH"} \
+                --triples $(of "--most 200" "")
+        else
+            skipped crossings "needs a Python with numpy, polars, pyarrow and tokenizers"
+        fi
+        ;;
     *)
-        echo "unknown part '$name'; known: breaks damaged hostile faults mounts kills shards store jobs" >&2
+        echo "unknown part '$name'; known: breaks damaged hostile faults mounts kills shards store jobs crossings" >&2
         exit 2
         ;;
     esac

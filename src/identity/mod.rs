@@ -170,6 +170,7 @@ impl VectorIdentity {
             streams: _,
             numbers: _,       // as the model's settings say
             sparse_tokens: _, // the same weights under other names
+            names_files: _,   // a field beside the vectors
             terms: _,
             beside: _, // as the model's configuration says
             clock: _,

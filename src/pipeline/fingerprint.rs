@@ -100,7 +100,6 @@ pub(super) fn fingerprint(
     if let Some(template) = text_template {
         all.set("text_template", template.to_string());
     }
-    all.set("source_columns", *source_columns);
     for (key, value) in records(&options.input) {
         if let Some(value) = value {
             all.set(key, value);
@@ -124,9 +123,11 @@ pub(super) fn fingerprint(
         numbers: _, // these two follow from the model, which the identity has
         beside: _,
         sparse_tokens,
+        names_files,
         terms: _,
         clock: _,
     } = &output;
+    all.set("source_columns", *source_columns || *names_files);
     all.set("format", output.resolved_format()?.name());
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());

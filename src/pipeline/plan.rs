@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::reuse::Earlier;
-use super::source::ShardInputs;
+use super::source::{ShardInputs, shares};
 use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
 use crate::model::Model;
-use crate::output::{self, BackgroundWriter, Destination, VectorWriter};
+use crate::output::{self, BackgroundWriter, Destination, OutputFormat, VectorWriter};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
 use crate::setting::{
@@ -40,10 +40,16 @@ impl RunPlan {
     /// If options contradict each other, or two files of the run stand under one name.
     pub fn new(options: &EmbedOptions) -> Result<Self> {
         check_places(options)?;
-        let options = EmbedOptions {
+        let mut options = EmbedOptions {
             output: options.output(),
             ..options.clone()
         };
+        // Beside a matrix each row's place stands anyway, under the same names.
+        let is_matrix = (options.output.resolved_format()).is_ok_and(OutputFormat::is_matrix);
+        if is_matrix && options.input.source_columns {
+            options.input.source_columns = false;
+            options.output.names_files = true;
+        }
         if options.model.vectors.len() > 1 {
             options.output.check_several()?;
         }
@@ -119,18 +125,32 @@ impl RunPlan {
     /// Everything that would prevent the start of the run.
     pub fn check(&self) -> Result<()> {
         let options = &self.options;
-        let reader = RecordReader::open(&options.sources, options.input.clone())?;
+        let mut reader = RecordReader::open(&options.sources, options.input.clone())?;
         self.earlier()?;
         let schema = options.extra().schema(&reader.schema())?;
         let (output, files) = (&options.output, &options.files);
         let (dimensions, sources) = (&options.model.dimensions, options.sources.len());
         if let Some(job) = &self.job {
             job.look()?;
+            if job.shard().count > 1 {
+                shares(job.shard(), options, &mut reader)?;
+            }
             if !job.is_single() {
+                output::check_options(output, dimensions)?;
                 return output.check_names(dimensions, &schema, sources);
             }
         }
-        output::check(output, dimensions, sources, &schema, files)?;
+        let is_there = match &output.destination {
+            Destination::Path(path) => path.exists(),
+            Destination::Stdout => false,
+        };
+        if is_there && options.job.resume {
+            // A complete output is no obstacle: whether it is this run's is found out where the run begins.
+            output::check_options(output, dimensions)?;
+            output.check_names(dimensions, &schema, sources)?;
+        } else {
+            output::check(output, dimensions, sources, &schema, files)?;
+        }
         match &options.rejects {
             Some(path) => RejectsWriter::check(path, output.force, files),
             None => Ok(()),

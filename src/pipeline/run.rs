@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::job;
 use crate::model::Model;
-use crate::output::{Destination, RunFiles};
+use crate::output::{self, Destination, RunFiles};
 use crate::progress::{Counts, InputSize, Progress};
 use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
@@ -415,6 +415,7 @@ fn columns(
     let schema = options.extra_of(model).schema(records)?;
     let dimensions = model.config.vectors().0;
     let output = &options.output;
+    output::check_options(output, &dimensions)?;
     output.check_names(&dimensions, &schema, names.len())?;
     Ok(schema)
 }

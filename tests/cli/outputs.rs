@@ -11,7 +11,7 @@ use embedctl::storage::Readable;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, in_repository};
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -275,5 +275,62 @@ fn several_widths_come_from_one_pass_each_as_alone() {
             let values = column.as_primitive::<Float32Type>().values();
             assert!(values.iter().copied().eq(alone), "{width} {normalize}");
         }
+    }
+}
+
+/// Before the model is open nothing is known of its vectors' form, as in a dry run.
+#[test]
+fn the_model_decides_whether_an_option_about_sparse_vectors_has_a_meaning() {
+    let sandbox = sandbox();
+    let model = in_repository("fixtures/sparse/bert/model");
+    let run = |line: &str| sandbox.run(&format!("embed texts.txt -m {} {line}", model.display()));
+    for line in ["-o out.npz", "-o out.jsonl --sparse-tokens"] {
+        let run = run(&format!("{line} --dry-run"));
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    let other = run("-o out.parquet --vectors multi");
+    assert_eq!(other.code, Some(2), "{other}");
+    assert!(other.stderr.contains("--vectors multi"), "{other}");
+    assert_eq!(sandbox.files(), ["texts.txt"]);
+}
+
+#[test]
+fn a_complete_file_of_steps_is_complete_and_its_plan_can_be_seen() {
+    let sandbox = sandbox();
+    embed(&sandbox, "-o ranges.npy");
+    let line = "texts.txt -o out.npy --dtype int8 --calibration ranges.npy --resume";
+    assert_eq!(sandbox.embed(line).code, Some(0));
+    let again = sandbox.embed(line);
+    assert_eq!(again.code, Some(0), "{again}");
+    assert!(again.stderr.contains("nothing to do"), "{again}");
+    let plan = sandbox.embed(&format!("{line} --dry-run"));
+    assert_eq!(plan.code, Some(0), "{plan}");
+}
+
+#[test]
+fn a_folder_that_was_refused_can_be_written_with_other_options() {
+    let sandbox = sandbox();
+    let refused = sandbox.embed("texts.txt -o out/ -f i8bin --dtype binary --on-error null");
+    assert_eq!(refused.code, Some(2), "{refused}");
+    embed(&sandbox, "-o out/");
+}
+
+#[test]
+fn a_matrix_names_the_place_of_each_row_once() {
+    let sandbox = sandbox();
+    for (line, first) in [
+        (
+            "--source-columns",
+            r#"{"row":0,"id":"1","line":1,"file":"texts.txt"}"#,
+        ),
+        (
+            "--source-columns --id-field none",
+            r#"{"row":0,"line":1,"file":"texts.txt"}"#,
+        ),
+        ("", r#"{"row":0,"id":"1","line":1}"#),
+    ] {
+        embed(&sandbox, &format!("-o out.npy --force {line}"));
+        let rows = fs::read_to_string(sandbox.path("out.npy.rows.jsonl")).unwrap();
+        assert_eq!(rows.lines().next(), Some(first), "{line}");
     }
 }

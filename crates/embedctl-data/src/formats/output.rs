@@ -26,6 +26,8 @@ pub(crate) struct Beginning {
     pub encoding: VectorEncoding,
     /// Names of the sources.
     pub names: SourceNames,
+    /// Whether the source of each row is named where a file beside a matrix describes it, even if there is one alone.
+    pub names_files: bool,
     /// Whether the caller begins and ends stream after stream.
     pub streams: bool,
     /// Counts the processor time of threads beside the writer's own.

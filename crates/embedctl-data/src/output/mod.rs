@@ -78,6 +78,7 @@ pub fn create(
     columns: &Schema,
     files: &RunFiles,
 ) -> Result<Box<dyn VectorWriter>> {
+    options.check_form()?;
     let (format, place) = plan(options, dimensions, names.len(), columns)?;
     let encoding = VectorEncoding::new(options, dimensions)?;
     let sidecars = options.names(dimensions, names.len())?.sidecars;
@@ -86,12 +87,14 @@ pub fn create(
         target,
         encoding,
         names,
+        names_files: options.names_files,
         streams: options.streams,
         clock: Arc::clone(&options.clock),
     })
 }
 
-/// Checks whether [`create`] can succeed, without the vectors' width: `dimensions` are the requested ones, if any.
+/// Checks whether [`create`] can succeed, without the vectors' width: `dimensions` are the requested ones, if any. Says
+/// nothing of the form of vectors, which only the model knows ([`OutputOptions::check_form`]).
 /// Files made for the check are removed again; pipes and devices are not touched.
 ///
 /// # Errors
@@ -120,7 +123,7 @@ fn plan(
         (OutputFormat::Arrow, false) => OutputFormat::Arrows,
         (format, _) => format,
     };
-    check_options(format, options, dimensions)?;
+    check_options(options, dimensions)?;
     options.check_names(dimensions, columns, sources)?;
     if format.is_matrix() && place.file().is_none() {
         return Err(Error::usage(format!(
@@ -138,18 +141,17 @@ fn plan(
     Ok((format, place))
 }
 
-/// Refuses options that mean nothing in the format.
-fn check_options(
-    format: OutputFormat,
-    options: &OutputOptions,
-    dimensions: &[usize],
-) -> Result<()> {
+/// Refuses options that mean nothing in the format, also of an output in parts, which are created later.
+///
+/// # Errors
+/// If there is one, or the format is not known.
+pub fn check_options(options: &OutputOptions, dimensions: &[usize]) -> Result<()> {
+    let format = options.resolved_format()?;
     let refuse = |option: &dyn std::fmt::Display, why: &str| {
         let reason = format!("{option}: {format} output {why}");
         let remedy = format!("leave it out, or choose another output format ({OUTPUT_FORMAT})");
         Err(Error::usage(reason).with_remedy(remedy))
     };
-    options.check_form()?;
     let dtype = options.resolved_dtype()?;
     if options.calibration.is_some() {
         Calibration::check(dtype)?;

@@ -36,7 +36,7 @@ impl OutputOptions {
         let kinds = self.kind_columns(if widths.is_empty() { &[1] } else { widths });
         let columns: Vec<String> = match format.is_matrix() {
             true => {
-                let fields = OF_MATRIX_ROWS.len() - usize::from(sources < 2);
+                let fields = OF_MATRIX_ROWS.len() - usize::from(sources < 2 && !self.names_files);
                 OF_MATRIX_ROWS[..fields]
                     .iter()
                     .map(|name| (*name).to_owned())

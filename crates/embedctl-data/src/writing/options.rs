@@ -63,6 +63,9 @@ pub struct OutputOptions {
     pub beside: Vec<BesideVectors>,
     /// Whether sparse vectors are maps from terms to weights, in place of indices and values.
     pub sparse_tokens: bool,
+    /// Whether the file beside a matrix names the source of each row even if there is one alone. It gives its line in any
+    /// case.
+    pub names_files: bool,
     /// The terms of such maps, by their indices.
     pub terms: Option<Arc<[String]>>,
     /// Name of the vectors' column; `None`: [`EMBEDDING`], or `score` and `scores`. Where vectors of several widths are written, that

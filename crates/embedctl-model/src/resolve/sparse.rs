@@ -54,14 +54,14 @@ pub(crate) fn resolve(
     let module = files.modules.and_then(|modules| modules.sparse);
     let wants = options.wants(VectorKind::Sparse);
     let is_sparse = module.is_some() || files.model_type == Some("SparseEncoder") || wants;
-    if !is_sparse || options.wants(VectorKind::Dense) {
-        if module.is_some() {
-            return Err(Error::usage(format!(
-                "{VECTORS} {}: modules.json makes this model's vectors sparse",
-                VectorKind::Dense
-            ))
-            .with_remedy("leave it out"));
-        }
+    let other = (options.vectors.iter()).find(|kind| **kind != VectorKind::Sparse);
+    if let (Some(_), Some(other)) = (module, other) {
+        return Err(Error::usage(format!(
+            "{VECTORS} {other}: modules.json makes this model's vectors sparse"
+        ))
+        .with_remedy("leave it out"));
+    }
+    if !is_sparse || other.is_some() {
         return Ok(None);
     }
     refuse_dense(options)?;

@@ -11,13 +11,14 @@ use super::values::positive;
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
 
 /// Arguments of `embed` that say something of vectors, and nothing of scores.
-const OF_VECTORS: [&str; 15] = [
+const OF_VECTORS: [&str; 16] = [
     "dtype",
     "calibration",
     "chunk",
     "chunk_tokens",
     "chunk_overlap",
     "chunk_text",
+    "chunk_id",
     "late",
     "pooling",
     "normalize",

@@ -82,7 +82,7 @@ impl NpzWriter {
     /// Begins an archive.
     pub fn new(begin: Beginning) -> Result<Self> {
         let mut target = begin.target;
-        let rows = RowDescriptions::begin(&mut target, begin.names)?;
+        let rows = RowDescriptions::begin(&mut target, begin.names, begin.names_files)?;
         let mut ends = Gathered::new(&target)?;
         let begun = ends.add(&0_i64.to_le_bytes());
         begun.map_err(|error| target.error(error))?;

@@ -25,19 +25,21 @@ const BUFFER: usize = 1 << 20;
 pub(super) struct RowDescriptions {
     sidecar: Sidecar,
     names: SourceNames,
+    names_files: bool,
     rows: u64,
     buffer: Vec<u8>,
     described: Hash,
 }
 
 impl RowDescriptions {
-    /// Begins it beside `target`.
-    pub fn begin(target: &mut Target, names: SourceNames) -> Result<Self> {
+    /// Begins it beside `target`; the source of each row is named if there are several, or by `names_files`.
+    pub fn begin(target: &mut Target, names: SourceNames, names_files: bool) -> Result<Self> {
         let sidecar = target
             .sidecar(sidecar::ROWS)?
             .ok_or_else(|| Error::internal("a matrix was begun on a stream"))?;
         Ok(Self {
             sidecar,
+            names_files: names_files || names.len() > 1,
             names,
             rows: 0,
             buffer: Vec::new(),
@@ -83,7 +85,7 @@ impl RowDescriptions {
         self.describe_columns(columns, 0..ids, row);
         self.buffer.extend_from_slice(b",\"line\":");
         push(&mut self.buffer, &origin.line);
-        if self.names.len() > 1 {
+        if self.names_files {
             let name = self.names.get(origin.source as usize).ok_or_else(|| {
                 Error::internal(format!("a row came from source {}", origin.source))
             })?;
@@ -161,7 +163,7 @@ impl MatrixWriter {
         let mut writer = Self {
             lengths,
             vectors: 0,
-            rows: RowDescriptions::begin(&mut target, begin.names)?,
+            rows: RowDescriptions::begin(&mut target, begin.names, begin.names_files)?,
             target,
             is_npy,
             encoding: begin.encoding,

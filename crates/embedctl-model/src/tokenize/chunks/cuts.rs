@@ -161,7 +161,12 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u32>, Cause>> Cutter<'_, F> {
             None => 0,
         };
         let from = from.max(cut.start + 1);
+        // White space around a chunk does not belong to it: after a line break a sentence may begin with more of it.
         let mut starts = self.starts(cut.level, cut.start, from..end);
+        starts
+            .iter_mut()
+            .for_each(|start| *start = self.skip_space(*start));
+        starts.dedup();
         // As for chunks, its own tokens are counted.
         while let Some(&start) = starts.first() {
             if (self.tokenize)(start..end)?.len() <= self.prompt + self.overlap {

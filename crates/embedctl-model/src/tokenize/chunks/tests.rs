@@ -84,6 +84,8 @@ fn check(tokenizer: &TextTokenizer, text: &str, how: Chunked) -> Result<(), Test
     for (index, span) in chunks.spans.iter().enumerate() {
         prop_assert_eq!((span.text, span.part as usize), (0, index));
         prop_assert_eq!(chunks.texts.get(index), alone.get(index));
+        let whole = alone.len() == 1;
+        prop_assert!(whole || alone.get(index).trim() == alone.get(index));
         // Equal ids are equal vectors.
         prop_assert_eq!(chunks.tokens.get(index), tokens.get(index));
         prop_assert_eq!(
@@ -203,6 +205,17 @@ fn words_and_sentences_stay_whole_where_they_fit() {
         let end = at + part.len();
         assert!(end == text.len() || text.as_bytes()[end] == b' ', "{part}");
     }
+}
+
+#[test]
+fn a_chunk_that_repeats_a_line_begins_with_its_first_word() {
+    let tokenizer = prepared("bert-cls", None);
+    let text = "One two three!\n\n# Four\n\nFive six seven eight nine.";
+    let one = |text: &str| count(&tokenizer, text);
+    let (heading, last) = (one("# Four"), one("Five six seven eight nine."));
+    let how = how(heading + last, heading, ChunkBy::Sentences);
+    let found = chunks(&tokenizer, text, how);
+    assert_eq!(found.texts.get(1), "# Four\n\nFive six seven eight nine.");
 }
 
 #[test]
