@@ -11,7 +11,7 @@ use super::crew::{SHARED, piece};
 use super::kernels::{Isa, ProductPrecision};
 use super::network::Network;
 use super::network_weights::NetworkWeights;
-use super::room::block;
+use super::room::largest_block;
 use super::scratch::{Rows, Scratch, ThreadCrew, helpers};
 use embedctl_common::error::ErrorKind;
 use embedctl_testing::mutation::{all_asked, most_asked};
@@ -399,7 +399,7 @@ fn helpers_have_room_for_each_batch_whatever_came_before() {
             let mut helpers = helpers(&architecture, rows, &crew);
             let memory = helpers.memory();
             assert_eq!(memory.len(), 1);
-            let needed = width * block(width, piece(tokens));
+            let needed = width * largest_block(width, piece(tokens));
             let inner = memory[0].inner.floats().len();
             assert!(
                 inner >= needed,

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::amx::{self, TileLayout};
 use super::isa::{Isa, ProductPrecision, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;
@@ -13,7 +14,8 @@ use super::tile::LINE;
 ///
 /// They lie in panels of as many columns (outputs) as a tile is wide. A panel has a row of dwords for each
 /// *step*: one input in single precision, a pair in 16 bits, a quad in 8. Outputs that fill up the last panel
-/// and inputs that fill up the last step are zero.
+/// and inputs that fill up the last step are zero. Where products are multiplied by AMX's tiles, a panel's rows of dwords
+/// are those of its tiles, sixteen each ([`TileLayout`]).
 #[derive(Debug)]
 pub struct Matrix {
     form: OperandForm,
@@ -60,12 +62,8 @@ impl PackedLayout {
 
     /// Bytes of a matrix's [parts](Matrix::parts).
     pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
-        let columns = columns(
-            with_floats!(isa, s => panel_width(s)),
-            self.outputs,
-            self.gated,
-        );
-        let steps = self.inputs.div_ceil(arithmetic.per_lane());
+        let columns = columns(panel_columns(isa), self.outputs, self.gated);
+        let steps = steps(isa, arithmetic, self.inputs);
         let factors = match arithmetic {
             ProductPrecision::I8 => self.inputs,
             ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => 0,
@@ -139,9 +137,11 @@ impl Matrix {
             Preparation::new(inputs, ranges, &tops)
         });
         let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
-        let width = with_floats!(isa, s => panel_width(s));
+        let width = panel_columns(isa);
         let columns = columns(width, outputs, gated);
         let steps = matrix.steps();
+        let tiles = isa.has_tiles().then(|| TileLayout::of(arithmetic, inputs));
+        let mut rounded = vec![0_i32; inputs.div_ceil(arithmetic.per_lane())];
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
         let mut row = vec![0.0; inputs];
         let mut strip = vec![0_i32; STRIP * steps];
@@ -159,7 +159,18 @@ impl Matrix {
                     if let Some(preparation) = &matrix.preparation {
                         preparation.apply_to_weights(s, &mut row);
                     }
-                    quantize(arithmetic, &row, quantized)
+                    match tiles {
+                        None => quantize(arithmetic, &row, quantized),
+                        Some(layout) => {
+                            let parts = quantize(arithmetic, &row, &mut rounded);
+                            layout.spread(
+                                &rounded,
+                                #[inline(always)]
+                                |number, line| quantized[number * LINE..][..LINE].copy_from_slice(line),
+                            );
+                            parts
+                        }
+                    }
                 });
                 matrix.scale.floats_mut()[column] = scale;
                 matrix.sum.floats_mut()[column] = sum;
@@ -199,9 +210,8 @@ impl Matrix {
                 None => 0,
             },
         };
-        let width = with_floats!(isa, s => panel_width(s));
-        let columns = columns(width, outputs, gated);
-        let steps = inputs.div_ceil(arithmetic.per_lane());
+        let columns = columns(panel_columns(isa), outputs, gated);
+        let steps = steps(isa, arithmetic, inputs);
         Self {
             form,
             outputs,
@@ -255,14 +265,19 @@ impl Matrix {
             .map(|part| bytes(part.dwords()))
     }
 
+    /// Whether it holds the numbers that it was packed from, as they were: in single precision, and not in halves of it.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.form.arithmetic == ProductPrecision::F32 && !self.form.isa.has_tiles()
+    }
+
     /// Writes row `row` to `out` as it was packed.
     ///
     /// # Panics
-    /// If the matrix is not one of single precision, or gated, has no such row, or `out` has another length.
+    /// If the matrix is not [exact](Self::is_exact), or gated, has no such row, or `out` has another length.
     pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
-        let (arithmetic, inputs) = (self.form.arithmetic, self.form.inputs);
+        let inputs = self.form.inputs;
         assert!(
-            arithmetic == ProductPrecision::F32 && !self.gated,
+            self.is_exact() && !self.gated,
             "rows that are packed as they were"
         );
         assert!(
@@ -317,8 +332,7 @@ impl Matrix {
     /// Outputs of a panel: parts of a product begin at its multiples.
     #[must_use]
     pub fn panel_outputs(&self) -> usize {
-        let width = with_floats!(self.form.isa, s => panel_width(s));
-        width / (1 + usize::from(self.gated))
+        panel_columns(self.form.isa) / (1 + usize::from(self.gated))
     }
 
     /// Memory that it takes, in bytes.
@@ -337,7 +351,18 @@ impl Matrix {
 
     /// Dwords of an operand's row, and rows of a panel.
     pub(super) fn steps(&self) -> usize {
-        self.form.inputs.div_ceil(self.form.arithmetic.per_lane())
+        steps(self.form.isa, self.form.arithmetic, self.form.inputs)
+    }
+
+    /// How its rows lie in tiles, where they do.
+    pub(super) fn tiles(&self) -> Option<TileLayout> {
+        let OperandForm {
+            isa,
+            arithmetic,
+            inputs,
+            ..
+        } = self.form;
+        isa.has_tiles().then(|| TileLayout::of(arithmetic, inputs))
     }
 
     pub(super) fn data(&self) -> &[i32] {
@@ -345,7 +370,23 @@ impl Matrix {
     }
 }
 
+/// Dwords of a row of so many inputs.
+fn steps(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> usize {
+    match isa.has_tiles() {
+        true => TileLayout::of(arithmetic, inputs).dwords(),
+        false => inputs.div_ceil(arithmetic.per_lane()),
+    }
+}
+
 /// Columns of a panel.
+fn panel_columns(isa: Isa) -> usize {
+    match isa.has_tiles() {
+        true => amx::WIDTH,
+        false => with_floats!(isa, s => panel_width(s)),
+    }
+}
+
+/// Columns of a panel that vectors multiply.
 #[inline(always)]
 pub(super) fn panel_width<S: Simd>(_: S) -> usize {
     S::PANEL * S::LANES

@@ -83,7 +83,7 @@ fn attend_in_parts(
     let bias = case.reach.map(|reach| ScoreBias::by_distance(bias, reach));
     let mut scratch = AttentionScratch::default();
     let (mut rest, mut next) = (&mut out[..], 0);
-    for part in Attention::parts(isa, case.len, parts) {
+    for part in Attention::parts(isa, arithmetic, case.len, parts) {
         assert_eq!(std::mem::replace(&mut next, part.end), part.start);
         let (own, others) = rest.split_at_mut(part.len() * heads * width);
         rest = others;
