@@ -98,15 +98,19 @@ impl ThreadScratch {
     /// Floats for a piece of `tokens` tokens, and attention over a row of `longest`.
     fn floats(architecture: &Architecture, tokens: usize, longest: usize) -> usize {
         let widths = ScratchWidths::of(architecture);
-        let of_token = widths.branch + widths.operand + ExpertScratch::of_token(architecture);
+        let operand = Operand::dwords(widths.operand);
+        let of_token = widths.branch + operand + ExpertScratch::of_token(architecture);
         let inner = architecture.feed_forward.widths().into_iter();
-        let inner = inner.map(|inner| largest_block(inner, tokens).saturating_mul(inner));
+        let inner = inner.map(|inner| {
+            let block = largest_block(inner, tokens).next_multiple_of(16);
+            block.saturating_mul(inner + Operand::dwords(inner))
+        });
         // Keys, values, and a tile of queries' scores and weights, padded.
         let head = architecture.attention.head_size.next_multiple_of(64);
         let attention = longest.saturating_add(64).saturating_mul(2 * head + 64);
-        (tokens.next_multiple_of(16))
+        (tokens.checked_next_multiple_of(16).unwrap_or(tokens))
             .saturating_mul(of_token)
-            .saturating_add(inner.max().unwrap_or(0).saturating_mul(2))
+            .saturating_add(inner.max().unwrap_or(0))
             .saturating_add(attention)
     }
 
@@ -242,7 +246,7 @@ impl Scratch {
         let mut floats = tokens.saturating_mul(widths.of_token());
         let mut add = |more: usize| floats = floats.saturating_add(more);
         add(ThreadScratch::floats(architecture, piece(tokens), longest));
-        add(widths.embedded.saturating_mul(2 * tokens));
+        add((widths.embedded + Operand::dwords(widths.embedded)).saturating_mul(tokens));
         for rotary in &architecture.rotary {
             add(longest.saturating_mul(2 * rotary.frequencies.len()));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::amx::{self, TileLayout};
+use super::amx::{self, TileLayout, slice_row};
 use super::isa::{Isa, ProductPrecision, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;
@@ -62,6 +62,7 @@ impl PackedLayout {
 
     /// Bytes of a matrix's [parts](Matrix::parts).
     pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
+        let isa = fitting_isa(isa, arithmetic, self.inputs);
         let columns = columns(panel_columns(isa), self.outputs, self.gated);
         let steps = steps(isa, arithmetic, self.inputs);
         let factors = match arithmetic {
@@ -121,6 +122,7 @@ impl Matrix {
             gated,
         } = layout;
         let rows = layout.checked_rows(arithmetic);
+        let isa = fitting_isa(isa, arithmetic, inputs);
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
         let preparation = (arithmetic == ProductPrecision::I8).then(|| {
             let mut tops = vec![0.0_f32; inputs];
@@ -163,12 +165,19 @@ impl Matrix {
                         None => quantize(arithmetic, &row, quantized),
                         Some(layout) => {
                             let parts = quantize(arithmetic, &row, &mut rounded);
+                            let (step, factor) = slice_row(s, &row);
                             layout.spread(
                                 &rounded,
+                                factor,
                                 #[inline(always)]
-                                |number, line| quantized[number * LINE..][..LINE].copy_from_slice(line),
+                                |number, line| {
+                                    quantized[number * LINE..][..LINE].copy_from_slice(line);
+                                },
                             );
-                            parts
+                            match arithmetic {
+                                ProductPrecision::F32 => (step, 0.0),
+                                _ => parts,
+                            }
                         }
                     }
                 });
@@ -239,6 +248,7 @@ impl Matrix {
         mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
         layout.checked_rows(arithmetic);
+        let isa = fitting_isa(isa, arithmetic, layout.inputs);
         let preparation = (arithmetic == ProductPrecision::I8)
             .then(|| Preparation::new(layout.inputs, None, &[]));
         let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
@@ -265,7 +275,7 @@ impl Matrix {
             .map(|part| bytes(part.dwords()))
     }
 
-    /// Whether it holds the numbers that it was packed from, as they were: in single precision, and not in halves of it.
+    /// Whether it holds the numbers that it was packed from, as they were: in single precision, and not in slices of it.
     pub(crate) fn is_exact(&self) -> bool {
         self.form.arithmetic == ProductPrecision::F32 && !self.form.isa.has_tiles()
     }
@@ -367,6 +377,14 @@ impl Matrix {
 
     pub(super) fn data(&self) -> &[i32] {
         self.data.dwords()
+    }
+}
+
+/// The instructions for products of so many inputs: sums of slices could leave 32 bits where there are very many.
+fn fitting_isa(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> Isa {
+    match arithmetic == ProductPrecision::F32 && inputs > 40_000 {
+        true => isa.without_tiles(),
+        false => isa,
     }
 }
 

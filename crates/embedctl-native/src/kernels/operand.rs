@@ -2,7 +2,7 @@
 
 use std::collections::TryReserveError;
 
-use super::amx::{self, put_row};
+use super::amx::{self, put_row, slice_row};
 use super::isa::{ProductPrecision, with_floats};
 use super::lines::{CacheLines, dwords};
 use super::matrix::{Matrix, OperandForm};
@@ -66,13 +66,19 @@ impl Operand {
         Self::default()
     }
 
+    /// Dwords of a row of `inputs` values, in the arithmetic that takes most: as floats, or in tiles of three bytes each.
+    pub(crate) fn dwords(inputs: usize) -> usize {
+        inputs.max(inputs.div_ceil(4 * amx::SIDE) * 3 * amx::SIDE)
+    }
+
     /// Room for `rows` rows of `inputs` values, in any arithmetic.
     ///
     /// # Errors
     /// If the system refuses the memory.
     pub fn try_reserve(&mut self, rows: usize, inputs: usize) -> Result<(), TryReserveError> {
-        let padded = inputs.next_multiple_of(2 * amx::SIDE);
-        (self.data).try_grow(rows.next_multiple_of(amx::SIDE).saturating_mul(padded))?;
+        let held = rows.checked_next_multiple_of(amx::SIDE).unwrap_or(rows);
+        self.data
+            .try_grow(held.saturating_mul(Self::dwords(inputs)))?;
         self.rounded.try_grow(inputs)?;
         let more = |list: &Vec<f32>, length: usize| length.saturating_sub(list.len());
         self.scale.try_reserve_exact(more(&self.scale, rows))?;
@@ -139,7 +145,13 @@ impl Operand {
                     Some(_) => &mut self.rounded.dwords_mut()[..plain],
                     None => &mut self.data.dwords_mut()[row * steps..][..steps],
                 };
+                let mut factor = 1.0;
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
+                    (ProductPrecision::F32, _) if tiles.is_some() => {
+                        let step;
+                        (step, factor) = slice_row(s, x);
+                        (step, 0.0)
+                    }
                     (ProductPrecision::F32, _) => floats(x, out),
                     (ProductPrecision::Bf16, _) => halves(x, out),
                     (ProductPrecision::I16, _) => pairs(s, x, out),
@@ -151,8 +163,12 @@ impl Operand {
                     }
                 };
                 if let Some(layout) = tiles {
-                    let rounded = &self.rounded.dwords()[..plain];
-                    put_row(layout, row, rounded, self.data.dwords_mut(), amx::SIDE * steps);
+                    let row_dwords = match matrix.arithmetic() {
+                        ProductPrecision::F32 => dwords(x),
+                        _ => &self.rounded.dwords()[..plain],
+                    };
+                    let tile = amx::SIDE * steps;
+                    put_row(layout, row, (row_dwords, factor), self.data.dwords_mut(), tile);
                 }
             }
         });

@@ -4,7 +4,7 @@ use std::hint::black_box;
 #[cfg(target_arch = "x86_64")]
 use std::time::{Duration, Instant};
 
-use super::amx::{ROWS, SIDE, TILE, TileLayout, TileProduct, TileRows, Tiles, WIDTH};
+use super::amx::{ROWS, SIDE, TILE, TileLayout, TileRows, Tiles, WIDTH};
 use super::isa::{Isa, ProductPrecision, with, with_floats, with_tiles};
 use super::simd::Simd;
 #[cfg(target_arch = "x86_64")]
@@ -37,19 +37,11 @@ pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize
 fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> usize {
     const INPUTS: usize = 256;
     let layout = TileLayout::of(arithmetic, INPUTS);
-    let products: &[TileProduct] = match arithmetic {
-        ProductPrecision::I16 => &[
-            TileProduct::UpperBytes,
-            TileProduct::CrossBytes,
-            TileProduct::LowerBytes,
-        ],
-        _ => &[layout.product()],
-    };
-    let planes = layout.groups * layout.product().planes();
+    let planes = layout.groups * layout.planes();
     // Ones, or numbers near to them.
-    let ones = match arithmetic.sums_floats() {
-        true => 0x3f80_3f80,
-        false => 0x0101_0101,
+    let ones = match arithmetic {
+        ProductPrecision::Bf16 => 0x3f80_3f80,
+        _ => 0x0101_0101,
     };
     let (left, right) = (
         vec![ones; 2 * planes * TILE],
@@ -61,7 +53,7 @@ fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> 
     let times = vectors.div_ceil(each);
     let configured = tiles.configure();
     for _ in 0..times {
-        for product in products {
+        for product in layout.products() {
             let rows = TileRows {
                 left: &left,
                 tile: planes * TILE,

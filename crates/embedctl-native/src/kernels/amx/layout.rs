@@ -2,12 +2,14 @@
 //!
 //! A row of a matrix or of an operand is cut into *groups*: the inputs that a tile takes, 32 of 16 bits or 64 of 8. Of each
 //! group, a row has a line of sixteen dwords for each *plane*. Rounded numbers of 8 bits and bfloat16 are one plane as they
-//! are. 16-bit integers have a plane of upper bytes and one of lower bytes, and numbers in single precision one of the
-//! nearest bfloat16 and one of the bfloat16 nearest to the rest.
+//! are. 16-bit integers have a plane of upper bytes and one of lower bytes. Numbers in single precision have three planes of
+//! signed bytes: multiples of the row's step, of its 254th part, and of that one's 254th part.
 
 use super::super::isa::ProductPrecision;
 use super::super::lines::dwords;
+use super::super::preparation::Range;
 use super::super::rounding::{bfloat16, i16_block};
+use super::super::simd::Simd;
 use super::{SIDE, TILE, TileProduct};
 
 /// One row's dwords of a tile.
@@ -28,13 +30,13 @@ pub(in super::super) struct TileLayout {
 impl TileLayout {
     pub(in super::super) fn of(arithmetic: ProductPrecision, inputs: usize) -> Self {
         let (groups, block, block_dwords) = match arithmetic {
-            ProductPrecision::F32 | ProductPrecision::Bf16 => {
+            ProductPrecision::Bf16 => {
                 let groups = inputs.div_ceil(2 * SIDE);
-                (groups, groups, inputs.div_ceil(arithmetic.per_lane()))
+                (groups, groups, inputs.div_ceil(2))
             }
-            ProductPrecision::I8 => {
+            ProductPrecision::F32 | ProductPrecision::I8 => {
                 let groups = inputs.div_ceil(4 * SIDE);
-                (groups, groups, inputs.div_ceil(4))
+                (groups, groups, inputs.div_ceil(arithmetic.per_lane()))
             }
             ProductPrecision::I16 => {
                 let inputs_of_block = i16_block(inputs);
@@ -51,39 +53,58 @@ impl TileLayout {
         }
     }
 
-    /// The product of all groups, or in 16-bit integers the first of them.
-    pub(in super::super) fn product(self) -> TileProduct {
+    /// The products of a group, whose sums are kept apart.
+    pub(in super::super) fn products(self) -> &'static [TileProduct] {
         match self.arithmetic {
-            ProductPrecision::F32 => TileProduct::SplitHalves,
-            ProductPrecision::Bf16 => TileProduct::Halves,
-            ProductPrecision::I16 => TileProduct::UpperBytes,
-            ProductPrecision::I8 => TileProduct::Bytes,
+            ProductPrecision::F32 => &[
+                TileProduct::FirstSlices,
+                TileProduct::SecondSlices,
+                TileProduct::ThirdSlices,
+            ],
+            ProductPrecision::Bf16 => &[TileProduct::Halves],
+            ProductPrecision::I16 => &[
+                TileProduct::UpperBytes,
+                TileProduct::CrossBytes,
+                TileProduct::LowerBytes,
+            ],
+            ProductPrecision::I8 => &[TileProduct::Bytes],
         }
+    }
+
+    /// Planes that a number has.
+    pub(in super::super) fn planes(self) -> usize {
+        self.products()[0].planes()
     }
 
     /// Dwords of a row.
     pub(in super::super) fn dwords(self) -> usize {
-        self.groups * self.product().planes() * SIDE
+        self.groups * self.planes() * SIDE
     }
 
     /// Spreads a row of rounded numbers, as vectors would multiply them, over its lines; `put` takes each line's number and
-    /// dwords.
+    /// dwords. Numbers in single precision are sliced by `factor`, the inverse of the row's step ([`slice_row`]).
     #[inline(always)]
-    pub(in super::super) fn spread(self, row: &[i32], mut put: impl FnMut(usize, &Line)) {
-        match self.product() {
-            TileProduct::Bytes | TileProduct::Halves => {
+    pub(in super::super) fn spread(
+        self,
+        row: &[i32],
+        factor: f32,
+        mut put: impl FnMut(usize, &Line),
+    ) {
+        match self.arithmetic {
+            ProductPrecision::I8 | ProductPrecision::Bf16 => {
                 for (number, line) in row.chunks(SIDE).enumerate() {
                     put(number, &filled(line));
                 }
             }
-            TileProduct::SplitHalves => {
-                for (group, floats) in row.chunks(2 * SIDE).enumerate() {
-                    let [upper, lower] = split_floats(&filled(floats));
-                    put(2 * group, &upper);
-                    put(2 * group + 1, &lower);
+            ProductPrecision::F32 => {
+                for (group, floats) in row.chunks(4 * SIDE).enumerate() {
+                    let slices = slices(&filled(floats), factor);
+                    for (plane, line) in slices.iter().enumerate() {
+                        put(3 * group + plane, line);
+                    }
                 }
             }
-            _ => {
+            ProductPrecision::I16 => {
                 for (block, dwords) in row.chunks(self.block_dwords).enumerate() {
                     for group in 0..self.block {
                         let from = dwords.len().min(group * 2 * SIDE);
@@ -104,7 +125,7 @@ impl TileLayout {
 pub(in super::super) fn put_row(
     layout: TileLayout,
     row: usize,
-    dwords: &[i32],
+    (dwords, factor): (&[i32], f32),
     tiles: &mut [i32],
     tile: usize,
 ) {
@@ -112,6 +133,7 @@ pub(in super::super) fn put_row(
     let own = &mut own[row % SIDE * SIDE..];
     layout.spread(
         dwords,
+        factor,
         #[inline(always)]
         |number, line| own[number * TILE..][..SIDE].copy_from_slice(line),
     );
@@ -130,36 +152,39 @@ fn filled<const N: usize>(dwords: &[i32]) -> [i32; N] {
     }
 }
 
-/// The lines of up to 32 floats in each plane: of one where they become bfloat16, of two where they stay in single
-/// precision.
+/// Steps of each slice in one of the slice before: what is left over is at most half a step, so that a byte holds it.
+pub(in super::super) const STEPS: f32 = 254.0;
+
+/// The step of a row of floats, by which the greatest becomes 127, and its inverse. The step is NaN where a float is NaN or
+/// infinite.
 #[inline(always)]
-pub(in super::super) fn float_lines(arithmetic: ProductPrecision, floats: &[f32]) -> [Line; 2] {
-    let floats = filled(dwords(&floats[..floats.len().min(2 * SIDE)]));
-    match arithmetic {
-        ProductPrecision::F32 => split_floats(&floats),
-        _ => [near_floats(&floats), [0; SIDE]],
-    }
+pub(in super::super) fn slice_row<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
+    let (low, high, nan) = Range::of(s, row).ends(s);
+    let top = high.max(-low).max(1e-30);
+    (top / 127.0 + nan, 127.0 / top)
 }
 
-/// The nearest bfloat16, and the nearest of the rest: together they have 16 to 17 bits of a float's 24. The rest of an
-/// infinity is NaN, and a finite number that would be rounded to infinity is cut off instead.
+/// Three bytes of each float: its multiple of the step, and twice that of what is left.
 #[inline(always)]
-pub(in super::super) fn split_float(float: f32) -> [u16; 2] {
-    let bits = float.to_bits();
-    let near = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
-    let is_finite = near & 0x7f80_0000 != 0x7f80_0000 && bits & 0x7f80_0000 != 0x7f80_0000;
-    let kept = if is_finite { near } else { bits } & 0xffff_0000;
-    let rest = float - f32::from_bits(kept);
-    [(kept >> 16) as u16, bfloat16(rest).cast_unsigned()]
+fn slices(floats: &[i32; 4 * SIDE], factor: f32) -> [Line; 3] {
+    // A sum so large that its last bit is 1: its low byte is the nearest integer.
+    const WHOLE: f32 = 12_582_912.0;
+    let mut bytes = [[0_u8; 4 * SIDE]; 3];
+    for i in 0..4 * SIDE {
+        let mut value = f32::from_bits(floats[i].cast_unsigned()) * factor;
+        for plane in &mut bytes {
+            let sum = value + WHOLE;
+            plane[i] = sum.to_bits() as u8;
+            value = (value - (sum - WHOLE)) * STEPS;
+        }
+    }
+    [quads(&bytes[0]), quads(&bytes[1]), quads(&bytes[2])]
 }
 
+/// The nearest bfloat16 of up to 32 floats.
 #[inline(always)]
-fn split_floats(floats: &[i32; 2 * SIDE]) -> [Line; 2] {
-    let (mut upper, mut lower) = ([0_u16; 2 * SIDE], [0_u16; 2 * SIDE]);
-    for i in 0..2 * SIDE {
-        [upper[i], lower[i]] = split_float(f32::from_bits(floats[i].cast_unsigned()));
-    }
-    [pairs(&upper), pairs(&lower)]
+pub(in super::super) fn near_line(floats: &[f32]) -> Line {
+    near_floats(&filled(dwords(&floats[..floats.len().min(2 * SIDE)])))
 }
 
 #[inline(always)]

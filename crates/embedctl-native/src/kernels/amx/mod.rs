@@ -16,7 +16,7 @@ mod product;
 #[cfg(target_arch = "x86_64")]
 mod unit;
 
-pub(super) use self::layout::{TileLayout, float_lines, put_row, split_float};
+pub(super) use self::layout::{STEPS, TileLayout, near_line, put_row, slice_row};
 pub(super) use self::permission::permission;
 #[cfg(test)]
 pub(super) use self::plain::PlainTiles;
@@ -38,22 +38,25 @@ pub(super) const WIDTH: usize = 4 * SIDE;
 /// The sums of a row of a panel.
 pub(super) type SumRow = [i32; WIDTH];
 
-/// The numbers that are multiplied. A number of two planes has one of its halves in each.
+/// The numbers that are multiplied. A number of several planes has one of its parts in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TileProduct {
     /// Unsigned by signed bytes.
     Bytes,
     /// Pairs of bfloat16: sums of two chains of fused multiply-adds, the even inputs and the odd ones.
     Halves,
-    /// Numbers of two bfloat16 each: the lower by the upper, then the upper by the upper, then the upper by the lower. The
-    /// product of the lower ones is left out: it is less than rounding has taken.
-    SplitHalves,
     /// Upper bytes of 16-bit integers, signed.
     UpperBytes,
     /// Upper by lower bytes, and lower by upper.
     CrossBytes,
     /// Lower bytes, unsigned.
     LowerBytes,
+    /// Numbers of three signed bytes each: first by first.
+    FirstSlices,
+    /// First by second, and second by first.
+    SecondSlices,
+    /// First by third, second by second, and third by first. The products that are left are less than rounding takes.
+    ThirdSlices,
 }
 
 impl TileProduct {
@@ -61,7 +64,8 @@ impl TileProduct {
     pub(super) const fn planes(self) -> usize {
         match self {
             Self::Bytes | Self::Halves => 1,
-            _ => 2,
+            Self::UpperBytes | Self::CrossBytes | Self::LowerBytes => 2,
+            Self::FirstSlices | Self::SecondSlices | Self::ThirdSlices => 3,
         }
     }
 }
@@ -108,7 +112,7 @@ pub(super) trait Tiles: Copy {
     /// them whenever it takes the thread from its core.
     fn configure(self) -> Self::Configured;
 
-    /// The sums of `rows` to the first rows of `sums`, of which a multiple of [`SIDE`] is written.
+    /// The sums of `rows` to the first rows of `sums`; others, up to a multiple of [`SIDE`], are overwritten.
     ///
     /// # Panics
     /// If there are too few tiles or sums.

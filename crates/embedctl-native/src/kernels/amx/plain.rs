@@ -32,10 +32,12 @@ impl Tiles for PlainTiles {
                 })),
                 false => Tile([[0; SIDE]; SIDE]),
             };
+            // Rows beyond the last one are left out.
+            let own = SIDE.min(rows.rows - from * SIDE);
             for group in 0..rows.groups {
                 let left = |plane: usize| {
                     let at = from * rows.tile + (group * planes + plane) * TILE;
-                    Tile::of(&rows.left[at..], SIDE)
+                    &rows.left[at..][..own * SIDE]
                 };
                 let right = |plane: usize| {
                     let at = (group * planes + plane) * SIDE * WIDTH + column * SIDE;
@@ -44,20 +46,25 @@ impl Tiles for PlainTiles {
                 match product {
                     TileProduct::Bytes => acc.add_bytes(left(0), right(0), [false, true]),
                     TileProduct::Halves => acc.add_halves(left(0), right(0)),
-                    TileProduct::SplitHalves => {
-                        acc.add_halves(left(1), right(0));
-                        acc.add_halves(left(0), right(0));
-                        acc.add_halves(left(0), right(1));
-                    }
                     TileProduct::UpperBytes => acc.add_bytes(left(0), right(0), [true, true]),
                     TileProduct::CrossBytes => {
                         acc.add_bytes(left(1), right(0), [false, true]);
                         acc.add_bytes(left(0), right(1), [true, false]);
                     }
                     TileProduct::LowerBytes => acc.add_bytes(left(1), right(1), [false, false]),
+                    TileProduct::FirstSlices => acc.add_bytes(left(0), right(0), [true, true]),
+                    TileProduct::SecondSlices => {
+                        acc.add_bytes(left(0), right(1), [true, true]);
+                        acc.add_bytes(left(1), right(0), [true, true]);
+                    }
+                    TileProduct::ThirdSlices => {
+                        acc.add_bytes(left(0), right(2), [true, true]);
+                        acc.add_bytes(left(1), right(1), [true, true]);
+                        acc.add_bytes(left(2), right(0), [true, true]);
+                    }
                 }
             }
-            for (sums, acc) in sums[from * SIDE..].iter_mut().zip(&acc.0) {
+            for (sums, acc) in sums[from * SIDE..].iter_mut().zip(&acc.0).take(own) {
                 sums[column * SIDE..][..SIDE].copy_from_slice(acc);
             }
         }
@@ -73,14 +80,14 @@ impl Tile {
     }
 
     /// `tdpbssd`, `tdpbsud`, `tdpbusd` and `tdpbuud`.
-    fn add_bytes(&mut self, a: Self, b: Self, [a_signed, b_signed]: [bool; 2]) {
+    fn add_bytes(&mut self, a: &[i32], b: Self, [a_signed, b_signed]: [bool; 2]) {
         let bytes = |dword: i32, signed: bool| {
             dword.to_le_bytes().map(|byte| match signed {
                 true => i32::from(byte.cast_signed()),
                 false => i32::from(byte),
             })
         };
-        for (acc, a) in self.0.iter_mut().zip(&a.0) {
+        for (acc, a) in self.0.iter_mut().zip(a.chunks(SIDE)) {
             for (a, b) in a.iter().zip(&b.0) {
                 let a = bytes(*a, a_signed);
                 for (acc, b) in acc.iter_mut().zip(b) {
@@ -91,16 +98,26 @@ impl Tile {
         }
     }
 
-    /// `tdpbf16ps`. The product of two bfloat16 is exact in single precision, so a multiplication and an addition round
-    /// once, as the fused one does.
-    fn add_halves(&mut self, a: Self, b: Self) {
-        for (acc, a) in self.0.iter_mut().zip(&a.0) {
+    /// `tdpbf16ps`. The product of two bfloat16 is exact in single precision unless it is subnormal, so a multiplication and
+    /// an addition round once, as the fused one does.
+    fn add_halves(&mut self, a: &[i32], b: Self) {
+        for (acc, a) in self.0.iter_mut().zip(a.chunks(SIDE)) {
             let mut chains = [[0.0_f32; SIDE]; 2];
             for (a, b) in a.iter().zip(&b.0) {
                 for (odd, chain) in chains.iter_mut().enumerate() {
                     let a = half(*a, odd);
-                    for (sum, b) in chain.iter_mut().zip(b) {
-                        *sum = flushed(a * half(*b, odd) + *sum);
+                    let b = b.map(|pair| half(pair, odd));
+                    let is_exact =
+                        |b: f32| (a * b).abs() >= f32::MIN_POSITIVE || a == 0.0 || b == 0.0;
+                    // Not a loop that stops early: this one is vectorized.
+                    if b.iter().fold(true, |all, b| all & is_exact(*b)) {
+                        for (sum, b) in chain.iter_mut().zip(b) {
+                            *sum = flushed(a * b + *sum);
+                        }
+                    } else {
+                        for (sum, b) in chain.iter_mut().zip(b) {
+                            *sum = flushed(a.mul_add(b, *sum));
+                        }
                     }
                 }
             }

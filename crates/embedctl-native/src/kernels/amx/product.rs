@@ -7,7 +7,7 @@ use super::super::linear::{Call, PackedColumns, ProductFinish, Scaled};
 use super::super::lines::dwords_mut;
 use super::super::simd::Simd;
 use super::super::tile::{Dot, Floats, LINE, Pairs, Quads, TileEnd, put};
-use super::{ROWS, SIDE, SumRow, TILE, TileLayout, TileProduct, TileRows, Tiles, WIDTH};
+use super::{ROWS, SIDE, STEPS, SumRow, TILE, TileLayout, TileProduct, TileRows, Tiles, WIDTH};
 
 /// Bytes of a panel that are multiplied by all rows before the next ones: they stay in a core's second level of cache.
 const PANEL_BYTES: usize = 128 << 10;
@@ -63,9 +63,8 @@ impl Call<'_> {
         stride: usize,
     ) {
         let layout = TileLayout::of(self.matrix.arithmetic(), self.matrix.inputs());
-        let product = layout.product();
-        let steps = layout.dwords();
-        let is_16_bit = self.matrix.arithmetic() == ProductPrecision::I16;
+        let (products, planes, steps) = (layout.products(), layout.planes(), layout.dwords());
+        let has_parts = products.len() > 1;
         let per_panel = match self.matrix.gated() {
             true => WIDTH / 2,
             false => WIDTH,
@@ -74,16 +73,15 @@ impl Call<'_> {
         // The first row's tile may begin before it.
         let start = self.rows.start / SIDE * SIDE;
         let rows = self.rows.end - start;
-        let at_once = PANEL_BYTES / (product.planes() * SIDE * WIDTH * 4);
-        let height = match layout.groups > at_once && !is_16_bit {
+        let at_once = PANEL_BYTES / (planes * SIDE * WIDTH * 4);
+        let height = match layout.groups > at_once && !has_parts {
             true => WAITING,
             false => ROWS,
         };
         let halves = rows / ROWS * 2 + (rows % ROWS).div_ceil(SIDE);
-        let passes = if is_16_bit { 3 } else { 1 };
-        let lines = (steps * WIDTH / LINE).div_ceil(layout.groups * halves * passes);
+        let lines = (steps * WIDTH / LINE).div_ceil(layout.groups * halves * products.len());
         let mut room = SumRoom([const { MaybeUninit::uninit() }; WAITING]);
-        let sums = room.first(match is_16_bit {
+        let sums = room.first(match has_parts {
             true => WAITING,
             false => height.min(rows.next_multiple_of(SIDE)),
         });
@@ -120,7 +118,7 @@ impl Call<'_> {
                                     adds,
                                     sums: &mut [SumRow]| {
                     let tile = (start + from + rows.0) / SIDE;
-                    let plane = groups.0 * product.planes();
+                    let plane = groups.0 * planes;
                     let rows = TileRows {
                         left: &self.left.data[tile * SIDE * steps + plane * TILE..],
                         tile: SIDE * steps,
@@ -133,15 +131,16 @@ impl Call<'_> {
                     };
                     tiles.multiply(&configured, product, rows, sums);
                 };
-                if is_16_bit {
+                if has_parts {
                     let (sums, parts) = sums.split_at_mut(ROWS);
                     let (upper, rest) = parts.split_at_mut(ROWS);
                     let (cross, lower) = rest.split_at_mut(ROWS);
                     for group in (0..layout.groups).step_by(layout.block) {
                         let groups = (group, layout.block);
-                        multiply(TileProduct::UpperBytes, (0, count), groups, false, upper);
-                        multiply(TileProduct::CrossBytes, (0, count), groups, false, cross);
-                        multiply(TileProduct::LowerBytes, (0, count), groups, false, lower);
+                        let parts = [&mut *upper, &mut *cross, &mut *lower];
+                        for (product, sums) in products.iter().zip(parts) {
+                            multiply(*product, (0, count), groups, false, sums);
+                        }
                         let columns = match group {
                             0 => columns,
                             _ => columns.without_bias(),
@@ -152,14 +151,23 @@ impl Call<'_> {
                             true => (dwords_mut(&mut *out), stride),
                             false => (sums[skipped..].as_flattened_mut(), WIDTH),
                         };
-                        end_parts(s, end, parts, to);
+                        match self.matrix.arithmetic() {
+                            ProductPrecision::I16 => end_parts::<S, Pairs>(s, end, parts, to),
+                            _ => end_parts::<S, Floats>(s, end, parts, to),
+                        }
                     }
                 } else {
                     for group in (0..layout.groups).step_by(at_once) {
                         let groups = (group, at_once.min(layout.groups - group));
                         for rows in (0..count).step_by(ROWS) {
                             let count = ROWS.min(count - rows);
-                            multiply(product, (rows, count), groups, group > 0, &mut sums[rows..]);
+                            multiply(
+                                products[0],
+                                (rows, count),
+                                groups,
+                                group > 0,
+                                &mut sums[rows..],
+                            );
                         }
                     }
                     let end = scaled(columns, adds);
@@ -224,9 +232,10 @@ fn end_rows<S: Simd, D: Dot>(
     }
 }
 
-/// The same for the sums of 16-bit integers, of which there are those of upper bytes, of both, and of lower bytes.
+/// The same for the sums of numbers of several bytes, in three parts: the products of upper bytes, those that are less, and
+/// the least.
 #[inline(always)]
-fn end_parts<S: Simd>(
+fn end_parts<S: Simd, D: Dot>(
     s: S,
     end: Scaled<'_>,
     [upper, cross, lower]: [&[SumRow]; 3],
@@ -241,8 +250,16 @@ fn end_parts<S: Simd>(
                 #[inline(always)]
                 |part| s.load_i(&part[at..]),
             );
-            let sums = s.join_bytes(upper, cross, lower);
-            let value = end.end::<S, Pairs>(s, columns[vector % VECTORS], row, sums);
+            let [scale, _, bias] = columns[vector % VECTORS];
+            let value = if D::ARITHMETIC == ProductPrecision::I16 {
+                let sums = s.join_bytes(upper, cross, lower);
+                end.end::<S, Pairs>(s, columns[vector % VECTORS], row, sums)
+            } else {
+                let part = s.splat(1.0 / STEPS);
+                let sums = s.fma(s.to_float(lower), part, s.to_float(cross));
+                let sums = s.mul(s.fma(sums, part, s.to_float(upper)), scale);
+                s.as_int(s.fma(sums, s.splat(end.scales[row]), bias))
+            };
             // SAFETY: a vector of the row.
             unsafe { put(s, end, value, to[at..].as_mut_ptr()) };
         }

@@ -189,30 +189,28 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
         match product {
             TileProduct::Bytes => block!("1024", "4096", loaded!("tdpbusd", "", "", " + 64")),
             TileProduct::Halves => block!("1024", "4096", loaded!("tdpbf16ps", "", "", " + 64")),
-            // Eight loads for twelve products.
-            TileProduct::SplitHalves => block!(
-                "2048",
-                "8192",
-                loaded!("tdpbf16ps", " + 1024", "", " + 64"),
-                "tileloadd tmm4, [{a} + {l}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{second} + {l}]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "tileloadd tmm6, [{b} + {p} + 4096]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {p} + 4160]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7"
-            ),
             TileProduct::UpperBytes => block!("2048", "8192", loaded!("tdpbssd", "", "", " + 64")),
             TileProduct::CrossBytes => block!(
                 "2048",
                 "8192",
                 loaded!("tdpbusd", " + 1024", "", " + 64"),
                 loaded!("tdpbsud", "", " + 4096", " + 4160")
+            ),
+            TileProduct::FirstSlices => {
+                block!("3072", "12288", loaded!("tdpbssd", "", "", " + 64"))
+            }
+            TileProduct::SecondSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 4096", " + 4160"),
+                loaded!("tdpbssd", " + 1024", "", " + 64")
+            ),
+            TileProduct::ThirdSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 8192", " + 8256"),
+                loaded!("tdpbssd", " + 1024", " + 4096", " + 4160"),
+                loaded!("tdpbssd", " + 2048", "", " + 64")
             ),
             TileProduct::LowerBytes => block!(
                 "2048",
@@ -257,28 +255,6 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
             )
         };
     }
-    /// Three products of a column's tiles with both tiles of the rows.
-    macro_rules! split {
-        ($sum:literal, $upper:literal, $lower:literal) => {
-            concat!(
-                "tileloadd tmm6, [{b} + {p}",
-                $upper,
-                "]\n",
-                "tdpbf16ps ",
-                $sum,
-                ", tmm4, tmm6\n",
-                "tdpbf16ps ",
-                $sum,
-                ", tmm5, tmm6\n",
-                "tileloadd tmm7, [{b} + {p}",
-                $lower,
-                "]\n",
-                "tdpbf16ps ",
-                $sum,
-                ", tmm5, tmm7",
-            )
-        };
-    }
     macro_rules! block {
         ($left:literal, $right:literal, $($group:expr),*) => {
             product!(
@@ -311,16 +287,6 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
                 "4096",
                 loaded!("tdpbf16ps", "", "", " + 64", " + 128", " + 192")
             ),
-            TileProduct::SplitHalves => block!(
-                "2048",
-                "8192",
-                "tileloadd tmm4, [{a} + {l} + 1024]",
-                "tileloadd tmm5, [{a} + {l}]",
-                split!("tmm0", "", " + 4096"),
-                split!("tmm1", " + 64", " + 4160"),
-                split!("tmm2", " + 128", " + 4224"),
-                split!("tmm3", " + 192", " + 4288")
-            ),
             TileProduct::UpperBytes => block!(
                 "2048",
                 "8192",
@@ -331,6 +297,26 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
                 "8192",
                 loaded!("tdpbusd", " + 1024", "", " + 64", " + 128", " + 192"),
                 loaded!("tdpbsud", "", " + 4096", " + 4160", " + 4224", " + 4288")
+            ),
+            TileProduct::FirstSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::SecondSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 4096", " + 4160", " + 4224", " + 4288"),
+                loaded!("tdpbssd", " + 1024", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::ThirdSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 8192", " + 8256", " + 8320", " + 8384"),
+                loaded!(
+                    "tdpbssd", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
+                ),
+                loaded!("tdpbssd", " + 2048", "", " + 64", " + 128", " + 192")
             ),
             TileProduct::LowerBytes => block!(
                 "2048",

@@ -1,4 +1,4 @@
-//! Attention by tiles, in bfloat16 or in single precision of two bfloat16 each ([`TileProduct::SplitHalves`]).
+//! Attention by tiles, in bfloat16.
 //!
 //! Keys are a matrix of a panel for every 64 of them, values one whose inputs are keys. Blocks of 32 queries go over the
 //! panels that one of them sees: scores, the softmax of whole rows in base 2, and the weighted sum of values. A key that a
@@ -7,14 +7,11 @@
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use super::super::amx::{
-    ROWS, SIDE, SumRow, TILE, TileLayout, TileProduct, TileRows, Tiles, WIDTH, float_lines,
-    split_float,
-};
-use super::super::isa::ProductPrecision;
+use super::super::amx::{ROWS, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH, near_line};
 use super::super::lines::floats_mut;
+use super::super::rounding::bfloat16;
 use super::super::simd::{MOST_LANES, Simd};
-use super::super::tile::{Dot, Floats, WidenedHalves};
+use super::super::tile::WidenedHalves;
 use super::softmax::{exponentiate, mask};
 use super::{AttentionScratch, Sight, Text};
 
@@ -22,13 +19,12 @@ use super::{AttentionScratch, Sight, Text};
 const GROUP: usize = 2 * SIDE;
 
 impl<const KNOWN: usize> Text<'_, KNOWN> {
-    /// All heads, in `arithmetic`: bfloat16, or single precision.
+    /// All heads.
     #[inline(always)]
     pub(super) fn run_tiles<S: Simd, T: Tiles>(
         &self,
         s: S,
         tiles: T,
-        arithmetic: ProductPrecision,
         scratch: &mut AttentionScratch,
         out: &mut [f32],
         stride: usize,
@@ -37,39 +33,19 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
         scratch
             .try_reserve(shape.head_width, self.len)
             .expect("memory for the text");
-        // Functions of their own, so that each is compiled once.
-        s.enter(
-            #[inline(always)]
-            || match arithmetic {
-                ProductPrecision::F32 => self.heads::<S, T, Floats>(s, tiles, scratch, out, stride),
-                _ => self.heads::<S, T, WidenedHalves>(s, tiles, scratch, out, stride),
-            },
-        );
-    }
-
-    #[inline(always)]
-    fn heads<S: Simd, T: Tiles, D: Dot>(
-        &self,
-        s: S,
-        tiles: T,
-        scratch: &mut AttentionScratch,
-        out: &mut [f32],
-        stride: usize,
-    ) {
-        let shape = self.shape;
         let configured = tiles.configure();
-        let multiply = |product, rows: TileRows<'_>, sums: &mut [SumRow]| {
-            tiles.multiply(&configured, product, rows, sums);
+        let multiply = |rows: TileRows<'_>, sums: &mut [SumRow]| {
+            tiles.multiply(&configured, TileProduct::Halves, rows, sums);
         };
         let group = shape.heads / shape.kv_heads;
         for kv_head in 0..shape.kv_heads {
-            self.lay_keys::<S, D>(s, kv_head, scratch);
-            self.lay_values::<D>(kv_head, scratch);
+            self.lay_keys(s, kv_head, scratch);
+            self.lay_values(kv_head, scratch);
             for head in kv_head * group..(kv_head + 1) * group {
                 for first in self.part.clone().step_by(ROWS) {
                     let queries = first..self.part.end.min(first + ROWS);
                     let out = &mut out[(first - self.part.start) * stride..];
-                    self.block::<S, D>(s, head, queries, multiply, scratch, out, stride);
+                    self.block(s, head, queries, multiply, scratch, out, stride);
                 }
             }
         }
@@ -77,27 +53,24 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
 
     /// Keys in panels, a column each; those beyond the last are zero.
     #[inline(always)]
-    fn lay_keys<S: Simd, D: Dot>(&self, s: S, head: usize, scratch: &mut AttentionScratch) {
-        let layout = TileLayout::of(D::ARITHMETIC, self.shape.head_width);
-        let (planes, steps) = (layout.product().planes(), layout.dwords());
-        let panels = scratch.keys.dwords_mut().chunks_exact_mut(steps * WIDTH);
+    fn lay_keys<S: Simd>(&self, s: S, head: usize, scratch: &mut AttentionScratch) {
+        let groups = self.shape.head_width.div_ceil(GROUP);
+        let panels = scratch
+            .keys
+            .dwords_mut()
+            .chunks_exact_mut(groups * SIDE * WIDTH);
         for (first, panel) in (0..self.len).step_by(WIDTH).zip(panels) {
             let columns = WIDTH.min((self.len - first).next_multiple_of(GROUP));
             for column in (0..columns).step_by(SIDE) {
-                for group in 0..layout.groups {
-                    // Lines of sixteen keys, then their transposed tiles.
-                    let mut blocks = [[[0; SIDE]; SIDE]; 2];
+                for group in 0..groups {
+                    // Lines of sixteen keys, then their transposed tile.
+                    let mut block = [[0; SIDE]; SIDE];
                     for key in 0..SIDE.min(self.len.saturating_sub(first + column)) {
                         let token = first + column + key;
                         self.prefetch_token(s, &self.keys, token + SIDE, head);
-                        let row = self.row(&self.keys, token, head);
-                        let lines = float_lines(D::ARITHMETIC, &row[group * GROUP..]);
-                        [blocks[0][key], blocks[1][key]] = lines;
+                        block[key] = near_line(&self.row(&self.keys, token, head)[group * GROUP..]);
                     }
-                    for (plane, block) in blocks.iter().enumerate().take(planes) {
-                        let line = group * planes + plane;
-                        transpose(s, block, &mut panel[line * SIDE * WIDTH + column..]);
-                    }
+                    transpose(s, &block, &mut panel[group * SIDE * WIDTH + column..]);
                 }
             }
         }
@@ -105,31 +78,25 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
 
     /// Values, two keys to a dword, in a panel for every 64 channels; those beyond the last key are zero.
     #[inline(always)]
-    fn lay_values<D: Dot>(&self, head: usize, scratch: &mut AttentionScratch) {
+    fn lay_values(&self, head: usize, scratch: &mut AttentionScratch) {
         let width = self.shape.head_width;
-        let planes = TileLayout::of(D::ARITHMETIC, width).product().planes();
-        let groups = self.len.div_ceil(GROUP);
-        let of_panel = groups * planes * SIDE * WIDTH;
-        let panels = scratch.values.dwords_mut().chunks_exact_mut(of_panel);
+        let rows = self.len.next_multiple_of(GROUP) / 2;
+        let panels = scratch.values.dwords_mut().chunks_exact_mut(rows * WIDTH);
         for (first, panel) in (0..width).step_by(WIDTH).zip(panels) {
             let channels = first..width.min(first + WIDTH);
             let used = channels.len().next_multiple_of(GROUP);
-            for pair in 0..groups * SIDE {
-                let own = pair / SIDE * planes * SIDE * WIDTH + pair % SIDE * WIDTH;
+            for (pair, to) in panel.chunks_exact_mut(WIDTH).enumerate() {
                 let mut both = [[0.0_f32; WIDTH]; 2];
                 for (key, to) in (2 * pair..self.len).zip(&mut both) {
                     let row = self.row(&self.values, key, head);
                     to[..channels.len()].copy_from_slice(&row[channels.clone()]);
                 }
-                for channel in 0..used {
+                for (channel, to) in to[..used].iter_mut().enumerate() {
                     let [even, odd] = [both[0][channel], both[1][channel]].map(
                         #[inline(always)]
-                        |value| split_float(value),
+                        |value| u32::from(bfloat16(value).cast_unsigned()),
                     );
-                    for plane in 0..planes {
-                        let pair = u32::from(even[plane]) | u32::from(odd[plane]) << 16;
-                        panel[own + plane * SIDE * WIDTH + channel] = pair.cast_signed();
-                    }
+                    *to = (even | odd << 16).cast_signed();
                 }
             }
         }
@@ -138,21 +105,20 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
     /// A block of queries of one head; `out` begins at its first token.
     #[expect(clippy::too_many_arguments, reason = "room that its callers share")]
     #[inline(always)]
-    fn block<S: Simd, D: Dot>(
+    fn block<S: Simd>(
         &self,
         s: S,
         head: usize,
         queries: Range<usize>,
-        multiply: impl Fn(TileProduct, TileRows<'_>, &mut [SumRow]),
+        multiply: impl Fn(TileRows<'_>, &mut [SumRow]),
         scratch: &mut AttentionScratch,
         out: &mut [f32],
         stride: usize,
     ) {
         let (first, rows) = (queries.start, queries.len());
         let width = self.shape.head_width;
-        let layout = TileLayout::of(D::ARITHMETIC, width);
-        let (product, steps) = (layout.product(), layout.dwords());
-        let planes = product.planes();
+        let groups = width.div_ceil(GROUP);
+        let steps = groups * SIDE;
         let AttentionScratch {
             keys,
             values,
@@ -166,11 +132,8 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
             let query = self.row(&self.queries, query, head);
             let at = row / SIDE * SIDE * steps + row % SIDE * SIDE;
             for (group, floats) in query.chunks(GROUP).enumerate() {
-                let lines = float_lines(D::ARITHMETIC, floats);
-                for (plane, line) in lines.iter().enumerate().take(planes) {
-                    let at = at + (group * planes + plane) * TILE;
-                    query_tiles.dwords_mut()[at..][..SIDE].copy_from_slice(line);
-                }
+                let to = &mut query_tiles.dwords_mut()[at + group * TILE..];
+                to[..SIDE].copy_from_slice(&near_line(floats));
             }
         }
 
@@ -202,12 +165,12 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
                 tile: SIDE * steps,
                 rows,
                 right: &keys.dwords()[key * steps..],
-                groups: layout.groups,
+                groups,
                 columns: columns(key),
                 adds: false,
                 ahead: (std::ptr::null(), 0),
             };
-            multiply(product, operands, own);
+            multiply(operands, own);
             for (row, scores) in own[..rows].iter_mut().enumerate() {
                 let sight = sight(row);
                 let all = sight.start <= key && key + columns(key) <= sight.end;
@@ -235,7 +198,7 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
             self.shape.scale * LOG2_E
         };
         let groups = (end - start).div_ceil(GROUP);
-        let tile = groups * planes * TILE;
+        let tile = groups * TILE;
         let weights = weight_tiles.dwords_mut();
         let mut factors = [0.0_f32; ROWS];
         for row in 0..rows {
@@ -244,14 +207,11 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
             for key in (start..end).step_by(WIDTH) {
                 let own = &mut scores[row_of(row, key)][..columns(key)];
                 let own = floats_mut(own);
-                total += exponentiate::<S, D, true>(s, own, key, &sight(row), power);
+                total += exponentiate::<S, WidenedHalves, true>(s, own, key, &sight(row), power);
                 for (number, group) in own.chunks_exact(GROUP).enumerate() {
                     let group_at = (key - start) / GROUP + number;
-                    let at = row / SIDE * tile + group_at * planes * TILE + row % SIDE * SIDE;
-                    let lines = float_lines(D::ARITHMETIC, group);
-                    for (plane, line) in lines.iter().enumerate().take(planes) {
-                        weights[at + plane * TILE..][..SIDE].copy_from_slice(line);
-                    }
+                    let at = row / SIDE * tile + group_at * TILE + row % SIDE * SIDE;
+                    weights[at..][..SIDE].copy_from_slice(&near_line(group));
                 }
             }
             factors[row] = 1.0 / total;
@@ -259,20 +219,20 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
 
         // The sum of values.
         let mut sums = [[0; WIDTH]; ROWS];
-        let of_panel = self.len.div_ceil(GROUP) * planes * SIDE * WIDTH;
+        let of_panel = self.len.div_ceil(GROUP) * SIDE * WIDTH;
         for channel in (0..width).step_by(WIDTH) {
             let panel = &values.dwords()[channel / WIDTH * of_panel..][..of_panel];
             let operands = TileRows {
                 left: weights,
                 tile,
                 rows,
-                right: &panel[start / GROUP * planes * SIDE * WIDTH..],
+                right: &panel[start / GROUP * SIDE * WIDTH..],
                 groups,
                 columns: WIDTH.min(width - channel),
                 adds: false,
                 ahead: (std::ptr::null(), 0),
             };
-            multiply(product, operands, &mut sums);
+            multiply(operands, &mut sums);
             for (row, sums) in sums[..rows].iter().enumerate() {
                 let out = &mut out[row * stride + head * width..][..width][channel..];
                 let used = out.len().min(WIDTH);

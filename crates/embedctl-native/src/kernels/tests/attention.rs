@@ -240,9 +240,11 @@ fn attention_agrees_with_plain_code() {
             .unwrap_or_default();
         let want = plain_attention(&case, &q, &k, &v, &bias);
         for isa in Isa::all() {
-            for (arithmetic, limit) in
-                [(ProductPrecision::F32, 2e-6), (ProductPrecision::I16, 2e-3)]
-            {
+            for (arithmetic, limit) in [
+                (ProductPrecision::F32, 2e-6),
+                (ProductPrecision::Bf16, 2e-2),
+                (ProductPrecision::I16, 2e-3),
+            ] {
                 let got = attend(isa, arithmetic, &case, (&q, &k, &v), &bias);
                 for parts in [2, 3, 7, case.len] {
                     let inputs = (&q[..], &k[..], &v[..]);

@@ -20,11 +20,9 @@ fn plain_product(x: &[f32], weights: &[f32], bias: &[f32], inputs: usize) -> Vec
 }
 
 /// Error that rounding may leave in a sum of `inputs` products of numbers up to 1.
-fn tolerance(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> f64 {
+fn tolerance(arithmetic: ProductPrecision, inputs: usize) -> f64 {
     let root = (inputs as f64).sqrt();
     match arithmetic {
-        // Numbers have 16 bits in tiles.
-        ProductPrecision::F32 if isa.has_tiles() => 6e-6 * root + 1e-6,
         ProductPrecision::F32 => 1e-6 * root + 1e-6,
         ProductPrecision::Bf16 => 6e-3 * root,
         ProductPrecision::I16 => 4e-4 * root,
@@ -61,7 +59,7 @@ fn products_agree_with_plain_code_at_every_edge_of_the_tiles() {
                     for (i, (got, want)) in got.iter().zip(&want).enumerate() {
                         let error = (f64::from(*got) - want).abs();
                         assert!(
-                            error <= tolerance(isa, arithmetic, inputs),
+                            error <= tolerance(arithmetic, inputs),
                             "{isa} {arithmetic:?} {outputs}x{inputs}, {rows} rows, {i}: {got} for {want}"
                         );
                     }
@@ -126,7 +124,7 @@ fn products_of_bfloat16_are_the_same_bits_on_every_instruction_set() {
             let got = product(&matrix, &x, 7);
             for (place, (got, want)) in got.iter().zip(&want).enumerate().skip(outputs) {
                 let error = (f64::from(*got) - want).abs();
-                let limit = tolerance(isa.without_tiles(), ProductPrecision::F32, inputs);
+                let limit = tolerance(ProductPrecision::F32, inputs);
                 assert!(error <= limit, "{isa} {outputs}x{inputs}, {place}");
             }
             let bits: Vec<u32> = got.iter().map(|value| value.to_bits()).collect();

@@ -37,12 +37,14 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
     for product in [
         TileProduct::Bytes,
         TileProduct::Halves,
-        TileProduct::SplitHalves,
         TileProduct::UpperBytes,
         TileProduct::CrossBytes,
         TileProduct::LowerBytes,
+        TileProduct::FirstSlices,
+        TileProduct::SecondSlices,
+        TileProduct::ThirdSlices,
     ] {
-        let floats = matches!(product, TileProduct::Halves | TileProduct::SplitHalves);
+        let floats = product == TileProduct::Halves;
         let groups = 3;
         let tiles = groups * product.planes();
         // Exponents of floats: near one, far apart, and so small that products or even numbers are subnormal.
@@ -79,7 +81,10 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
                     for isa in tile_sets() {
                         let mut got = before.clone();
                         multiply(isa, product, operands, &mut got);
-                        let pairs = got.as_flattened().iter().zip(want.as_flattened());
+                        let pairs = got[..rows]
+                            .as_flattened()
+                            .iter()
+                            .zip(want[..rows].as_flattened());
                         for (place, (got, want)) in pairs.enumerate() {
                             let is_nan = |bits: &i32| f32::from_bits(bits.cast_unsigned()).is_nan();
                             let same = got == want || floats && is_nan(got) && is_nan(want);
@@ -173,7 +178,7 @@ fn integers_by_tiles_are_the_bits_of_vectors_at_every_width_and_number_of_rows()
     }
 }
 
-/// Numbers of either kind, with channels that are louder than the others and rows beyond bfloat16's range.
+/// Numbers of either kind, with channels that are louder than the others and the greatest of all.
 #[test]
 fn floats_by_tiles_are_near_those_of_vectors() {
     for isa in tile_sets() {
@@ -184,7 +189,7 @@ fn floats_by_tiles_are_near_those_of_vectors() {
             for row in x.chunks_exact_mut(inputs) {
                 row[inputs / 3] *= 300.0;
             }
-            // Of the last row: the greatest float that is no bfloat16, by weights that keep the sums finite.
+            // Of the last row: the greatest float, by weights that keep the sums finite.
             let last = &mut x[(rows - 1) * inputs..];
             last.fill(0.0);
             last[inputs / 2] = f32::MAX;
@@ -202,12 +207,13 @@ fn floats_by_tiles_are_near_those_of_vectors() {
                 product(&matrix, &x, rows)
             };
             for (arithmetic, limit) in [
-                (ProductPrecision::F32, 1.5e-5),
+                (ProductPrecision::F32, 2e-6),
                 (ProductPrecision::Bf16, 6e-3),
             ] {
                 let got = of(arithmetic);
                 let rows = got.chunks_exact(outputs).zip(want.chunks_exact(outputs));
                 for (row, (got, want)) in rows.enumerate() {
+                    // Too large for a bfloat16.
                     if arithmetic == ProductPrecision::Bf16 && row + 1 == 33 {
                         continue;
                     }
