@@ -199,6 +199,24 @@ fn a_rows_states_are_the_same_bits_alone_and_in_any_company_in_every_precision()
     }
 }
 
+#[test]
+fn integers_on_tiles_give_the_states_of_vectors_bit_by_bit() {
+    let sets: Vec<Isa> = (Isa::all().into_iter().filter(|isa| isa.has_tiles())).collect();
+    assert!(!sets.is_empty());
+    for case in cases() {
+        for &isa in &sets {
+            for arithmetic in [ProductPrecision::I8, ProductPrecision::I16] {
+                let states = [isa, isa.without_tiles()].map(|isa| {
+                    let network = open(&case.folder, isa, arithmetic).unwrap();
+                    let states = run(&network, &all(&case), &mut Scratch::default());
+                    states.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                });
+                assert!(states[0] == states[1], "{} {isa} {arithmetic:?}", case.name);
+            }
+        }
+    }
+}
+
 /// A batch beyond [`SHARED`] runs in pieces, and a long row's queries in parts, on as many threads as are free.
 #[test]
 fn threads_that_share_many_tokens_change_no_bit() {
