@@ -60,6 +60,7 @@ impl TileLayout {
                 TileProduct::FirstSlices,
                 TileProduct::SecondSlices,
                 TileProduct::ThirdSlices,
+                TileProduct::FourthSlices,
             ],
             ProductPrecision::Bf16 => &[TileProduct::Halves],
             ProductPrecision::I16 => &[

@@ -55,8 +55,10 @@ pub(super) enum TileProduct {
     FirstSlices,
     /// First by second, and second by first.
     SecondSlices,
-    /// First by third, second by second, and third by first. The products that are left are less than rounding takes.
+    /// First by third, second by second, and third by first.
     ThirdSlices,
+    /// Second by third, and third by second. The product that is left, third by third, is less than rounding takes.
+    FourthSlices,
 }
 
 impl TileProduct {
@@ -65,7 +67,7 @@ impl TileProduct {
         match self {
             Self::Bytes | Self::Halves => 1,
             Self::UpperBytes | Self::CrossBytes | Self::LowerBytes => 2,
-            Self::FirstSlices | Self::SecondSlices | Self::ThirdSlices => 3,
+            Self::FirstSlices | Self::SecondSlices | Self::ThirdSlices | Self::FourthSlices => 3,
         }
     }
 }

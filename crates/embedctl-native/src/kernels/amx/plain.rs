@@ -62,6 +62,10 @@ impl Tiles for PlainTiles {
                         acc.add_bytes(left(1), right(1), [true, true]);
                         acc.add_bytes(left(2), right(0), [true, true]);
                     }
+                    TileProduct::FourthSlices => {
+                        acc.add_bytes(left(1), right(2), [true, true]);
+                        acc.add_bytes(left(2), right(1), [true, true]);
+                    }
                 }
             }
             for (sums, acc) in sums[from * SIDE..].iter_mut().zip(&acc.0).take(own) {

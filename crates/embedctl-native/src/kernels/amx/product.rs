@@ -12,8 +12,11 @@ use super::{ROWS, SIDE, STEPS, SumRow, TILE, TileLayout, TileProduct, TileRows, 
 /// Bytes of a panel that are multiplied by all rows before the next ones: they stay in a core's second level of cache.
 const PANEL_BYTES: usize = 128 << 10;
 
-/// Rows whose sums wait where a panel is multiplied in parts.
-const WAITING: usize = 128;
+/// Parts of sums at most.
+const PARTS: usize = 4;
+
+/// Rows whose sums wait where a panel is multiplied in parts; as many as a block of rows has with all parts and the whole.
+const WAITING: usize = (PARTS + 1) * ROWS;
 
 /// Vectors of a row of sums at most.
 const VECTORS: usize = 8;
@@ -133,12 +136,9 @@ impl Call<'_> {
                 };
                 if has_parts {
                     let (sums, parts) = sums.split_at_mut(ROWS);
-                    let (upper, rest) = parts.split_at_mut(ROWS);
-                    let (cross, lower) = rest.split_at_mut(ROWS);
                     for group in (0..layout.groups).step_by(layout.block) {
                         let groups = (group, layout.block);
-                        let parts = [&mut *upper, &mut *cross, &mut *lower];
-                        for (product, sums) in products.iter().zip(parts) {
+                        for (product, sums) in products.iter().zip(parts.chunks_mut(ROWS)) {
                             multiply(*product, (0, count), groups, false, sums);
                         }
                         let columns = match group {
@@ -146,7 +146,8 @@ impl Call<'_> {
                             _ => columns.without_bias(),
                         };
                         let end = scaled(columns, group > 0 || adds);
-                        let parts = [&*upper, &*cross, &*lower].map(|part| &part[skipped..count]);
+                        let parts: [&[SumRow]; PARTS] =
+                            std::array::from_fn(|part| &parts[part * ROWS..][skipped..count]);
                         let to = match direct {
                             true => (dwords_mut(&mut *out), stride),
                             false => (sums[skipped..].as_flattened_mut(), WIDTH),
@@ -232,32 +233,33 @@ fn end_rows<S: Simd, D: Dot>(
     }
 }
 
-/// The same for the sums of numbers of several bytes, in three parts: the products of upper bytes, those that are less, and
-/// the least.
+/// The same for the sums of numbers of several bytes, in parts: the products of upper bytes, those that are less, and so on.
 #[inline(always)]
 fn end_parts<S: Simd, D: Dot>(
     s: S,
     end: Scaled<'_>,
-    [upper, cross, lower]: [&[SumRow]; 3],
+    parts: [&[SumRow]; PARTS],
     (to, stride): (&mut [i32], usize),
 ) {
     let columns = shared(s, end);
-    for (row, ((upper, cross), lower)) in upper.iter().zip(cross).zip(lower).enumerate() {
+    for row in 0..parts[0].len() {
         let to = &mut to[row * stride..][..WIDTH];
         for vector in 0..WIDTH / S::LANES {
             let at = vector * S::LANES;
-            let [upper, cross, lower] = [upper, cross, lower].map(
+            let [first, second, third] = [parts[0], parts[1], parts[2]].map(
                 #[inline(always)]
-                |part| s.load_i(&part[at..]),
+                |part| s.load_i(&part[row][at..]),
             );
             let [scale, _, bias] = columns[vector % VECTORS];
             let value = if D::ARITHMETIC == ProductPrecision::I16 {
-                let sums = s.join_bytes(upper, cross, lower);
+                let sums = s.join_bytes(first, second, third);
                 end.end::<S, Pairs>(s, columns[vector % VECTORS], row, sums)
             } else {
                 let part = s.splat(1.0 / STEPS);
-                let sums = s.fma(s.to_float(lower), part, s.to_float(cross));
-                let sums = s.mul(s.fma(sums, part, s.to_float(upper)), scale);
+                let least = s.load_i(&parts[3][row][at..]);
+                let sums = s.fma(s.to_float(least), part, s.to_float(third));
+                let sums = s.fma(sums, part, s.to_float(second));
+                let sums = s.mul(s.fma(sums, part, s.to_float(first)), scale);
                 s.as_int(s.fma(sums, s.splat(end.scales[row]), bias))
             };
             // SAFETY: a vector of the row.

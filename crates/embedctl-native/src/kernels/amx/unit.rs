@@ -212,6 +212,12 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
                 loaded!("tdpbssd", " + 1024", " + 4096", " + 4160"),
                 loaded!("tdpbssd", " + 2048", "", " + 64")
             ),
+            TileProduct::FourthSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", " + 1024", " + 8192", " + 8256"),
+                loaded!("tdpbssd", " + 2048", " + 4096", " + 4160")
+            ),
             TileProduct::LowerBytes => block!(
                 "2048",
                 "8192",
@@ -317,6 +323,16 @@ unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRo
                     "tdpbssd", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
                 ),
                 loaded!("tdpbssd", " + 2048", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::FourthSlices => block!(
+                "3072",
+                "12288",
+                loaded!(
+                    "tdpbssd", " + 1024", " + 8192", " + 8256", " + 8320", " + 8384"
+                ),
+                loaded!(
+                    "tdpbssd", " + 2048", " + 4096", " + 4160", " + 4224", " + 4288"
+                )
             ),
             TileProduct::LowerBytes => block!(
                 "2048",

@@ -43,6 +43,7 @@ fn the_processors_tiles_give_the_bits_of_plain_ones() {
         TileProduct::FirstSlices,
         TileProduct::SecondSlices,
         TileProduct::ThirdSlices,
+        TileProduct::FourthSlices,
     ] {
         let floats = product == TileProduct::Halves;
         let groups = 3;
