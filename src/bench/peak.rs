@@ -2,8 +2,8 @@
 //! native engine's best instructions.
 //!
 //! It is a bound to compare with, measured rather than taken from a data sheet, so it includes clock speeds under load
-//! and a container's limit on cores. Processor time is counted, so that a busy machine does not seem a slow one. Matrix
-//! units (AMX, SME) are not, and AVX-512 counts only where it has VNNI.
+//! and a container's limit on cores. Processor time is counted, so that a busy machine does not seem a slow one. AMX's
+//! tiles count where the system gives them, SME does not, and AVX-512 counts only where it has VNNI.
 
 use std::time::{Duration, Instant};
 

@@ -169,7 +169,7 @@ impl Executor<'_> {
         // The input may share memory with the branch's output.
         let input = operand.convert_apart(up, input, hidden, tokens);
         let width = feed_forward.width;
-        let block = block(width, tokens);
+        let block = block(self.isa, width, tokens);
         let finish = if feed_forward.gated {
             ProductFinish::Gate(feed_forward.activation)
         } else {

@@ -4,7 +4,7 @@
 //!  config.json ──► architecture ─┐
 //!  *.safetensors ─► safetensors ─┴► loader ──► network: packed weights, one copy ──► executor + scratch of each worker
 //!                    (checked)                 (fp32, bf16, int16 or int8)           [tokens, hidden], ragged rows
-//!                                                kernels: AVX-512, AVX2, NEON, portable
+//!                                                kernels: AMX, AVX-512, AVX2, NEON, portable
 //! ```
 //!
 //! - [`architecture`] reads config.json into a description; a setting that it does not know is refused by its name.

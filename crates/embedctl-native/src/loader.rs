@@ -64,6 +64,15 @@ impl<'a> Loader<'a> {
         })
     }
 
+    /// The same for products that are multiplied by vectors alone.
+    pub(crate) fn without_tiles(&self) -> Self {
+        Self {
+            isa: self.isa.without_tiles(),
+            prefix: self.prefix.clone(),
+            ..*self
+        }
+    }
+
     /// Bytes of the tables of tokens and positions, which stay as they are stored.
     pub(crate) fn table_bytes(&self) -> usize {
         let positions = self.architecture.embeddings.positions;
@@ -88,7 +97,7 @@ impl<'a> Loader<'a> {
         });
         let projection = if embeddings.projected {
             let StoredProduct { layout, rows, bias } = self.projection()?;
-            Some(self.pack(ProductPrecision::F32, layout, (rows, bias), None)?)
+            Some(self.pack_exactly(layout, (rows, bias))?)
         } else {
             None
         };

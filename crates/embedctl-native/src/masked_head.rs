@@ -365,8 +365,7 @@ impl MaskedHead {
 
     /// The vocabulary's product where it holds the rows of the table of tokens as they are.
     pub(crate) fn token_rows(&self) -> Option<&Arc<Matrix>> {
-        let is_exact = self.decoder.arithmetic() == ProductPrecision::F32;
-        (self.is_tied && is_exact).then_some(&self.decoder)
+        (self.is_tied && self.decoder.is_exact()).then_some(&self.decoder)
     }
 
     /// Terms of the vocabulary.

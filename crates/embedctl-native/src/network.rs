@@ -333,7 +333,8 @@ fn pack(
     arithmetic: ProductPrecision,
 ) -> Result<Vec<LayerWeights>> {
     let ranges = match arithmetic {
-        ProductPrecision::I8 => Some(calibrate(loader, outer)?),
+        // By vectors: tiles give the same integers only for the same ranges.
+        ProductPrecision::I8 => Some(calibrate(&loader.without_tiles(), outer)?),
         ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => None,
     };
     // A set that no layer takes has none.

@@ -11,7 +11,7 @@ use super::experts::ExpertScratch;
 use super::kernels::{AttentionScratch, CacheLines, Operand};
 use super::latent::LatentScratch;
 use super::relative_bias;
-use super::room::{block, grow};
+use super::room::{grow, largest_block};
 use super::rotary::RotaryTable;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::machine;
@@ -98,15 +98,19 @@ impl ThreadScratch {
     /// Floats for a piece of `tokens` tokens, and attention over a row of `longest`.
     fn floats(architecture: &Architecture, tokens: usize, longest: usize) -> usize {
         let widths = ScratchWidths::of(architecture);
-        let of_token = widths.branch + widths.operand + ExpertScratch::of_token(architecture);
+        let operand = Operand::dwords(widths.operand);
+        let of_token = widths.branch + operand + ExpertScratch::of_token(architecture);
         let inner = architecture.feed_forward.widths().into_iter();
-        let inner = inner.map(|inner| block(inner, tokens).saturating_mul(inner));
-        // Keys, values and scores of a tile of queries, padded.
-        let head = architecture.attention.head_size;
+        let inner = inner.map(|inner| {
+            let block = largest_block(inner, tokens).next_multiple_of(16);
+            block.saturating_mul(inner + Operand::dwords(inner))
+        });
+        // Keys, values, and a tile of queries' scores and weights, padded.
+        let head = architecture.attention.head_size.next_multiple_of(64);
         let attention = longest.saturating_add(64).saturating_mul(2 * head + 64);
-        tokens
+        (tokens.checked_next_multiple_of(16).unwrap_or(tokens))
             .saturating_mul(of_token)
-            .saturating_add(inner.max().unwrap_or(0).saturating_mul(2))
+            .saturating_add(inner.max().unwrap_or(0))
             .saturating_add(attention)
     }
 
@@ -122,7 +126,7 @@ impl ThreadScratch {
         self.operand.try_reserve(tokens, widths.operand)?;
         // Narrower experts take more tokens at a time.
         for width in architecture.feed_forward.widths() {
-            let block = block(width, tokens);
+            let block = largest_block(width, tokens);
             self.inner.try_grow(block * width)?;
             self.inner_operand.try_reserve(block, width)?;
         }
@@ -242,7 +246,7 @@ impl Scratch {
         let mut floats = tokens.saturating_mul(widths.of_token());
         let mut add = |more: usize| floats = floats.saturating_add(more);
         add(ThreadScratch::floats(architecture, piece(tokens), longest));
-        add(widths.embedded.saturating_mul(2 * tokens));
+        add((widths.embedded + Operand::dwords(widths.embedded)).saturating_mul(tokens));
         for rotary in &architecture.rotary {
             add(longest.saturating_mul(2 * rotary.frequencies.len()));
         }

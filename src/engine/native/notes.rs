@@ -1,12 +1,13 @@
 //! Notes about the weights that the native engine takes.
 
+use embedctl_native::kernels::Isa;
 use embedctl_native::{Adapter, is_own_code, network_notes};
 use serde_json::Value;
 
 use crate::model::Model;
 
 /// Notes about the weights that the engine takes for `model`, without reading them: the choice among several networks,
-/// an adapter, and code of the repository's own that is not run.
+/// an adapter, and code of the repository's own that is not run; and the processor's tiles, where they are not used.
 #[must_use]
 pub fn notes(model: &Model) -> Vec<String> {
     let Ok(known) = &model.checkpoint else {
@@ -43,7 +44,10 @@ pub fn notes(model: &Model) -> Vec<String> {
         )
     });
     let network = network_notes(model.network(), &known.files);
-    own_code.into_iter().chain(adapter).chain(network).collect()
+    let tiles = Isa::why_no_tiles()
+        .map(|reason| format!("the native engine computes with AVX-512 in place of AMX: {reason}"));
+    let notes = own_code.into_iter().chain(adapter).chain(network);
+    notes.chain(tiles).collect()
 }
 
 /// The classes that `auto_map` names, where it names any: `AutoModel: modeling.OwnModel`.

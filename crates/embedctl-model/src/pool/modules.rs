@@ -35,8 +35,8 @@ struct PackedDense {
 
 impl From<Vec<Step>> for PackedSteps {
     fn from(steps: Vec<Step>) -> Self {
-        // A wrong `EMBEDCTL_CPU` is reported where the network is opened.
-        let isa = Isa::here().unwrap_or_else(|_| Isa::best());
+        // A wrong `EMBEDCTL_CPU` is reported where the network is opened. Heads stay exact: tiles would not.
+        let isa = Isa::here().unwrap_or_else(|_| Isa::best()).without_tiles();
         let packed = |step: &Step| match step {
             Step::Dense(dense) => Some(PackedDense::of(isa, dense)),
             _ => None,

@@ -101,7 +101,7 @@ impl Executor<'_> {
                 0 => 1,
                 helpers => (4 * (helpers + 1)).min(length / PART_QUERIES),
             };
-            let parts = Attention::parts(self.isa, length, parts);
+            let parts = Attention::parts(self.isa, into.arithmetic(), length, parts);
             let parts = parts.scan(out, |rest, part| {
                 let (out, others) = std::mem::take(rest).split_at_mut(part.len() * width);
                 *rest = others;

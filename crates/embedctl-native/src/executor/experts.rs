@@ -59,7 +59,7 @@ impl Executor<'_> {
             }
             let results = room(results, routes.len() * hidden);
             let converted = operand.convert(up, gathered, hidden, routes.len());
-            let block = block(width, routes.len());
+            let block = block(self.isa, width, routes.len());
             for start in (0..routes.len()).step_by(block) {
                 let count = block.min(routes.len() - start);
                 let inner = room(inner, count * width);

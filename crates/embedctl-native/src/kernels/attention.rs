@@ -7,6 +7,7 @@
 mod packing;
 mod scratch;
 mod softmax;
+mod tiles;
 
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
@@ -14,7 +15,8 @@ use std::ops::Range;
 use self::packing::{AS_IS, pack_weights, score_top};
 pub use self::scratch::AttentionScratch;
 use self::softmax::{Heavy, KeyWeights, SHORT, exponentiate, mask, take_heavy};
-use super::isa::{Isa, ProductPrecision, with, with_floats};
+use super::amx;
+use super::isa::{Isa, ProductPrecision, with, with_floats, with_tiles};
 use super::math::tanh;
 use super::operand::{part, round16};
 use super::simd::Simd;
@@ -120,8 +122,16 @@ const SUMMED: usize = 512;
 
 impl Attention {
     /// Parts of the `len` queries of a text, about `count` and nearly even, that [`Attention::run`] takes one by one.
-    pub fn parts(isa: Isa, len: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
-        let height = with_floats!(isa, s => narrow_rows(s));
+    pub fn parts(
+        isa: Isa,
+        arithmetic: ProductPrecision,
+        len: usize,
+        count: usize,
+    ) -> impl Iterator<Item = Range<usize>> {
+        let height = match takes_tiles(isa, arithmetic) {
+            true => amx::ROWS,
+            false => with_floats!(isa, s => narrow_rows(s)),
+        };
         let tiles = len.div_ceil(height).max(1);
         let each = tiles.div_ceil(count.max(1));
         let start = move |tile| tile_start(len, height, tile);
@@ -132,7 +142,7 @@ impl Attention {
 
     /// Attention of the queries `part` to the `len` tokens of one text: all of them, or one of [`Attention::parts`]. The
     /// result of the part's query `i`, heads side by side, begins at `out[i * stride]`; it is the same bits in each part.
-    /// All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`].
+    /// All but [`ProductPrecision::F32`] is computed as [`ProductPrecision::I16`]; bfloat16 is, too, unless there are tiles.
     ///
     /// # Panics
     /// `kv_heads` doesn't divide `heads`, an input or `out` is too short, the bias doesn't reach, or the system refuses
@@ -179,9 +189,9 @@ impl Attention {
                 "a bias for each head that reaches over the text"
             );
         }
-        macro_rules! run {
-            ($width:literal) => {{
-                let text = Text::<$width> {
+        macro_rules! text {
+            ($width:literal) => {
+                Text::<$width> {
                     shape: self,
                     queries,
                     keys,
@@ -189,7 +199,19 @@ impl Attention {
                     len,
                     part,
                     bias,
-                };
+                }
+            };
+        }
+        if takes_tiles(isa, arithmetic) {
+            let text = text!(0);
+            let _: Option<()> = with_tiles!(isa, s, tiles => {
+                text.run_tiles(s, tiles, scratch, out, stride);
+            });
+            return;
+        }
+        macro_rules! run {
+            ($width:literal) => {{
+                let text = text!($width);
                 match arithmetic {
                     ProductPrecision::F32 => {
                         with_floats!(isa, s => text.run(s, Floats, scratch, out, stride));
@@ -206,6 +228,12 @@ impl Attention {
             _ => run!(0),
         }
     }
+}
+
+/// Whether attention is computed by tiles: in bfloat16. Integers have 16 bits, and single precision would need three times
+/// as many products.
+fn takes_tiles(isa: Isa, arithmetic: ProductPrecision) -> bool {
+    isa.has_tiles() && arithmetic == ProductPrecision::Bf16
 }
 
 /// Queries of a tile at most.

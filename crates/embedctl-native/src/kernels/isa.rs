@@ -1,10 +1,32 @@
 //! The instructions that the kernels may use: asked of the processor once, and passed along explicitly.
 
 use std::fmt;
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
+
+use super::amx::permission;
+#[cfg(target_arch = "x86_64")]
+use super::peak;
 
 /// An instruction set that this processor has: every value was made by asking it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Isa(pub(super) InstructionLevel);
+pub struct Isa {
+    /// The instructions for vectors.
+    pub(super) level: InstructionLevel,
+    /// The unit that multiplies tiles, where products may take it.
+    pub(super) tiles: Option<TileKind>,
+}
+
+/// What multiplies tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum TileKind {
+    /// AMX, beside AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    Amx,
+    /// Plain code, which gives the same bits.
+    #[cfg(test)]
+    Plain,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum InstructionLevel {
@@ -58,6 +80,46 @@ impl Isa {
     /// All that this processor has, the fastest first and the portable one last.
     #[must_use]
     pub fn all() -> Vec<Self> {
+        let mut all: Vec<Self> = Self::amx().into_iter().collect();
+        all.extend(Self::of_vectors());
+        #[cfg(test)]
+        all.insert(
+            all.len() - 1,
+            Self {
+                level: InstructionLevel::Portable,
+                tiles: Some(TileKind::Plain),
+            },
+        );
+        all
+    }
+
+    /// AMX, where the processor has it and the system lets this process use it. The system is asked for it, which it may
+    /// be once: later answers are the same.
+    fn amx() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let best = *Self::of_vectors().first()?;
+            let has = best.level == InstructionLevel::Avx512 && *permission() == Ok(true);
+            has.then_some(Self {
+                tiles: Some(TileKind::Amx),
+                ..best
+            })
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
+
+    /// The reason why a processor's tiles are not used, where it has them and no other instructions were named.
+    #[must_use]
+    pub fn why_no_tiles() -> Option<&'static str> {
+        if std::env::var("EMBEDCTL_CPU").is_ok_and(|name| !name.is_empty()) {
+            return None;
+        }
+        permission().as_ref().err().map(String::as_str)
+    }
+
+    /// Those without tiles, the fastest first and the portable one last.
+    fn of_vectors() -> Vec<Self> {
         let mut levels = vec![InstructionLevel::Portable];
         #[cfg(target_arch = "x86_64")]
         {
@@ -79,7 +141,23 @@ impl Isa {
             levels.extend((dot && has!("i8mm")).then_some(InstructionLevel::NeonI8mm));
         }
         levels.reverse();
-        levels.into_iter().map(Self).collect()
+        let of = |level| Self { level, tiles: None };
+        levels.into_iter().map(of).collect()
+    }
+
+    /// Whether products are multiplied by tiles.
+    #[must_use]
+    pub fn has_tiles(self) -> bool {
+        self.tiles.is_some()
+    }
+
+    /// The same without tiles: for products in single precision whose every bit counts.
+    #[must_use]
+    pub fn without_tiles(self) -> Self {
+        Self {
+            tiles: None,
+            ..self
+        }
     }
 
     /// By the name that [`Self::name`] gives.
@@ -87,10 +165,11 @@ impl Isa {
     /// # Errors
     /// A sentence that names the possible ones, for a name that is unknown or not this processor's.
     pub fn named(name: &str) -> Result<Self, String> {
-        let all = Self::all();
-        let found = all.iter().find(|isa| isa.name() == name);
-        found.copied().ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|isa| isa.name()).collect();
+        let named = |all: Vec<Self>| all.into_iter().find(|isa| isa.name() == name);
+        // The system is not asked for tiles where others are named.
+        let found = named(Self::of_vectors()).or_else(|| named(Self::all()));
+        found.ok_or_else(|| {
+            let names: Vec<_> = Self::all().iter().map(|isa| isa.name()).collect();
             format!(
                 "EMBEDCTL_CPU: `{name}` is not an instruction set of this processor; it has {}",
                 names.join(", ")
@@ -98,10 +177,17 @@ impl Isa {
         })
     }
 
-    /// `portable`, `avx2`, `avx2-vnni`, `avx512` (always with VNNI), `neon`, `neon-dot` or `neon-i8mm`.
+    /// `portable`, `avx2`, `avx2-vnni`, `avx512` (always with VNNI), `amx` (beside it), `neon`, `neon-dot` or `neon-i8mm`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self.0 {
+        match self.tiles {
+            #[cfg(target_arch = "x86_64")]
+            Some(TileKind::Amx) => return "amx",
+            #[cfg(test)]
+            Some(TileKind::Plain) => return "portable-tiles",
+            None => {}
+        }
+        match self.level {
             InstructionLevel::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             InstructionLevel::Avx2 => "avx2",
@@ -118,12 +204,16 @@ impl Isa {
         }
     }
 
-    /// Whether there is an instruction for products of bfloat16: AVX512-BF16.
+    /// Whether vectors of bfloat16 are multiplied by an instruction: by AVX512-BF16, where it is faster than products in
+    /// single precision. On some processors it has half their speed, and numbers that are widened first give the same bits.
     #[must_use]
     pub fn multiplies_bf16(self) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if self.0 == InstructionLevel::Avx512 {
-            return std::is_x86_feature_detected!("avx512bf16");
+        if self.level == InstructionLevel::Avx512 {
+            static IS_FASTER: LazyLock<bool> = LazyLock::new(|| {
+                std::is_x86_feature_detected!("avx512bf16") && peak::bf16_is_faster()
+            });
+            return *IS_FASTER;
         }
         false
     }
@@ -132,8 +222,9 @@ impl Isa {
     /// far as [`ProductPrecision::F32`] rounds), but slower than [`ProductPrecision::F32`].
     #[must_use]
     pub fn speeds_up(self, arithmetic: ProductPrecision) -> bool {
-        match (self.0, arithmetic) {
+        match (self.level, arithmetic) {
             (_, ProductPrecision::F32) => true,
+            _ if self.has_tiles() => true,
             (_, ProductPrecision::Bf16) => self.multiplies_bf16(),
             (InstructionLevel::Portable, _) => false,
             #[cfg(target_arch = "x86_64")]
@@ -177,7 +268,7 @@ impl ProductPrecision {
 macro_rules! with {
     ($isa:expr, $simd:ident => $work:expr) => {{
         use $crate::kernels::{isa::InstructionLevel, isa::with_floats, simd::Simd};
-        match $isa.0 {
+        match $isa.level {
             #[cfg(target_arch = "x86_64")]
             InstructionLevel::Avx2Vnni => {
                 // SAFETY: an `Isa` of this level is made only where it has AVX-VNNI too.
@@ -206,7 +297,7 @@ pub(crate) use with;
 macro_rules! with_floats {
     ($isa:expr, $simd:ident => $work:expr) => {{
         use $crate::kernels::{isa::InstructionLevel, simd::Simd};
-        match $isa.0 {
+        match $isa.level {
             InstructionLevel::Portable => {
                 let $simd = $crate::kernels::simd::portable::Portable;
                 $simd.enter(#[inline(always)] || $work)
@@ -234,3 +325,39 @@ macro_rules! with_floats {
     }};
 }
 pub(crate) use with_floats;
+
+/// `with_tiles!(isa, simd, tiles => work)`: evaluates `work` with the tokens of an instruction set that has tiles, as
+/// `Some`; `None` for another.
+macro_rules! with_tiles {
+    ($isa:expr, $simd:ident, $tiles:ident => $work:expr) => {{
+        use $crate::kernels::isa::TileKind;
+        match $isa.tiles {
+            None => None,
+            #[cfg(target_arch = "x86_64")]
+            Some(TileKind::Amx) => {
+                // SAFETY: an `Isa` with these tiles is made only where the processor has AVX-512 and AMX, and the system
+                // has given its permission.
+                let ($simd, $tiles) = unsafe {
+                    (
+                        $crate::kernels::simd::avx512::Avx512::new(),
+                        $crate::kernels::amx::Amx::new(),
+                    )
+                };
+                Some($crate::kernels::simd::Simd::enter(
+                    $simd,
+                    #[inline(always)]
+                    || $work,
+                ))
+            }
+            #[cfg(test)]
+            Some(TileKind::Plain) => {
+                let ($simd, $tiles) = (
+                    $crate::kernels::simd::portable::Portable,
+                    $crate::kernels::amx::PlainTiles,
+                );
+                Some($work)
+            }
+        }
+    }};
+}
+pub(crate) use with_tiles;

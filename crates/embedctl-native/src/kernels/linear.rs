@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::isa::{ProductPrecision, with, with_floats};
+use super::isa::{ProductPrecision, with, with_floats, with_tiles};
 use super::lines::dwords_mut;
 use super::math::{Activation, Polynomials, activate, gelu_coarse};
 use super::matrix::{Matrix, panel_width};
@@ -91,6 +91,10 @@ pub fn linear_part(
         finish,
     };
     let isa = matrix.isa();
+    let by_tiles: Option<()> = with_tiles!(isa, s, tiles => call.run_tiles(s, tiles, out, stride));
+    if by_tiles.is_some() {
+        return;
+    }
     match matrix.arithmetic() {
         ProductPrecision::F32 => with_floats!(isa, s => call.run(s, Floats, out, stride)),
         ProductPrecision::Bf16 => {
@@ -107,15 +111,16 @@ pub fn linear_part(
 /// Cache lines that are asked for at a time: above, they wait for each other.
 const MOST_AHEAD: usize = 24;
 
-struct Call<'a> {
-    left: Block<'a>,
-    scales: &'a [f32],
-    bases: &'a [f32],
-    rows: Range<usize>,
-    matrix: &'a Matrix,
+/// One product: its two sides and how it ends.
+pub(super) struct Call<'a> {
+    pub(super) left: Block<'a>,
+    pub(super) scales: &'a [f32],
+    pub(super) bases: &'a [f32],
+    pub(super) rows: Range<usize>,
+    pub(super) matrix: &'a Matrix,
     /// The outputs that are wanted.
-    part: Range<usize>,
-    finish: ProductFinish,
+    pub(super) part: Range<usize>,
+    pub(super) finish: ProductFinish,
 }
 
 impl Call<'_> {
@@ -200,7 +205,7 @@ impl Call<'_> {
 
     /// Finishes a tile's rows of `width` values each and writes the first `outputs` of each.
     #[inline(always)]
-    fn finish<'a, S: Simd>(
+    pub(super) fn finish<'a, S: Simd>(
         &self,
         s: S,
         coarse: bool,
@@ -253,12 +258,12 @@ impl Call<'_> {
 
 /// Sums become floats by their scales and bias, and are stored or added.
 #[derive(Clone, Copy)]
-struct Scaled<'a> {
+pub(super) struct Scaled<'a> {
     /// One for each row of the tile, or none for floats.
-    scales: &'a [f32],
-    bases: &'a [f32],
-    columns: PackedColumns<'a>,
-    add: bool,
+    pub(super) scales: &'a [f32],
+    pub(super) bases: &'a [f32],
+    pub(super) columns: PackedColumns<'a>,
+    pub(super) add: bool,
 }
 
 impl TileEnd for Scaled<'_> {
@@ -319,7 +324,7 @@ static NO_BIAS: NoBias = NoBias([0.0; MOST_WIDTH]);
 
 /// Scale, sum of weights and bias of some packed columns.
 #[derive(Clone, Copy)]
-struct PackedColumns<'a> {
+pub(super) struct PackedColumns<'a> {
     scale: &'a [f32],
     sum: &'a [f32],
     bias: &'a [f32],
@@ -327,7 +332,7 @@ struct PackedColumns<'a> {
 
 impl<'a> PackedColumns<'a> {
     #[inline(always)]
-    fn of(matrix: &'a Matrix, first: usize, count: usize) -> Self {
+    pub(super) fn of(matrix: &'a Matrix, first: usize, count: usize) -> Self {
         Self {
             scale: &matrix.scale.floats()[first..][..count],
             sum: &matrix.sum.floats()[first..][..count],
@@ -336,7 +341,7 @@ impl<'a> PackedColumns<'a> {
     }
 
     #[inline(always)]
-    fn without_bias(self) -> Self {
+    pub(super) fn without_bias(self) -> Self {
         Self {
             bias: &NO_BIAS.0,
             ..self

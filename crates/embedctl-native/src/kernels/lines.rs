@@ -79,6 +79,12 @@ pub(super) fn dwords_mut(floats: &mut [f32]) -> &mut [i32] {
     unsafe { std::slice::from_raw_parts_mut(floats.as_mut_ptr().cast(), floats.len()) }
 }
 
+/// Dwords as floats.
+pub(super) fn floats_mut(dwords: &mut [i32]) -> &mut [f32] {
+    // SAFETY: as in `dwords_mut`.
+    unsafe { std::slice::from_raw_parts_mut(dwords.as_mut_ptr().cast(), dwords.len()) }
+}
+
 /// Dwords as 16-bit integers, in memory's order.
 pub(super) fn halves_mut(dwords: &mut [i32]) -> &mut [i16] {
     // SAFETY: the same bytes, borrowed alike; `i16` asks for less alignment and takes every bit pattern.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::amx::{self, TileLayout, slice_row};
 use super::isa::{Isa, ProductPrecision, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;
@@ -13,7 +14,8 @@ use super::tile::LINE;
 ///
 /// They lie in panels of as many columns (outputs) as a tile is wide. A panel has a row of dwords for each
 /// *step*: one input in single precision, a pair in 16 bits, a quad in 8. Outputs that fill up the last panel
-/// and inputs that fill up the last step are zero.
+/// and inputs that fill up the last step are zero. Where products are multiplied by AMX's tiles, a panel's rows of dwords
+/// are those of its tiles, sixteen each ([`TileLayout`]).
 #[derive(Debug)]
 pub struct Matrix {
     form: OperandForm,
@@ -60,12 +62,9 @@ impl PackedLayout {
 
     /// Bytes of a matrix's [parts](Matrix::parts).
     pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
-        let columns = columns(
-            with_floats!(isa, s => panel_width(s)),
-            self.outputs,
-            self.gated,
-        );
-        let steps = self.inputs.div_ceil(arithmetic.per_lane());
+        let isa = fitting_isa(isa, arithmetic, self.inputs);
+        let columns = columns(panel_columns(isa), self.outputs, self.gated);
+        let steps = steps(isa, arithmetic, self.inputs);
         let factors = match arithmetic {
             ProductPrecision::I8 => self.inputs,
             ProductPrecision::F32 | ProductPrecision::Bf16 | ProductPrecision::I16 => 0,
@@ -123,6 +122,7 @@ impl Matrix {
             gated,
         } = layout;
         let rows = layout.checked_rows(arithmetic);
+        let isa = fitting_isa(isa, arithmetic, inputs);
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
         let preparation = (arithmetic == ProductPrecision::I8).then(|| {
             let mut tops = vec![0.0_f32; inputs];
@@ -139,9 +139,11 @@ impl Matrix {
             Preparation::new(inputs, ranges, &tops)
         });
         let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
-        let width = with_floats!(isa, s => panel_width(s));
+        let width = panel_columns(isa);
         let columns = columns(width, outputs, gated);
         let steps = matrix.steps();
+        let tiles = isa.has_tiles().then(|| TileLayout::of(arithmetic, inputs));
+        let mut rounded = vec![0_i32; inputs.div_ceil(arithmetic.per_lane())];
         // A strip of columns is quantized, then written step by step, a run of columns at a time.
         let mut row = vec![0.0; inputs];
         let mut strip = vec![0_i32; STRIP * steps];
@@ -159,7 +161,25 @@ impl Matrix {
                     if let Some(preparation) = &matrix.preparation {
                         preparation.apply_to_weights(s, &mut row);
                     }
-                    quantize(arithmetic, &row, quantized)
+                    match tiles {
+                        None => quantize(arithmetic, &row, quantized),
+                        Some(layout) => {
+                            let parts = quantize(arithmetic, &row, &mut rounded);
+                            let (step, factor) = slice_row(s, &row);
+                            layout.spread(
+                                &rounded,
+                                factor,
+                                #[inline(always)]
+                                |number, line| {
+                                    quantized[number * LINE..][..LINE].copy_from_slice(line);
+                                },
+                            );
+                            match arithmetic {
+                                ProductPrecision::F32 => (step, 0.0),
+                                _ => parts,
+                            }
+                        }
+                    }
                 });
                 matrix.scale.floats_mut()[column] = scale;
                 matrix.sum.floats_mut()[column] = sum;
@@ -199,9 +219,8 @@ impl Matrix {
                 None => 0,
             },
         };
-        let width = with_floats!(isa, s => panel_width(s));
-        let columns = columns(width, outputs, gated);
-        let steps = inputs.div_ceil(arithmetic.per_lane());
+        let columns = columns(panel_columns(isa), outputs, gated);
+        let steps = steps(isa, arithmetic, inputs);
         Self {
             form,
             outputs,
@@ -229,6 +248,7 @@ impl Matrix {
         mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
         layout.checked_rows(arithmetic);
+        let isa = fitting_isa(isa, arithmetic, layout.inputs);
         let preparation = (arithmetic == ProductPrecision::I8)
             .then(|| Preparation::new(layout.inputs, None, &[]));
         let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
@@ -255,14 +275,19 @@ impl Matrix {
             .map(|part| bytes(part.dwords()))
     }
 
+    /// Whether it holds the numbers that it was packed from, as they were: in single precision, and not in slices of it.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.form.arithmetic == ProductPrecision::F32 && !self.form.isa.has_tiles()
+    }
+
     /// Writes row `row` to `out` as it was packed.
     ///
     /// # Panics
-    /// If the matrix is not one of single precision, or gated, has no such row, or `out` has another length.
+    /// If the matrix is not [exact](Self::is_exact), or gated, has no such row, or `out` has another length.
     pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
-        let (arithmetic, inputs) = (self.form.arithmetic, self.form.inputs);
+        let inputs = self.form.inputs;
         assert!(
-            arithmetic == ProductPrecision::F32 && !self.gated,
+            self.is_exact() && !self.gated,
             "rows that are packed as they were"
         );
         assert!(
@@ -317,8 +342,7 @@ impl Matrix {
     /// Outputs of a panel: parts of a product begin at its multiples.
     #[must_use]
     pub fn panel_outputs(&self) -> usize {
-        let width = with_floats!(self.form.isa, s => panel_width(s));
-        width / (1 + usize::from(self.gated))
+        panel_columns(self.form.isa) / (1 + usize::from(self.gated))
     }
 
     /// Memory that it takes, in bytes.
@@ -337,7 +361,18 @@ impl Matrix {
 
     /// Dwords of an operand's row, and rows of a panel.
     pub(super) fn steps(&self) -> usize {
-        self.form.inputs.div_ceil(self.form.arithmetic.per_lane())
+        steps(self.form.isa, self.form.arithmetic, self.form.inputs)
+    }
+
+    /// How its rows lie in tiles, where they do.
+    pub(super) fn tiles(&self) -> Option<TileLayout> {
+        let OperandForm {
+            isa,
+            arithmetic,
+            inputs,
+            ..
+        } = self.form;
+        isa.has_tiles().then(|| TileLayout::of(arithmetic, inputs))
     }
 
     pub(super) fn data(&self) -> &[i32] {
@@ -345,7 +380,31 @@ impl Matrix {
     }
 }
 
+/// The instructions for products of so many inputs: sums of slices could leave 32 bits where there are very many.
+fn fitting_isa(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> Isa {
+    match arithmetic == ProductPrecision::F32 && inputs > 40_000 {
+        true => isa.without_tiles(),
+        false => isa,
+    }
+}
+
+/// Dwords of a row of so many inputs.
+fn steps(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> usize {
+    match isa.has_tiles() {
+        true => TileLayout::of(arithmetic, inputs).dwords(),
+        false => inputs.div_ceil(arithmetic.per_lane()),
+    }
+}
+
 /// Columns of a panel.
+fn panel_columns(isa: Isa) -> usize {
+    match isa.has_tiles() {
+        true => amx::WIDTH,
+        false => with_floats!(isa, s => panel_width(s)),
+    }
+}
+
+/// Columns of a panel that vectors multiply.
 #[inline(always)]
 pub(super) fn panel_width<S: Simd>(_: S) -> usize {
     S::PANEL * S::LANES

@@ -7,8 +7,9 @@
 //!
 //! Every result depends on its own row (or, in attention, its own text) alone, bit for bit: sums are
 //! accumulated in an order that neither the rows beside it nor the threads can change. NaN in gives NaN out
-//! everywhere; in integer arithmetic an infinity does too. Nothing is allocated in steady state.
+//! everywhere; in integer arithmetic, and in single precision by tiles, an infinity does too. Nothing is allocated in steady state.
 
+mod amx;
 mod attention;
 mod isa;
 mod linear;

@@ -2,6 +2,7 @@
 
 use std::collections::TryReserveError;
 
+use super::amx::{self, put_row, slice_row};
 use super::isa::{ProductPrecision, with_floats};
 use super::lines::{CacheLines, dwords};
 use super::matrix::{Matrix, OperandForm};
@@ -13,7 +14,7 @@ use super::tile::Block;
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
 #[derive(Debug, Default)]
 pub struct Operand {
-    /// `steps` dwords for each row, a float, a pair or a quad each.
+    /// `steps` dwords for each row, a float, a pair or a quad each; or tiles of sixteen rows.
     data: CacheLines,
     /// The value of one step of each row's integers.
     scale: Vec<f32>,
@@ -21,6 +22,8 @@ pub struct Operand {
     base: Vec<f32>,
     /// One row on its way through the preparation.
     prepared: CacheLines,
+    /// One rounded row on its way into tiles.
+    rounded: CacheLines,
 }
 
 /// Rows as a matrix multiplies them.
@@ -63,12 +66,20 @@ impl Operand {
         Self::default()
     }
 
+    /// Dwords of a row of `inputs` values, in the arithmetic that takes most: as floats, or in tiles of three bytes each.
+    pub(crate) fn dwords(inputs: usize) -> usize {
+        inputs.max(inputs.div_ceil(4 * amx::SIDE) * 3 * amx::SIDE)
+    }
+
     /// Room for `rows` rows of `inputs` values, in any arithmetic.
     ///
     /// # Errors
     /// If the system refuses the memory.
     pub fn try_reserve(&mut self, rows: usize, inputs: usize) -> Result<(), TryReserveError> {
-        self.data.try_grow(rows.saturating_mul(inputs))?;
+        let held = rows.checked_next_multiple_of(amx::SIDE).unwrap_or(rows);
+        self.data
+            .try_grow(held.saturating_mul(Self::dwords(inputs)))?;
+        self.rounded.try_grow(inputs)?;
         let more = |list: &Vec<f32>, length: usize| length.saturating_sub(list.len());
         self.scale.try_reserve_exact(more(&self.scale, rows))?;
         self.base.try_reserve_exact(more(&self.base, rows))?;
@@ -76,7 +87,7 @@ impl Operand {
     }
 
     /// Converts `rows` rows of `x`, `stride` floats apart, to the form that `matrix` multiplies; floats stay where they
-    /// are. A row that holds a NaN or, in integers, an infinity makes every product with it NaN.
+    /// are, unless tiles multiply them. A row that holds a NaN or, in integers, an infinity makes every product with it NaN.
     ///
     /// # Panics
     /// `x` is too short, or the stride smaller than the matrix's inputs.
@@ -87,7 +98,7 @@ impl Operand {
         stride: usize,
         rows: usize,
     ) -> Converted<'a> {
-        if matrix.arithmetic() != ProductPrecision::F32 {
+        if !matrix.is_exact() {
             return self.convert_apart(matrix, x, stride, rows);
         }
         check(matrix, x, stride, rows);
@@ -115,15 +126,32 @@ impl Operand {
         check(matrix, x, stride, rows);
         let (inputs, steps) = (matrix.inputs(), matrix.steps());
         let refused = "memory for the rows";
-        self.data.try_grow(rows * steps).expect(refused);
+        let tiles = matrix.tiles();
+        // A tile's rows are there even where the operand has fewer.
+        let held = match tiles {
+            Some(_) => rows.next_multiple_of(amx::SIDE),
+            None => rows,
+        };
+        self.data.try_grow(held * steps).expect(refused);
         self.prepared.try_grow(inputs).expect(refused);
+        let plain = inputs.div_ceil(matrix.arithmetic().per_lane());
+        self.rounded.try_grow(plain).expect(refused);
         self.scale.resize(self.scale.len().max(rows), 0.0);
         self.base.resize(self.base.len().max(rows), 0.0);
         with_floats!(matrix.isa(), s => {
             for row in 0..rows {
                 let x = &x[row * stride..][..inputs];
-                let out = &mut self.data.dwords_mut()[row * steps..][..steps];
+                let out = match tiles {
+                    Some(_) => &mut self.rounded.dwords_mut()[..plain],
+                    None => &mut self.data.dwords_mut()[row * steps..][..steps],
+                };
+                let mut factor = 1.0;
                 (self.scale[row], self.base[row]) = match (matrix.arithmetic(), matrix.preparation()) {
+                    (ProductPrecision::F32, _) if tiles.is_some() => {
+                        let step;
+                        (step, factor) = slice_row(s, x);
+                        (step, 0.0)
+                    }
                     (ProductPrecision::F32, _) => floats(x, out),
                     (ProductPrecision::Bf16, _) => halves(x, out),
                     (ProductPrecision::I16, _) => pairs(s, x, out),
@@ -134,12 +162,20 @@ impl Operand {
                         quads(s, prepared, range, out)
                     }
                 };
+                if let Some(layout) = tiles {
+                    let row_dwords = match matrix.arithmetic() {
+                        ProductPrecision::F32 => dwords(x),
+                        _ => &self.rounded.dwords()[..plain],
+                    };
+                    let tile = amx::SIDE * steps;
+                    put_row(layout, row, (row_dwords, factor), self.data.dwords_mut(), tile);
+                }
             }
         });
         Converted {
             form: matrix.form(),
             rows,
-            data: &self.data.dwords()[..rows * steps],
+            data: &self.data.dwords()[..held * steps],
             stride: steps,
             scale: &self.scale[..rows],
             base: &self.base[..rows],

@@ -1,18 +1,29 @@
 //! The peak speed of the products' instructions, as a bound for the engine's speed.
 
 use std::hint::black_box;
+#[cfg(target_arch = "x86_64")]
+use std::time::{Duration, Instant};
 
-use super::isa::{Isa, ProductPrecision, with, with_floats};
+use super::amx::{ROWS, SIDE, TILE, TileLayout, TileRows, Tiles, WIDTH};
+use super::isa::{Isa, ProductPrecision, with, with_floats, with_tiles};
 use super::simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use super::simd::avx512::Avx512;
+#[cfg(target_arch = "x86_64")]
+use super::tile::Halves;
 use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks, with_bf16};
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
 const CHAINS: usize = 12;
 
 /// Multiplies and adds in registers, `turns` times a dozen vectors, and returns how many operations that were:
-/// a product and its addition are two. The caller takes the time.
+/// a product and its addition are two. Tiles are loaded, too, from the nearest cache. The caller takes the time.
 #[must_use]
 pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize {
+    let by_tiles = with_tiles!(isa, _s, tiles => run_tiles(tiles, arithmetic, turns));
+    if let Some(operations) = by_tiles {
+        return operations;
+    }
     match arithmetic {
         ProductPrecision::F32 => with_floats!(isa, s => run(s, Floats, turns)),
         ProductPrecision::Bf16 => with_bf16!(isa, s, halves => run(s, halves, turns))
@@ -20,6 +31,73 @@ pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize
         ProductPrecision::I16 => with!(isa, s => run(s, Pairs, turns)),
         ProductPrecision::I8 => with!(isa, s => run(s, Quads, turns)),
     }
+}
+
+/// Tiles of few inputs, about as many products as vectors would make.
+fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> usize {
+    const INPUTS: usize = 256;
+    let layout = TileLayout::of(arithmetic, INPUTS);
+    let planes = layout.groups * layout.planes();
+    // Ones, or numbers near to them.
+    let ones = match arithmetic {
+        ProductPrecision::Bf16 => 0x3f80_3f80,
+        _ => 0x0101_0101,
+    };
+    let (left, right) = (
+        vec![ones; 2 * planes * TILE],
+        vec![ones; planes * SIDE * WIDTH],
+    );
+    let mut sums = [[0; WIDTH]; ROWS];
+    let each = 2 * ROWS * WIDTH * INPUTS;
+    let vectors = 2 * turns * CHAINS * super::simd::MOST_LANES * arithmetic.per_lane();
+    let times = vectors.div_ceil(each);
+    let configured = tiles.configure();
+    for _ in 0..times {
+        for product in layout.products() {
+            let rows = TileRows {
+                left: &left,
+                tile: planes * TILE,
+                rows: ROWS,
+                right: &right,
+                groups: layout.groups,
+                columns: WIDTH,
+                adds: false,
+                ahead: (right.as_ptr(), 0),
+            };
+            tiles.multiply(&configured, *product, rows, &mut sums);
+            black_box(&sums);
+        }
+    }
+    times * each
+}
+
+/// Whether this processor, which has AVX-512 and an instruction for products of bfloat16, multiplies them faster than
+/// single precision. Both run in turn for some hundred microseconds, and the best times count: the speeds are a factor of
+/// two apart on either side.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn bf16_is_faster() -> bool {
+    const TURNS: usize = 1_000;
+    // SAFETY: the caller has asked the processor.
+    let (s, halves) = unsafe { (Avx512::new(), Halves::new()) };
+    let mut least = [Duration::MAX; 2];
+    for _ in 0..8 {
+        let start = Instant::now();
+        black_box(s.enter(
+            #[inline(always)]
+            || run(s, Floats, TURNS / 2),
+        ));
+        let middle = Instant::now();
+        black_box(s.enter(
+            #[inline(always)]
+            || run(s, halves, TURNS / 2),
+        ));
+        let times = [middle - start, middle.elapsed()];
+        for (least, time) in least.iter_mut().zip(times) {
+            *least = (*least).min(time);
+        }
+    }
+    // As many instructions, each for twice as many numbers.
+    least[1] < 2 * least[0] * 9 / 10
 }
 
 #[inline(always)]

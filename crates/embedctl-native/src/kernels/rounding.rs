@@ -36,7 +36,7 @@ pub(super) fn halves(x: &[f32], out: &mut [i32]) -> (f32, f32) {
 
 /// The nearest bfloat16, ties to even, as an integer of its bits. NaN stays NaN.
 #[inline(always)]
-fn bfloat16(x: f32) -> i16 {
+pub(super) fn bfloat16(x: f32) -> i16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
     let bits = if x.is_nan() {

@@ -66,7 +66,7 @@ impl Loader<'_> {
                 inputs: hidden,
                 gated: false,
             };
-            let projection = self.pack(ProductPrecision::F32, layout, projected, None)?;
+            let projection = self.pack_exactly(layout, projected)?;
             let mut operand = Operand::default();
             let mut made = vec![0.0; rows * hidden];
             linear(
@@ -84,5 +84,6 @@ impl Loader<'_> {
 }
 
 fn pack_exactly(isa: Isa, layout: PackedLayout, row: impl FnMut(usize, &mut [f32])) -> Matrix {
-    Matrix::pack(isa, ProductPrecision::F32, layout, row, &[], None)
+    let (isa, precision) = (isa.without_tiles(), ProductPrecision::F32);
+    Matrix::pack(isa, precision, layout, row, &[], None)
 }

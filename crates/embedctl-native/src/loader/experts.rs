@@ -50,7 +50,8 @@ impl Loader<'_> {
         };
         let router = (self.router_rows(layer, described)?, Vec::new());
         Ok(ExpertWeights {
-            router: self.pack(ProductPrecision::F32, layout, router, None)?,
+            // A small difference may give a token to another expert.
+            router: self.pack_exactly(layout, router)?,
             bias: self.experts_bias(layer, described)?,
         })
     }

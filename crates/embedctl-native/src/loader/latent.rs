@@ -36,7 +36,8 @@ impl<'a> Loader<'a> {
             let row = |row: usize, out: &mut [f32]| {
                 out.copy_from_slice(&weight[row * inputs..][..inputs]);
             };
-            Matrix::pack(self.isa, ProductPrecision::F32, layout, row, bias, None)
+            let isa = self.isa.without_tiles();
+            Matrix::pack(isa, ProductPrecision::F32, layout, row, bias, None)
         };
         let (scores, inner) = (latent.scores(), latent.inner(hidden));
         let LatentMatrices { up, down, .. } = &matrices;
@@ -166,7 +167,8 @@ impl<'a> Loader<'a> {
             inputs,
             gated: false,
         };
-        let matrix = Matrix::pack(self.isa, ProductPrecision::F32, layout, row, &[], None);
+        let (isa, precision) = (self.isa.without_tiles(), ProductPrecision::F32);
+        let matrix = Matrix::pack(isa, precision, layout, row, &[], None);
         let mut operand = Operand::new();
         let mut out = vec![0.0; rows * outputs];
         let input = operand.convert(&matrix, x, inputs, rows);

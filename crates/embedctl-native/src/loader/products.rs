@@ -41,6 +41,19 @@ impl<'a> Loader<'a> {
         self.pack_by(arithmetic, layout, rows, ranges, |row| row)
     }
 
+    /// Packs a product of single precision whose every bit counts: by vectors, also where tiles multiply others.
+    pub(crate) fn pack_exactly(
+        &self,
+        layout: PackedLayout,
+        (mut weight, bias): (StoredRows<'_>, Vec<f32>),
+    ) -> Result<Matrix> {
+        let row = |row: usize, out: &mut [f32]| weight.row(row, out);
+        let (isa, precision) = (self.isa.without_tiles(), ProductPrecision::F32);
+        let matrix = Matrix::pack(isa, precision, layout, row, &bias, None);
+        weight.check()?;
+        Ok(matrix)
+    }
+
     /// Packs a product whose row `row` is stored as row `order(row)`; the bias is in order.
     pub(crate) fn pack_by(
         &self,

@@ -156,7 +156,7 @@ pub struct OnnxArgs {
     ///
     /// The native engine computes in fp32 (as sentence-transformers does), int16 (cosine to fp32 of 0.9999 or more,
     /// about 1.5 times as fast), int8 (usually 0.999, two to three times as fast) or bf16 (weights of half the size;
-    /// fast only with AVX512-BF16). The other providers take the model's ONNX file of that precision, or a graph built
+    /// fast with AMX, AVX512-BF16). The other providers take the model's ONNX file of that precision, or a graph built
     /// from its safetensors files in fp32, fp16 or bf16. bf16 is arithmetic on the usual file, for providers that have
     /// it (openvino, tensorrt).
     #[arg(

@@ -2,6 +2,7 @@
 
 use std::collections::TryReserveError;
 
+use super::super::amx;
 use super::super::lines::CacheLines;
 use super::super::simd::MOST_LANES;
 use super::super::tile::MOST_ROWS;
@@ -18,6 +19,9 @@ pub struct AttentionScratch {
     pub(super) weights: Vec<i32>,
     pub(super) queries: Vec<i32>,
     pub(super) heavy: Vec<Heavy>,
+    /// Queries of a block and their weights, where there are tiles.
+    pub(super) query_tiles: CacheLines,
+    pub(super) weight_tiles: CacheLines,
 }
 
 impl AttentionScratch {
@@ -26,11 +30,15 @@ impl AttentionScratch {
     /// # Errors
     /// If the system refuses the memory.
     pub fn try_reserve(&mut self, width: usize, len: usize) -> Result<(), TryReserveError> {
-        let padded = len.next_multiple_of(2 * MOST_LANES);
-        let columns = width.next_multiple_of(2 * MOST_LANES);
-        self.keys.try_grow(padded.saturating_mul(width))?;
+        let padded = len.next_multiple_of(4 * MOST_LANES);
+        let inputs = width.next_multiple_of(2 * MOST_LANES);
+        let columns = width.next_multiple_of(4 * MOST_LANES);
+        self.keys.try_grow(padded.saturating_mul(inputs))?;
         self.values.try_grow(padded.saturating_mul(columns))?;
-        self.scores.try_grow(padded.saturating_mul(MOST_ROWS))?;
+        self.scores.try_grow(padded.saturating_mul(amx::ROWS))?;
+        self.weight_tiles
+            .try_grow(padded.saturating_mul(amx::ROWS))?;
+        self.query_tiles.try_grow(amx::ROWS * inputs)?;
         self.heavy.clear();
         self.heavy.try_reserve_exact(MOST_ROWS * MOST_HEAVY)?;
         try_fill(&mut self.queries, MOST_ROWS * width)?;

@@ -122,6 +122,13 @@ impl Simd for Avx512 {
         unsafe { dpbf16ps(acc, a, b) }
     }
     #[inline(always)]
+    fn join_bytes(self, upper: I, cross: I, lower: I) -> I {
+        op!(_mm512_add_epi32(
+            _mm512_slli_epi32::<16>(upper),
+            _mm512_add_epi32(_mm512_slli_epi32::<8>(cross), lower)
+        ))
+    }
+    #[inline(always)]
     fn pack16(self, a: I, b: I) -> I {
         // The pack takes quarters of both in turn.
         op!({

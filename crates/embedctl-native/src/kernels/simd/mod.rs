@@ -220,6 +220,23 @@ pub(super) trait Simd: Copy {
         self.load_i(&lanes)
     }
 
+    /// Sums of products of 16-bit integers, from those of their upper bytes, of upper by lower ones, and of lower bytes.
+    #[inline(always)]
+    fn join_bytes(self, upper: Self::I, cross: Self::I, lower: Self::I) -> Self::I {
+        let [mut sums, cross, lower] = [upper, cross, lower].map(
+            #[inline(always)]
+            |part| {
+                let mut lanes = [0; MOST_LANES];
+                self.store_i(&mut lanes, part);
+                lanes
+            },
+        );
+        for (sum, (cross, lower)) in sums.iter_mut().zip(cross.into_iter().zip(lower)) {
+            *sum = (*sum << 16).wrapping_add(cross << 8).wrapping_add(lower);
+        }
+        self.load_i(&sums)
+    }
+
     /// Asks for the cache lines of some floats that will soon be read.
     #[inline(always)]
     fn prefetch(self, _: &[f32]) {}

@@ -83,7 +83,7 @@ fn attend_in_parts(
     let bias = case.reach.map(|reach| ScoreBias::by_distance(bias, reach));
     let mut scratch = AttentionScratch::default();
     let (mut rest, mut next) = (&mut out[..], 0);
-    for part in Attention::parts(isa, case.len, parts) {
+    for part in Attention::parts(isa, arithmetic, case.len, parts) {
         assert_eq!(std::mem::replace(&mut next, part.end), part.start);
         let (own, others) = rest.split_at_mut(part.len() * heads * width);
         rest = others;
@@ -240,9 +240,11 @@ fn attention_agrees_with_plain_code() {
             .unwrap_or_default();
         let want = plain_attention(&case, &q, &k, &v, &bias);
         for isa in Isa::all() {
-            for (arithmetic, limit) in
-                [(ProductPrecision::F32, 2e-6), (ProductPrecision::I16, 2e-3)]
-            {
+            for (arithmetic, limit) in [
+                (ProductPrecision::F32, 2e-6),
+                (ProductPrecision::Bf16, 2e-2),
+                (ProductPrecision::I16, 2e-3),
+            ] {
                 let got = attend(isa, arithmetic, &case, (&q, &k, &v), &bias);
                 for parts in [2, 3, 7, case.len] {
                     let inputs = (&q[..], &k[..], &v[..]);

@@ -3,6 +3,7 @@
 mod attention;
 mod norms;
 mod products;
+mod tiles;
 
 use super::*;
 
@@ -147,6 +148,13 @@ fn nan_stays_nan() {
 fn operations_of_the_peak_are_counted() {
     for isa in Isa::all() {
         let count = |arithmetic| peak::operations(isa, arithmetic, 1000);
+        if isa.has_tiles() {
+            let vectors = |arithmetic| peak::operations(isa.without_tiles(), arithmetic, 1000);
+            for arithmetic in ARITHMETICS {
+                assert!(count(arithmetic) >= vectors(arithmetic), "{isa}");
+            }
+            continue;
+        }
         assert!(count(ProductPrecision::F32) >= 2 * 1000 * 12 * 4, "{isa}");
         assert_eq!(
             count(ProductPrecision::Bf16),

@@ -1,0 +1,233 @@
+//! How rows of numbers lie in tiles.
+//!
+//! A row of a matrix or of an operand is cut into *groups*: the inputs that a tile takes, 32 of 16 bits or 64 of 8. Of each
+//! group, a row has a line of sixteen dwords for each *plane*. Rounded numbers of 8 bits and bfloat16 are one plane as they
+//! are. 16-bit integers have a plane of upper bytes and one of lower bytes. Numbers in single precision have three planes of
+//! signed bytes: multiples of the row's step, of its 254th part, and of that one's 254th part.
+
+use super::super::isa::ProductPrecision;
+use super::super::lines::dwords;
+use super::super::preparation::Range;
+use super::super::rounding::{bfloat16, i16_block};
+use super::super::simd::Simd;
+use super::{SIDE, TILE, TileProduct};
+
+/// One row's dwords of a tile.
+pub(in super::super) type Line = [i32; SIDE];
+
+/// The tiles of a row of so many inputs.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct TileLayout {
+    arithmetic: ProductPrecision,
+    /// Of each plane.
+    pub(in super::super) groups: usize,
+    /// Groups of a block of 16-bit integers, whose sums fit 32 bits; a block's last group is filled up with zeros.
+    pub(in super::super) block: usize,
+    /// Dwords of a block before they are spread over planes.
+    block_dwords: usize,
+}
+
+impl TileLayout {
+    pub(in super::super) fn of(arithmetic: ProductPrecision, inputs: usize) -> Self {
+        let (groups, block, block_dwords) = match arithmetic {
+            ProductPrecision::Bf16 => {
+                let groups = inputs.div_ceil(2 * SIDE);
+                (groups, groups, inputs.div_ceil(2))
+            }
+            ProductPrecision::F32 | ProductPrecision::I8 => {
+                let groups = inputs.div_ceil(4 * SIDE);
+                (groups, groups, inputs.div_ceil(arithmetic.per_lane()))
+            }
+            ProductPrecision::I16 => {
+                let inputs_of_block = i16_block(inputs);
+                let block = inputs_of_block.div_ceil(4 * SIDE);
+                let groups = inputs.div_ceil(inputs_of_block) * block;
+                (groups, block, inputs_of_block / 2)
+            }
+        };
+        Self {
+            arithmetic,
+            groups,
+            block,
+            block_dwords,
+        }
+    }
+
+    /// The products of a group, whose sums are kept apart.
+    pub(in super::super) fn products(self) -> &'static [TileProduct] {
+        match self.arithmetic {
+            ProductPrecision::F32 => &[
+                TileProduct::FirstSlices,
+                TileProduct::SecondSlices,
+                TileProduct::ThirdSlices,
+                TileProduct::FourthSlices,
+            ],
+            ProductPrecision::Bf16 => &[TileProduct::Halves],
+            ProductPrecision::I16 => &[
+                TileProduct::UpperBytes,
+                TileProduct::CrossBytes,
+                TileProduct::LowerBytes,
+            ],
+            ProductPrecision::I8 => &[TileProduct::Bytes],
+        }
+    }
+
+    /// Planes that a number has.
+    pub(in super::super) fn planes(self) -> usize {
+        self.products()[0].planes()
+    }
+
+    /// Dwords of a row.
+    pub(in super::super) fn dwords(self) -> usize {
+        self.groups * self.planes() * SIDE
+    }
+
+    /// Spreads a row of rounded numbers, as vectors would multiply them, over its lines; `put` takes each line's number and
+    /// dwords. Numbers in single precision are sliced by `factor`, the inverse of the row's step ([`slice_row`]).
+    #[inline(always)]
+    pub(in super::super) fn spread(
+        self,
+        row: &[i32],
+        factor: f32,
+        mut put: impl FnMut(usize, &Line),
+    ) {
+        match self.arithmetic {
+            ProductPrecision::I8 | ProductPrecision::Bf16 => {
+                for (number, line) in row.chunks(SIDE).enumerate() {
+                    put(number, &filled(line));
+                }
+            }
+            ProductPrecision::F32 => {
+                for (group, floats) in row.chunks(4 * SIDE).enumerate() {
+                    let slices = slices(&filled(floats), factor);
+                    for (plane, line) in slices.iter().enumerate() {
+                        put(3 * group + plane, line);
+                    }
+                }
+            }
+            ProductPrecision::I16 => {
+                for (block, dwords) in row.chunks(self.block_dwords).enumerate() {
+                    for group in 0..self.block {
+                        let from = dwords.len().min(group * 2 * SIDE);
+                        let to = dwords.len().min(from + 2 * SIDE);
+                        let [upper, lower] = split_pairs(&filled(&dwords[from..to]));
+                        let group = block * self.block + group;
+                        put(2 * group, &upper);
+                        put(2 * group + 1, &lower);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the lines of row `row` to an operand's tiles, `tile` dwords for each sixteen rows.
+#[inline(always)]
+pub(in super::super) fn put_row(
+    layout: TileLayout,
+    row: usize,
+    (dwords, factor): (&[i32], f32),
+    tiles: &mut [i32],
+    tile: usize,
+) {
+    let own = &mut tiles[row / SIDE * tile..][..tile];
+    let own = &mut own[row % SIDE * SIDE..];
+    layout.spread(
+        dwords,
+        factor,
+        #[inline(always)]
+        |number, line| own[number * TILE..][..SIDE].copy_from_slice(line),
+    );
+}
+
+/// Dwords, and zeros behind them.
+#[inline(always)]
+fn filled<const N: usize>(dwords: &[i32]) -> [i32; N] {
+    match dwords.first_chunk() {
+        Some(all) => *all,
+        None => {
+            let mut all = [0; N];
+            all[..dwords.len()].copy_from_slice(dwords);
+            all
+        }
+    }
+}
+
+/// Steps of each slice in one of the slice before: what is left over is at most half a step, so that a byte holds it.
+pub(in super::super) const STEPS: f32 = 254.0;
+
+/// The step of a row of floats, by which the greatest becomes 127, and its inverse. The step is NaN where a float is NaN or
+/// infinite.
+#[inline(always)]
+pub(in super::super) fn slice_row<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
+    let (low, high, nan) = Range::of(s, row).ends(s);
+    let top = high.max(-low).max(1e-30);
+    (top / 127.0 + nan, 127.0 / top)
+}
+
+/// Three bytes of each float: its multiple of the step, and twice that of what is left.
+#[inline(always)]
+fn slices(floats: &[i32; 4 * SIDE], factor: f32) -> [Line; 3] {
+    // A sum so large that its last bit is 1: its low byte is the nearest integer.
+    const WHOLE: f32 = 12_582_912.0;
+    let mut bytes = [[0_u8; 4 * SIDE]; 3];
+    for i in 0..4 * SIDE {
+        let mut value = f32::from_bits(floats[i].cast_unsigned()) * factor;
+        for plane in &mut bytes {
+            let sum = value + WHOLE;
+            plane[i] = sum.to_bits() as u8;
+            value = (value - (sum - WHOLE)) * STEPS;
+        }
+    }
+    [quads(&bytes[0]), quads(&bytes[1]), quads(&bytes[2])]
+}
+
+/// The nearest bfloat16 of up to 32 floats.
+#[inline(always)]
+pub(in super::super) fn near_line(floats: &[f32]) -> Line {
+    near_floats(&filled(dwords(&floats[..floats.len().min(2 * SIDE)])))
+}
+
+#[inline(always)]
+fn near_floats(floats: &[i32; 2 * SIDE]) -> Line {
+    let mut near = [0_u16; 2 * SIDE];
+    for i in 0..2 * SIDE {
+        near[i] = bfloat16(f32::from_bits(floats[i].cast_unsigned())).cast_unsigned();
+    }
+    pairs(&near)
+}
+
+/// Upper and lower bytes of 16-bit integers.
+#[inline(always)]
+fn split_pairs(dwords: &[i32; 2 * SIDE]) -> [Line; 2] {
+    let (mut upper, mut lower) = ([0_u8; 4 * SIDE], [0_u8; 4 * SIDE]);
+    for i in 0..4 * SIDE {
+        let half = dwords[i / 2].cast_unsigned() >> (16 * (i % 2));
+        upper[i] = (half >> 8) as u8;
+        lower[i] = half as u8;
+    }
+    [quads(&upper), quads(&lower)]
+}
+
+#[inline(always)]
+fn pairs(halves: &[u16; 2 * SIDE]) -> Line {
+    std::array::from_fn(
+        #[inline(always)]
+        |i| (u32::from(halves[2 * i]) | u32::from(halves[2 * i + 1]) << 16).cast_signed(),
+    )
+}
+
+#[inline(always)]
+fn quads(bytes: &[u8; 4 * SIDE]) -> Line {
+    std::array::from_fn(
+        #[inline(always)]
+        |i| {
+            i32::from_le_bytes([
+                bytes[4 * i],
+                bytes[4 * i + 1],
+                bytes[4 * i + 2],
+                bytes[4 * i + 3],
+            ])
+        },
+    )
+}

@@ -1,0 +1,128 @@
+//! Products by tiles: sixteen rows of sixteen dwords each, which AMX multiplies in sixteen cycles.
+//!
+//! A matrix and its operands lie in tiles ([`TileLayout`]). [`Tiles`] multiplies up to two tiles of rows by a panel of four
+//! tiles of columns, and [`Call::run_tiles`](super::linear::Call) goes over panels and rows and finishes the sums. The
+//! instructions know bytes and bfloat16; other numbers are put together from several of their products
+//! ([`TileProduct`]). Sums of integers are exact, so that 8 and 16 bits give the same results as vectors do.
+//!
+//! Nothing but these instructions is written for the processor: tests run everything around them with [`PlainTiles`], too,
+//! on any processor, and compare both where there are both.
+
+mod layout;
+mod permission;
+#[cfg(test)]
+mod plain;
+mod product;
+#[cfg(target_arch = "x86_64")]
+mod unit;
+
+pub(super) use self::layout::{STEPS, TileLayout, near_line, put_row, slice_row};
+pub(super) use self::permission::permission;
+#[cfg(test)]
+pub(super) use self::plain::PlainTiles;
+#[cfg(target_arch = "x86_64")]
+pub(super) use self::unit::Amx;
+
+/// Rows of a tile, and dwords of each row.
+pub(super) const SIDE: usize = 16;
+
+/// Dwords of a tile.
+pub(super) const TILE: usize = SIDE * SIDE;
+
+/// Rows that are multiplied at a time.
+pub(super) const ROWS: usize = 2 * SIDE;
+
+/// Columns of a panel.
+pub(super) const WIDTH: usize = 4 * SIDE;
+
+/// The sums of a row of a panel.
+pub(super) type SumRow = [i32; WIDTH];
+
+/// The numbers that are multiplied. A number of several planes has one of its parts in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TileProduct {
+    /// Unsigned by signed bytes.
+    Bytes,
+    /// Pairs of bfloat16: sums of two chains of fused multiply-adds, the even inputs and the odd ones.
+    Halves,
+    /// Upper bytes of 16-bit integers, signed.
+    UpperBytes,
+    /// Upper by lower bytes, and lower by upper.
+    CrossBytes,
+    /// Lower bytes, unsigned.
+    LowerBytes,
+    /// Numbers of three signed bytes each: first by first.
+    FirstSlices,
+    /// First by second, and second by first.
+    SecondSlices,
+    /// First by third, second by second, and third by first.
+    ThirdSlices,
+    /// Second by third, and third by second. The product that is left, third by third, is less than rounding takes.
+    FourthSlices,
+}
+
+impl TileProduct {
+    /// Planes that numbers have.
+    pub(super) const fn planes(self) -> usize {
+        match self {
+            Self::Bytes | Self::Halves => 1,
+            Self::UpperBytes | Self::CrossBytes | Self::LowerBytes => 2,
+            Self::FirstSlices | Self::SecondSlices | Self::ThirdSlices | Self::FourthSlices => 3,
+        }
+    }
+}
+
+/// Rows of an operand that are multiplied by a panel.
+#[derive(Clone, Copy)]
+pub(super) struct TileRows<'a> {
+    /// Tiles of sixteen rows, `tile` dwords apart.
+    pub(super) left: &'a [i32],
+    pub(super) tile: usize,
+    /// At most [`ROWS`].
+    pub(super) rows: usize,
+    /// A panel's tiles; rows of four tiles lie side by side.
+    pub(super) right: &'a [i32],
+    /// Tiles of each plane.
+    pub(super) groups: usize,
+    /// Columns that are wanted, at most [`WIDTH`]; others may be left out.
+    pub(super) columns: usize,
+    /// Whether sums are added to those in place.
+    pub(super) adds: bool,
+    /// Cache lines that are asked for meanwhile: the first, and how many for each group and half of a panel.
+    pub(super) ahead: (*const i32, usize),
+}
+
+impl TileRows<'_> {
+    /// Checks that tiles are as long as they are read and written.
+    #[inline(always)]
+    fn check(&self, product: TileProduct, sums: &[SumRow]) {
+        let tiles = self.groups * product.planes();
+        let second = if self.rows > SIDE { self.tile } else { 0 };
+        assert!(self.rows > 0 && self.rows <= ROWS && self.groups > 0);
+        assert!(self.left.len() >= second + tiles * TILE);
+        assert!(self.right.len() >= tiles * SIDE * WIDTH);
+        assert!(sums.len() >= self.rows.next_multiple_of(SIDE));
+    }
+}
+
+/// A unit that multiplies tiles.
+pub(super) trait Tiles: Copy {
+    /// Tiles of the calling thread, until it is dropped.
+    type Configured;
+
+    /// Configures the calling thread's tiles. They must be given back before anything that may take long: the system saves
+    /// them whenever it takes the thread from its core.
+    fn configure(self) -> Self::Configured;
+
+    /// The sums of `rows` to the first rows of `sums`; others, up to a multiple of [`SIDE`], are overwritten.
+    ///
+    /// # Panics
+    /// If there are too few tiles or sums.
+    fn multiply(
+        self,
+        configured: &Self::Configured,
+        product: TileProduct,
+        rows: TileRows<'_>,
+        sums: &mut [SumRow],
+    );
+}

@@ -1,0 +1,346 @@
+//! AMX's instructions.
+//!
+//! A product of all groups is one block of assembly: the compiler knows of no registers that keep their content from one
+//! block to the next. Two tiles of rows take two tiles of columns at a time, which needs as many loads as products; one
+//! tile of rows takes four. Sums are made in the same order in both.
+
+use std::arch::asm;
+
+use super::{SIDE, SumRow, TileProduct, TileRows, Tiles, WIDTH};
+
+/// The processor has AMX with bytes and bfloat16, and the system lets this process use it.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Amx(());
+
+/// The calling thread's tiles; other threads have none of them.
+pub(in super::super) struct ConfiguredTiles(std::marker::PhantomData<*const ()>);
+
+/// What `ldtilecfg` reads.
+#[repr(C, align(64))]
+struct TileConfiguration {
+    palette: u8,
+    start: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+/// Eight tiles of full size.
+static FULL: TileConfiguration = TileConfiguration {
+    palette: 1,
+    start: 0,
+    reserved: [0; 14],
+    row_bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+    rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+};
+
+impl Drop for ConfiguredTiles {
+    fn drop(&mut self) {
+        // SAFETY: a value of this type is made only where the instruction may run; it touches the tiles alone.
+        unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) }
+    }
+}
+
+impl Amx {
+    /// # Safety
+    /// The processor must have the instructions, and the system's [permission](super::permission) must be there.
+    #[inline(always)]
+    pub(in super::super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Tiles for Amx {
+    type Configured = ConfiguredTiles;
+
+    #[inline(always)]
+    fn configure(self) -> ConfiguredTiles {
+        // SAFETY: the token proves the instruction, which reads the configuration alone.
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) &raw const FULL, options(nostack, readonly, preserves_flags));
+        }
+        ConfiguredTiles(std::marker::PhantomData)
+    }
+
+    #[inline(never)]
+    fn multiply(
+        self,
+        _: &ConfiguredTiles,
+        product: TileProduct,
+        rows: TileRows<'_>,
+        sums: &mut [SumRow],
+    ) {
+        rows.check(product, sums);
+        let sums = sums.as_mut_ptr();
+        // SAFETY: checked above: tiles and sums are as long as these products read and write them. The token proves the
+        // instructions, and the calling thread's tiles are configured.
+        unsafe {
+            if rows.rows <= SIDE {
+                return one_by_four(product, rows, sums);
+            }
+            two_by_two(product, rows, sums);
+            if rows.columns <= WIDTH / 2 {
+                return;
+            }
+            let (ahead, lines) = rows.ahead;
+            let second = TileRows {
+                right: &rows.right[WIDTH / 2..],
+                ahead: (ahead.wrapping_add(lines * rows.groups * SIDE), lines),
+                ..rows
+            };
+            two_by_two(product, second, sums.cast::<i32>().add(WIDTH / 2).cast());
+        }
+    }
+}
+
+/// A product of all groups: `load` reads sums, `group` multiplies a group's tiles and `store` writes sums. `left` bytes and
+/// `right` bytes lead to the next group.
+macro_rules! product {
+    ($rows:ident, $sums:ident, [$($load:expr),*], [$($store:expr),*], $left:literal, $right:literal, $($group:expr),*) => {
+        asm!(
+            "test {count}, {count}", "jnz 3f",
+            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            "jmp 2f",
+            "3:",
+            $($load,)*
+            "2:",
+            $($group,)*
+            "mov {count}, {lines}", "test {count}, {count}", "jz 5f",
+            "4:",
+            "prefetcht1 [{ahead}]", "add {ahead}, 64", "dec {count}", "jnz 4b",
+            "5:",
+            concat!("add {a}, ", $left), concat!("add {second}, ", $left), concat!("add {b}, ", $right),
+            "dec {groups}", "jnz 2b",
+            $($store,)*
+            a = inout(reg) $rows.left.as_ptr() => _,
+            second = inout(reg) $rows.left.as_ptr().wrapping_add($rows.tile) => _,
+            b = inout(reg) $rows.right.as_ptr() => _,
+            // Bytes from row to row, of operands and of panels and sums.
+            l = in(reg) 64_usize,
+            p = in(reg) 256_usize,
+            groups = inout(reg) $rows.groups => _,
+            ahead = inout(reg) $rows.ahead.0 => _,
+            lines = in(reg) $rows.ahead.1,
+            count = inout(reg) usize::from($rows.adds) => _,
+            c = in(reg) $sums,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
+}
+
+/// # Safety
+/// As [`TileRows::check`] checks it, for 32 rows and two tiles of columns from the first of `rows.right` and `sums` on;
+/// the instructions must be there, and tiles configured.
+#[inline(always)]
+unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow) {
+    /// Four products of tiles that are loaded here; `a` and `b` are the places of their planes.
+    macro_rules! loaded {
+        ($op:literal, $a:literal, $b:literal, $b_next:literal) => {
+            concat!(
+                "tileloadd tmm4, [{a} + {l}",
+                $a,
+                "]\n",
+                "tileloadd tmm6, [{b} + {p}",
+                $b,
+                "]\n",
+                $op,
+                " tmm0, tmm4, tmm6\n",
+                "tileloadd tmm7, [{b} + {p}",
+                $b_next,
+                "]\n",
+                $op,
+                " tmm1, tmm4, tmm7\n",
+                "tileloadd tmm5, [{second} + {l}",
+                $a,
+                "]\n",
+                $op,
+                " tmm2, tmm5, tmm6\n",
+                $op,
+                " tmm3, tmm5, tmm7",
+            )
+        };
+    }
+    macro_rules! block {
+        ($left:literal, $right:literal, $($group:expr),*) => {
+            product!(
+                rows,
+                sums,
+                [
+                    "lea {count}, [{c} + 4096]",
+                    "tileloadd tmm0, [{c} + {p}]", "tileloadd tmm1, [{c} + {p} + 64]",
+                    "tileloadd tmm2, [{count} + {p}]", "tileloadd tmm3, [{count} + {p} + 64]"
+                ],
+                [
+                    "lea {a}, [{c} + 4096]",
+                    "tilestored [{c} + {p}], tmm0", "tilestored [{c} + {p} + 64], tmm1",
+                    "tilestored [{a} + {p}], tmm2", "tilestored [{a} + {p} + 64], tmm3"
+                ],
+                $left,
+                $right,
+                $($group),*
+            )
+        };
+    }
+    // SAFETY: the caller vouches for the memory and the instructions; the assembly changes the sums, the tiles and the
+    // registers that it names.
+    unsafe {
+        match product {
+            TileProduct::Bytes => block!("1024", "4096", loaded!("tdpbusd", "", "", " + 64")),
+            TileProduct::Halves => block!("1024", "4096", loaded!("tdpbf16ps", "", "", " + 64")),
+            TileProduct::UpperBytes => block!("2048", "8192", loaded!("tdpbssd", "", "", " + 64")),
+            TileProduct::CrossBytes => block!(
+                "2048",
+                "8192",
+                loaded!("tdpbusd", " + 1024", "", " + 64"),
+                loaded!("tdpbsud", "", " + 4096", " + 4160")
+            ),
+            TileProduct::FirstSlices => {
+                block!("3072", "12288", loaded!("tdpbssd", "", "", " + 64"))
+            }
+            TileProduct::SecondSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 4096", " + 4160"),
+                loaded!("tdpbssd", " + 1024", "", " + 64")
+            ),
+            TileProduct::ThirdSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 8192", " + 8256"),
+                loaded!("tdpbssd", " + 1024", " + 4096", " + 4160"),
+                loaded!("tdpbssd", " + 2048", "", " + 64")
+            ),
+            TileProduct::FourthSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", " + 1024", " + 8192", " + 8256"),
+                loaded!("tdpbssd", " + 2048", " + 4096", " + 4160")
+            ),
+            TileProduct::LowerBytes => block!(
+                "2048",
+                "8192",
+                loaded!("tdpbuud", " + 1024", " + 4096", " + 4160")
+            ),
+        }
+    }
+}
+
+/// # Safety
+/// As [`TileRows::check`] checks it, for 16 rows; the instructions must be there, and tiles configured.
+#[inline(always)]
+unsafe fn one_by_four(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow) {
+    /// Four products of tiles that are loaded here, as above.
+    macro_rules! loaded {
+        ($op:literal, $a:literal, $b0:literal, $b1:literal, $b2:literal, $b3:literal) => {
+            concat!(
+                "tileloadd tmm4, [{a} + {l}",
+                $a,
+                "]\n",
+                "tileloadd tmm5, [{b} + {p}",
+                $b0,
+                "]\n",
+                $op,
+                " tmm0, tmm4, tmm5\n",
+                "tileloadd tmm6, [{b} + {p}",
+                $b1,
+                "]\n",
+                $op,
+                " tmm1, tmm4, tmm6\n",
+                "tileloadd tmm7, [{b} + {p}",
+                $b2,
+                "]\n",
+                $op,
+                " tmm2, tmm4, tmm7\n",
+                "tileloadd tmm5, [{b} + {p}",
+                $b3,
+                "]\n",
+                $op,
+                " tmm3, tmm4, tmm5",
+            )
+        };
+    }
+    macro_rules! block {
+        ($left:literal, $right:literal, $($group:expr),*) => {
+            product!(
+                rows,
+                sums,
+                [
+                    "tileloadd tmm0, [{c} + {p}]", "tileloadd tmm1, [{c} + {p} + 64]",
+                    "tileloadd tmm2, [{c} + {p} + 128]", "tileloadd tmm3, [{c} + {p} + 192]"
+                ],
+                [
+                    "tilestored [{c} + {p}], tmm0", "tilestored [{c} + {p} + 64], tmm1",
+                    "tilestored [{c} + {p} + 128], tmm2", "tilestored [{c} + {p} + 192], tmm3"
+                ],
+                $left,
+                $right,
+                $($group),*
+            )
+        };
+    }
+    // SAFETY: as in `two_by_two`.
+    unsafe {
+        match product {
+            TileProduct::Bytes => block!(
+                "1024",
+                "4096",
+                loaded!("tdpbusd", "", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::Halves => block!(
+                "1024",
+                "4096",
+                loaded!("tdpbf16ps", "", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::UpperBytes => block!(
+                "2048",
+                "8192",
+                loaded!("tdpbssd", "", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::CrossBytes => block!(
+                "2048",
+                "8192",
+                loaded!("tdpbusd", " + 1024", "", " + 64", " + 128", " + 192"),
+                loaded!("tdpbsud", "", " + 4096", " + 4160", " + 4224", " + 4288")
+            ),
+            TileProduct::FirstSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::SecondSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 4096", " + 4160", " + 4224", " + 4288"),
+                loaded!("tdpbssd", " + 1024", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::ThirdSlices => block!(
+                "3072",
+                "12288",
+                loaded!("tdpbssd", "", " + 8192", " + 8256", " + 8320", " + 8384"),
+                loaded!(
+                    "tdpbssd", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
+                ),
+                loaded!("tdpbssd", " + 2048", "", " + 64", " + 128", " + 192")
+            ),
+            TileProduct::FourthSlices => block!(
+                "3072",
+                "12288",
+                loaded!(
+                    "tdpbssd", " + 1024", " + 8192", " + 8256", " + 8320", " + 8384"
+                ),
+                loaded!(
+                    "tdpbssd", " + 2048", " + 4096", " + 4160", " + 4224", " + 4288"
+                )
+            ),
+            TileProduct::LowerBytes => block!(
+                "2048",
+                "8192",
+                loaded!(
+                    "tdpbuud", " + 1024", " + 4096", " + 4160", " + 4224", " + 4288"
+                )
+            ),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Products by tiles: the same bits as by vectors where numbers are integers.
+
+use super::products::published_widths;
+use super::*;
+use crate::kernels::amx::{PlainTiles, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH};
+use crate::kernels::isa::with_tiles;
+
+/// The instruction sets with tiles: plain code everywhere, and the processor's where there are any.
+fn tile_sets() -> Vec<Isa> {
+    let all: Vec<Isa> = (Isa::all().into_iter().filter(|isa| isa.has_tiles())).collect();
+    assert!(all.iter().any(|isa| isa.name() == "portable-tiles"));
+    all
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// One product of tiles, by the unit of `isa`.
+fn multiply(isa: Isa, product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) {
+    let done = with_tiles!(isa, _s, tiles => {
+        let configured = tiles.configure();
+        tiles.multiply(&configured, product, rows, sums);
+    });
+    assert!(done.is_some());
+}
+
+#[test]
+fn the_processors_tiles_give_the_bits_of_plain_ones() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u32
+    };
+    for product in [
+        TileProduct::Bytes,
+        TileProduct::Halves,
+        TileProduct::UpperBytes,
+        TileProduct::CrossBytes,
+        TileProduct::LowerBytes,
+        TileProduct::FirstSlices,
+        TileProduct::SecondSlices,
+        TileProduct::ThirdSlices,
+        TileProduct::FourthSlices,
+    ] {
+        let floats = product == TileProduct::Halves;
+        let groups = 3;
+        let tiles = groups * product.planes();
+        // Exponents of floats: near one, far apart, and so small that products or even numbers are subnormal.
+        for (least, span) in [(120, 12), (80, 90), (0, 140), (50, 20)] {
+            let mut half = || {
+                let bits = next();
+                (bits >> 16 & 0x807f) | (least + bits % span) << 7
+            };
+            let mut dwords = |count: usize| -> Vec<i32> {
+                let one = |_| (half() | half() << 16).cast_signed();
+                (0..count).map(one).collect()
+            };
+            let (left, right) = (dwords(2 * tiles * TILE), dwords(tiles * SIDE * WIDTH));
+            let before: Vec<SumRow> = (0..2 * SIDE)
+                .map(|_| match floats {
+                    true => std::array::from_fn(|_| (half_sum(next())).cast_signed()),
+                    false => std::array::from_fn(|_| next().cast_signed()),
+                })
+                .collect();
+            for rows in [1, 16, 17, 32] {
+                for adds in [false, true] {
+                    let operands = TileRows {
+                        left: &left,
+                        tile: tiles * TILE,
+                        rows,
+                        right: &right,
+                        groups,
+                        columns: WIDTH,
+                        adds,
+                        ahead: (right.as_ptr(), 3),
+                    };
+                    let mut want = before.clone();
+                    PlainTiles.multiply(&(), product, operands, &mut want);
+                    for isa in tile_sets() {
+                        let mut got = before.clone();
+                        multiply(isa, product, operands, &mut got);
+                        let pairs = got[..rows]
+                            .as_flattened()
+                            .iter()
+                            .zip(want[..rows].as_flattened());
+                        for (place, (got, want)) in pairs.enumerate() {
+                            let is_nan = |bits: &i32| f32::from_bits(bits.cast_unsigned()).is_nan();
+                            let same = got == want || floats && is_nan(got) && is_nan(want);
+                            assert!(same, "{isa} {product:?}, {rows} rows, {place}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A sum of moderate size.
+fn half_sum(bits: u32) -> u32 {
+    (bits & 0x807f_ffff) | (100 + bits % 40) << 23
+}
+
+/// Rows of a range that begins and ends anywhere are multiplied as all rows are.
+fn assert_bits_of_vectors(
+    isa: Isa,
+    arithmetic: ProductPrecision,
+    [outputs, inputs]: [usize; 2],
+    rows: usize,
+    ranges: impl Iterator<Item = std::ops::Range<usize>>,
+) {
+    let (weights, bias) = (random(outputs * inputs, 41), random(outputs, 42));
+    let mut x = random(rows * inputs, 43);
+    // The greatest and the least integers.
+    x[0] = 1.0;
+    x[inputs - 1] = -1.0;
+    let vectors = pack(
+        isa.without_tiles(),
+        arithmetic,
+        outputs,
+        inputs,
+        &weights,
+        &bias,
+    );
+    let want = bits(&product(&vectors, &x, rows));
+    let tiles = pack(isa, arithmetic, outputs, inputs, &weights, &bias);
+    let mut operand = Operand::new();
+    let converted = operand.convert(&tiles, &x, inputs, rows);
+    for range in ranges {
+        let mut got = vec![0.0; range.len() * outputs];
+        let finish = ProductFinish::Store;
+        linear(converted, range.clone(), &tiles, &mut got, outputs, finish);
+        assert!(
+            bits(&got) == want[range.start * outputs..range.end * outputs],
+            "{isa} {arithmetic:?} {outputs}x{inputs}, rows {range:?}"
+        );
+    }
+}
+
+const INTEGERS: [ProductPrecision; 2] = [ProductPrecision::I8, ProductPrecision::I16];
+
+#[test]
+fn integers_by_tiles_are_the_bits_of_vectors_at_every_rest() {
+    for isa in tile_sets() {
+        for arithmetic in INTEGERS {
+            for inputs in (1..=70).chain([96, 127, 128, 129, 160, 255, 256, 257, 320, 385]) {
+                for outputs in [1, 17, 63, 64, 65, 130] {
+                    // Plain code takes long.
+                    let few = isa.name() == "portable-tiles" && (inputs % 5 > 0 || outputs > 65);
+                    let rows = if few { 3 } else { 35 };
+                    let ranges = [0..rows, 0..1, 1..rows, rows / 2..rows];
+                    assert_bits_of_vectors(
+                        isa,
+                        arithmetic,
+                        [outputs, inputs],
+                        rows,
+                        ranges.into_iter(),
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_by_tiles_are_the_bits_of_vectors_at_every_width_and_number_of_rows() {
+    for isa in tile_sets() {
+        for (inputs, _) in published_widths() {
+            for arithmetic in INTEGERS {
+                let is_plain = isa.name() == "portable-tiles";
+                let (outputs, rows) = if is_plain { (17, 3) } else { (72, 70) };
+                let ranges = (1..=rows).flat_map(|end| [0..end, end - 1..rows]);
+                let ranges = ranges.take(if is_plain { 1 } else { usize::MAX });
+                assert_bits_of_vectors(isa, arithmetic, [outputs, inputs], rows, ranges);
+            }
+        }
+    }
+}
+
+/// Numbers of either kind, with channels that are louder than the others and the greatest of all.
+#[test]
+fn floats_by_tiles_are_near_those_of_vectors() {
+    for isa in tile_sets() {
+        for (outputs, inputs) in [(17, 3), (64, 48), (65, 383), (70, 2050)] {
+            let rows = 33;
+            let (weights, bias) = (random(outputs * inputs, 51), random(outputs, 52));
+            let mut x = random(rows * inputs, 53);
+            for row in x.chunks_exact_mut(inputs) {
+                row[inputs / 3] *= 300.0;
+            }
+            // Of the last row: the greatest float, by weights that keep the sums finite.
+            let last = &mut x[(rows - 1) * inputs..];
+            last.fill(0.0);
+            last[inputs / 2] = f32::MAX;
+            let exact = pack(
+                isa.without_tiles(),
+                ProductPrecision::F32,
+                outputs,
+                inputs,
+                &weights,
+                &bias,
+            );
+            let want = product(&exact, &x, rows);
+            let of = |arithmetic| {
+                let matrix = pack(isa, arithmetic, outputs, inputs, &weights, &bias);
+                product(&matrix, &x, rows)
+            };
+            for (arithmetic, limit) in [
+                (ProductPrecision::F32, 2e-6),
+                (ProductPrecision::Bf16, 6e-3),
+            ] {
+                let got = of(arithmetic);
+                let rows = got.chunks_exact(outputs).zip(want.chunks_exact(outputs));
+                for (row, (got, want)) in rows.enumerate() {
+                    // Too large for a bfloat16.
+                    if arithmetic == ProductPrecision::Bf16 && row + 1 == 33 {
+                        continue;
+                    }
+                    let squares = |values: &mut dyn Iterator<Item = f64>| -> f64 {
+                        values.map(|value| (value / 1e30).powi(2)).sum()
+                    };
+                    let apart = got
+                        .iter()
+                        .zip(want)
+                        .map(|(a, b)| f64::from(*a) - f64::from(*b));
+                    let error = squares(&mut apart.into_iter());
+                    let size = squares(&mut want.iter().map(|value| f64::from(*value)));
+                    let share = (error / size).sqrt();
+                    assert!(
+                        share < limit,
+                        "{isa} {arithmetic:?} {outputs}x{inputs}, row {row}: {share}"
+                    );
+                }
+            }
+        }
+    }
+}
