@@ -157,7 +157,7 @@ impl Encoder {
     /// Whether the kernels were taken from the cache.
     #[must_use]
     pub fn has_cached_kernels(&self) -> bool {
-        self.shared.kernels.are_from_cache
+        self.shared.kernels.are_from_cache()
     }
 
     /// Settings of config.json that transformers' class for the model's type does not read either.

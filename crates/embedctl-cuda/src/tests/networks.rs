@@ -54,7 +54,7 @@ fn vectors(states: &[f32], joined: &Joined) -> Vec<f32> {
         rows.for_each(|row| {
             sum.iter_mut()
                 .zip(row)
-                .for_each(|(sum, value)| *sum += value)
+                .for_each(|(sum, value)| *sum += value);
         });
         let length = sum.iter().map(|it| it * it).sum::<f32>().sqrt();
         vectors.extend(sum.iter().map(|it| it / length));
