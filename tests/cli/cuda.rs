@@ -59,6 +59,8 @@ fn command(sandbox: &Sandbox, output: &str, line: &str) -> Command {
         .env("EMBEDCTL_EMULATOR_CACHE", sandbox.path(""))
         .env("VIRTUAL_ENV", sandbox.path("env"))
         .env("PATH", path)
+        // Nothing is measured, which takes an emulator long.
+        .arg("--no-cache")
         .args(line.split_whitespace());
     command
 }

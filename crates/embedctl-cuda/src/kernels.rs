@@ -377,8 +377,8 @@ impl Kernels {
     }
 }
 
-/// Writes a compiled module to the cache.
-fn keep(file: &Path, binary: &[u8]) -> io::Result<()> {
+/// Writes a file of the cache.
+pub(crate) fn keep(file: &Path, binary: &[u8]) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }
