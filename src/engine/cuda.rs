@@ -131,7 +131,8 @@ pub(super) fn open(
             tf32,
             longest: model.config.max_length.clamp(1, MOST_POSITIONS),
             terms: model.config.kind.sparse().and_then(|sparse| sparse.terms),
-            measured_tokens: MEASURED,
+            // A choice that is not kept could be another one in the next run.
+            measured_tokens: options.weights_cache.as_ref().map_or(0, |_| MEASURED),
             cache: options
                 .weights_cache
                 .as_ref()

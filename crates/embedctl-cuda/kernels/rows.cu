@@ -206,11 +206,10 @@ DEVICE float activated(float x, int activation) {
 // precision only where their product does.
 KERNEL(256, activate, ActivateArguments) {
   const int pieces = (a.width + 7) / 8;
-  const long long index = (long long)BLOCK_X * THREADS + THREAD;
-  const long long token = index / pieces;
+  const unsigned index = (unsigned)BLOCK_X * THREADS + THREAD, token = index / pieces;
   const int at = (int)(index - token * pieces) * 8;
-  if (token >= a.tokens) return;
-  Element *row = static_cast<Element *>(a.values) + token * a.stride;
+  if (token >= (unsigned)a.tokens) return;
+  Element *row = static_cast<Element *>(a.values) + (long long)token * a.stride;
   const bool is_whole = a.width % 8 == 0 && a.stride % 8 == 0;
   float v[8], factor[8];
   if (is_whole) {

@@ -26,9 +26,10 @@ pub struct EncoderOptions {
     pub longest: usize,
     /// The pooling of a masked-LM head's logits, where those are wanted.
     pub terms: Option<TermPooling>,
-    /// Tokens on which the algorithms of products are measured; 0: cuBLASLt's first proposal is taken.
+    /// Tokens on which the algorithms of products are measured that are not in the cache; 0: cuBLASLt's first proposal is
+    /// taken. Without a cache two runs may choose differently.
     pub measured_tokens: usize,
-    /// The folder of compiled kernels; `None`: they are not kept.
+    /// The folder of compiled kernels and chosen algorithms; `None`: they are not kept.
     pub cache: Option<PathBuf>,
 }
 
@@ -113,13 +114,19 @@ impl Encoder {
         let program = program?;
         let shared = Arc::new(Shared {
             attention: AttentionPlan::of(&program),
-            products: Products::new(card, options.element, options.tf32)?,
+            products: Products::new(
+                card,
+                options.element,
+                options.tf32,
+                options.cache.as_deref(),
+            )?,
             program,
             kernels,
             card: Arc::clone(card),
         });
         if options.measured_tokens > 0 {
             EncoderWorker::new(&shared)?.choose(options.measured_tokens)?;
+            shared.products.keep();
         }
         Ok(Self { shared })
     }
@@ -157,7 +164,7 @@ impl Encoder {
     /// Whether the kernels were taken from the cache.
     #[must_use]
     pub fn has_cached_kernels(&self) -> bool {
-        self.shared.kernels.are_from_cache
+        self.shared.kernels.are_from_cache()
     }
 
     /// Settings of config.json that transformers' class for the model's type does not read either.

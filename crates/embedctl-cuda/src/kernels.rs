@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
+use std::thread;
 
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::Hash;
@@ -22,17 +23,42 @@ use crate::memory::Stream;
 use crate::{Element, NAME};
 
 /// The words of kernels, for NVIDIA's compiler. An emulator has its own.
-pub const WORDS: &str = include_str!("../kernels/device.cuh");
+const WORDS: &str = include_str!("../kernels/device.cuh");
 
-/// All kernels.
-pub const SOURCE: &str = concat!(
+/// What kernels of both parts need.
+const SHARED: &str = concat!(
     include_str!("../kernels/arguments.cuh"),
     include_str!("../kernels/elements.cuh"),
-    include_str!("../kernels/rows.cu"),
-    include_str!("../kernels/experts.cu"),
-    include_str!("../kernels/terms.cu"),
-    include_str!("../kernels/attention.cu"),
 );
+
+/// A part of the kernels, which is compiled beside the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KernelPart {
+    /// Those of single tokens, experts and terms, which know nothing of heads.
+    Rows,
+    /// Attention.
+    Attention,
+}
+
+impl KernelPart {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Rows, Self::Attention];
+
+    /// Its source.
+    #[must_use]
+    pub fn source(self) -> String {
+        const ROWS: &str = concat!(
+            include_str!("../kernels/rows.cu"),
+            include_str!("../kernels/experts.cu"),
+            include_str!("../kernels/terms.cu"),
+        );
+        let own = match self {
+            Self::Rows => ROWS,
+            Self::Attention => include_str!("../kernels/attention.cu"),
+        };
+        [WORDS, SHARED, own].concat()
+    }
+}
 
 /// The widest head that kernels are made for.
 pub const MOST_HEAD: usize = 256;
@@ -60,21 +86,24 @@ pub(crate) fn padded_head(size: usize) -> usize {
 }
 
 impl KernelShape {
-    /// The compiler's options for a card.
+    /// The compiler's options for a part and a card.
     #[must_use]
-    pub fn options(self, architecture: u32) -> Vec<String> {
+    pub fn options(self, part: KernelPart, architecture: u32) -> Vec<String> {
         let element = match self.element {
             Element::F32 => 0,
             Element::F16 => 1,
             Element::Bf16 => 2,
         };
-        vec![
+        let mut options = vec![
             format!("--gpu-architecture=sm_{architecture}"),
             "--std=c++17".into(),
             format!("-DELEMENT={element}"),
-            format!("-DHEAD={}", padded_head(self.head)),
-            format!("-DEXTRAS={}", u8::from(self.has_extras)),
-        ]
+        ];
+        if part == KernelPart::Attention {
+            options.push(format!("-DHEAD={}", padded_head(self.head)));
+            options.push(format!("-DEXTRAS={}", u8::from(self.has_extras)));
+        }
+        options
     }
 }
 
@@ -123,6 +152,14 @@ kernels! {
 }
 
 impl Kernel {
+    /// The part that it belongs to.
+    fn part(self) -> KernelPart {
+        match self.takes_shared_memory() {
+            true => KernelPart::Attention,
+            false => KernelPart::Rows,
+        }
+    }
+
     /// Whether it is compiled for a shape.
     fn is_of(self, shape: KernelShape) -> bool {
         let takes_extras = matches!(self, Self::AttendShortExtras | Self::AttendLongExtras);
@@ -146,13 +183,13 @@ impl Kernel {
     /// The norm of rows of this width, and the tokens and threads of a block.
     pub(crate) fn norm(width: usize) -> (Self, usize, usize) {
         match width {
-            ..=256 => (Self::Norm256, 4, 128),
-            ..=512 => (Self::Norm512, 4, 128),
-            ..=768 => (Self::Norm768, 4, 128),
-            ..=1024 => (Self::Norm1024, 4, 128),
-            ..=2048 => (Self::Norm2048, 1, 128),
-            ..=4096 => (Self::Norm4096, 1, 128),
-            ..=8192 => (Self::Norm8192, 1, 256),
+            0..=256 => (Self::Norm256, 4, 128),
+            257..=512 => (Self::Norm512, 4, 128),
+            513..=768 => (Self::Norm768, 4, 128),
+            769..=1024 => (Self::Norm1024, 4, 128),
+            1025..=2048 => (Self::Norm2048, 1, 128),
+            2049..=4096 => (Self::Norm4096, 1, 128),
+            4097..=8192 => (Self::Norm8192, 1, 256),
             _ => (Self::Norm32768, 1, 1024),
         }
     }
@@ -160,24 +197,39 @@ impl Kernel {
 
 /// The kernels on a card.
 pub(crate) struct Kernels {
-    card: Arc<Card>,
-    module: Object,
+    /// By [`KernelPart`].
+    modules: [Module; 2],
     /// By [`Kernel`]; null where it is not compiled for the shape.
     functions: Vec<Object>,
-    /// Whether they were taken from the cache.
-    pub(crate) are_from_cache: bool,
 }
 
-// SAFETY: modules and functions belong to the context and may be used by any thread.
+// SAFETY: functions belong to the context and may be used by any thread.
 unsafe impl Send for Kernels {}
 // SAFETY: as above.
 unsafe impl Sync for Kernels {}
 
-impl Kernels {
-    /// Compiles the kernels for a card, or takes them from `cache`.
-    pub(crate) fn load(card: &Arc<Card>, shape: KernelShape, cache: Option<&Path>) -> Result<Self> {
-        let options = shape.options(card.info.architecture);
-        let source = format!("{WORDS}{SOURCE}");
+/// A part of the kernels on a card.
+struct Module {
+    card: Arc<Card>,
+    object: Object,
+    is_from_cache: bool,
+}
+
+// SAFETY: modules belong to the context and may be used by any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Compiles a part for a card, or takes it from `cache`.
+    fn load(
+        card: &Arc<Card>,
+        shape: KernelShape,
+        part: KernelPart,
+        cache: Option<&Path>,
+    ) -> Result<Self> {
+        let options = shape.options(part, card.info.architecture);
+        let source = part.source();
         let mut hash = Hash::default();
         let (major, minor) = card.info.compiler;
         hash.add(format!("{major}.{minor}\n{}\n{source}", options.join(" ")));
@@ -188,65 +240,88 @@ impl Kernels {
             .and_then(|file| small_file::read(file, LARGEST_MODULE).ok());
         card.enter()?;
         if let Some(binary) = &kept
-            && let Ok(kernels) = Self::of(card, shape, binary, true)
+            && let Ok(module) = Self::of(card, binary, true)
         {
-            return Ok(kernels);
+            return Ok(module);
         }
         let compiler = &card.libraries.compiler;
         let binary = compile(compiler, &source, &options, card.info.architecture)?;
-        let kernels = Self::of(card, shape, &binary, false)?;
+        let module = Self::of(card, &binary, false)?;
         if let Some(file) = file {
             // A cache that cannot be written costs time alone.
             let _ = keep(&file, &binary);
         }
-        Ok(kernels)
+        Ok(module)
     }
 
-    fn of(
-        card: &Arc<Card>,
-        shape: KernelShape,
-        binary: &[u8],
-        are_from_cache: bool,
-    ) -> Result<Self> {
-        let driver = &card.libraries.driver;
-        let mut module = ptr::null_mut();
+    fn of(card: &Arc<Card>, binary: &[u8], is_from_cache: bool) -> Result<Self> {
+        let mut object = ptr::null_mut();
         // SAFETY: the binary is one that NVRTC made, or the driver refuses it.
-        let status = unsafe { (driver.load_module)(&raw mut module, binary.as_ptr().cast()) };
+        let status =
+            unsafe { (card.libraries.driver.load_module)(&raw mut object, binary.as_ptr().cast()) };
         card.check(status, "load the kernels")?;
-        let find = |kernel: Kernel| {
-            let mut function = ptr::null_mut();
-            if !kernel.is_of(shape) {
-                return Ok(function);
-            }
-            let name = CString::new(kernel.name()).unwrap_or_default();
-            // SAFETY: the name is a text that ends with a zero.
-            let status = unsafe { (driver.function)(&raw mut function, module, name.as_ptr()) };
-            card.check(status, &format!("find the kernel {}", kernel.name()))?;
-            if kernel.takes_shared_memory() {
-                /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
-                const MOST_SHARED: c_int = 8;
-                let most = c_int::try_from(card.info.shared_memory).unwrap_or(c_int::MAX);
-                // SAFETY: the function is there.
-                let status = unsafe { (driver.set_function)(function, MOST_SHARED, most) };
-                card.check(status, "reserve shared memory")?;
-            }
-            Ok(function)
-        };
-        let functions: Result<Vec<Object>> = Kernel::ALL.iter().map(|it| find(*it)).collect();
-        let functions = match functions {
-            Ok(functions) => functions,
-            Err(error) => {
-                // SAFETY: the module was loaded, and is not used.
-                unsafe { (driver.unload_module)(module) };
-                return Err(error);
-            }
-        };
         Ok(Self {
             card: Arc::clone(card),
-            module,
-            functions,
-            are_from_cache,
+            object,
+            is_from_cache,
         })
+    }
+
+    /// A kernel of this part.
+    fn function(&self, kernel: Kernel) -> Result<Object> {
+        /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
+        const MOST_SHARED: c_int = 8;
+        let (card, driver) = (&self.card, &self.card.libraries.driver);
+        let mut function = ptr::null_mut();
+        let name = CString::new(kernel.name()).unwrap_or_default();
+        // SAFETY: the name is a text that ends with a zero.
+        let status = unsafe { (driver.function)(&raw mut function, self.object, name.as_ptr()) };
+        card.check(status, &format!("find the kernel {}", kernel.name()))?;
+        if kernel.takes_shared_memory() {
+            let most = c_int::try_from(card.info.shared_memory).unwrap_or(c_int::MAX);
+            // SAFETY: the function is there.
+            let status = unsafe { (driver.set_function)(function, MOST_SHARED, most) };
+            card.check(status, "reserve shared memory")?;
+        }
+        Ok(function)
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.card.enter().is_ok() {
+            // SAFETY: the module was loaded, and nothing runs any more.
+            unsafe { (self.card.libraries.driver.unload_module)(self.object) };
+        }
+    }
+}
+
+impl Kernels {
+    /// Compiles the kernels for a card, both parts at a time, or takes them from `cache`.
+    pub(crate) fn load(card: &Arc<Card>, shape: KernelShape, cache: Option<&Path>) -> Result<Self> {
+        let [rows, attention] = thread::scope(|scope| {
+            let load = |part| scope.spawn(move || Module::load(card, shape, part, cache));
+            KernelPart::ALL.map(load).map(|thread| {
+                let panicked = |_| Err(Error::internal("the compiler's thread has panicked"));
+                thread.join().unwrap_or_else(panicked)
+            })
+        });
+        let modules = [rows?, attention?];
+        let find = |kernel: &Kernel| match kernel.is_of(shape) {
+            true => modules[kernel.part() as usize].function(*kernel),
+            false => Ok(ptr::null_mut()),
+        };
+        let functions = Kernel::ALL.iter().map(find).collect::<Result<_>>()?;
+        Ok(Self { modules, functions })
+    }
+
+    /// Whether they were taken from the cache.
+    pub(crate) fn are_from_cache(&self) -> bool {
+        self.modules.iter().all(|module| module.is_from_cache)
+    }
+
+    fn card(&self) -> &Card {
+        &self.modules[0].card
     }
 
     /// Launches a kernel: blocks in two directions, threads of a block, and its shared memory. Nothing is launched where
@@ -278,7 +353,7 @@ impl Kernels {
         // SAFETY: the arguments are the kernel's, and their pointers lead to memory that its owner keeps until the stream
         // was waited for.
         let status = unsafe {
-            (self.card.libraries.driver.launch)(
+            (self.card().libraries.driver.launch)(
                 function,
                 x,
                 y,
@@ -292,7 +367,7 @@ impl Kernels {
                 ptr::null_mut(),
             )
         };
-        self.card
+        self.card()
             .check(status, &format!("launch {}", kernel.name()))
     }
 
@@ -302,17 +377,8 @@ impl Kernels {
     }
 }
 
-impl Drop for Kernels {
-    fn drop(&mut self) {
-        if self.card.enter().is_ok() {
-            // SAFETY: the module was loaded, and nothing runs any more.
-            unsafe { (self.card.libraries.driver.unload_module)(self.module) };
-        }
-    }
-}
-
-/// Writes a compiled module to the cache.
-fn keep(file: &Path, binary: &[u8]) -> io::Result<()> {
+/// Writes a file of the cache.
+pub(crate) fn keep(file: &Path, binary: &[u8]) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }

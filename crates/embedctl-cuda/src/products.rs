@@ -5,13 +5,16 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use embedctl_common::error::{Error, Result};
 use embedctl_common::threads::locked;
+use embedctl_common::{hash, small_file};
 
 use crate::card::Card;
+use crate::kernels::keep;
 use crate::library::{Algorithm, DevicePointer, Heuristic, Multiplier, Object};
 use crate::memory::{DeviceMemory, Stream};
 use crate::{Element, NAME};
@@ -38,6 +41,9 @@ const NO_REDUCTION: u32 = 0;
 /// Bytes that an algorithm may use beside its matrices.
 pub(crate) const WORKSPACE: usize = 32 << 20;
 
+/// More bytes than the file of choices has.
+const LARGEST_FILE: u64 = 4 << 20;
+
 /// Algorithms that are measured.
 const CANDIDATES: usize = 8;
 
@@ -59,6 +65,47 @@ pub(crate) struct ProductShape {
     pub(crate) has_base: bool,
 }
 
+impl ProductShape {
+    fn numbers(self) -> [usize; 8] {
+        [
+            self.inputs,
+            self.outputs,
+            self.x_stride,
+            self.w_stride,
+            self.y_stride,
+            self.is_wide.into(),
+            self.has_bias.into(),
+            self.has_base.into(),
+        ]
+    }
+}
+
+/// A line of the file of choices: the numbers of a shape, and the words of its algorithm.
+fn kept_choice(line: &str) -> Option<(ProductShape, Algorithm)> {
+    let mut parts = line.split(' ');
+    let mut number = || parts.next()?.parse::<usize>().ok();
+    let mut sizes = [0; 5];
+    for size in &mut sizes {
+        *size = number()?;
+    }
+    let [inputs, outputs, x_stride, w_stride, y_stride] = sizes;
+    let shape = ProductShape {
+        inputs,
+        outputs,
+        x_stride,
+        w_stride,
+        y_stride,
+        is_wide: number()? == 1,
+        has_bias: number()? == 1,
+        has_base: number()? == 1,
+    };
+    let mut algorithm = [0; 8];
+    for word in &mut algorithm {
+        *word = u64::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some((shape, algorithm))
+}
+
 /// The matrices of a product.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operands {
@@ -78,6 +125,8 @@ pub(crate) struct Products {
     /// Whether single precision is multiplied in TF32.
     tf32: bool,
     chosen: Mutex<HashMap<ProductShape, Algorithm>>,
+    /// The file in which choices are kept: by measuring again another run could choose otherwise.
+    file: Option<PathBuf>,
 }
 
 // SAFETY: cuBLASLt's handle may be used by several threads.
@@ -86,19 +135,61 @@ unsafe impl Send for Products {}
 unsafe impl Sync for Products {}
 
 impl Products {
-    pub(crate) fn new(card: &Arc<Card>, element: Element, tf32: bool) -> Result<Self> {
+    /// Products of `element`, with the algorithms that are kept in `cache` for this card and these libraries.
+    pub(crate) fn new(
+        card: &Arc<Card>,
+        element: Element,
+        tf32: bool,
+        cache: Option<&Path>,
+    ) -> Result<Self> {
         card.enter()?;
         let mut handle = ptr::null_mut();
         // SAFETY: the pointer leads to a pointer.
         let status = unsafe { (card.libraries.multiplier.create)(&raw mut handle) };
         check(status, "start")?;
-        Ok(Self {
+        let file = cache.map(|folder| {
+            let key = format!("{:?} {element:?} {tf32}", card.info);
+            folder.join(format!("products-{}.txt", hash::of(key)))
+        });
+        let products = Self {
             card: Arc::clone(card),
             handle,
             element,
             tf32,
             chosen: Mutex::default(),
-        })
+            file,
+        };
+        products.take_kept();
+        Ok(products)
+    }
+
+    /// Takes the choices in the file, which go before those made here.
+    fn take_kept(&self) {
+        let text = self
+            .file
+            .as_ref()
+            .map(|file| small_file::read_text(file, LARGEST_FILE));
+        let Some(Ok(text)) = text else {
+            return;
+        };
+        let mut chosen = locked(&self.chosen);
+        chosen.extend(text.lines().filter_map(kept_choice));
+    }
+
+    /// Keeps the choices. Where another run has kept some in the meantime, those are taken.
+    pub(crate) fn keep(&self) {
+        let Some(file) = &self.file else {
+            return;
+        };
+        self.take_kept();
+        let lines = self.chosen().into_iter().map(|(shape, algorithm)| {
+            let numbers = shape.numbers().map(|number| number.to_string());
+            let words = algorithm.map(|word| format!("{word:x}"));
+            format!("{} {}\n", numbers.join(" "), words.join(" "))
+        });
+        let text: String = lines.collect();
+        // A cache that cannot be written costs time alone.
+        let _ = keep(file, text.as_bytes());
     }
 
     /// Multiplies for `tokens` tokens. `workspace` is [`WORKSPACE`] bytes of the stream's own.

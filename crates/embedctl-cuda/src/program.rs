@@ -871,14 +871,27 @@ pub(crate) fn activation_number(activation: Activation) -> i32 {
     }
 }
 
-/// The places that a batch needs, in bytes for each token.
+/// Bytes of a batch's memory for each token: its places, experts' entries, and scores with relative positions.
 pub(crate) fn token_bytes(program: &Program) -> usize {
     let element = program.element.bytes();
+    let Architecture {
+        hidden,
+        attention,
+        feed_forward,
+        ..
+    } = &program.architecture;
+    let experts = feed_forward.experts.map_or(0, |experts| {
+        let inner = if experts.gated { 2 } else { 1 } * experts.width;
+        experts.chosen * ((hidden + inner) * element + 4 * hidden + 16)
+    });
+    let relative =
+        (attention.disentangled).map_or(0, |kind| 2 * attention.heads * kind.rows() * element);
     let bytes = |place: &Place| {
         let Form { width, is_wide } = program.form(*place);
         width * if is_wide { 4 } else { element }
     };
-    Place::ALL.iter().map(bytes).sum()
+    let places: usize = Place::ALL.iter().map(bytes).sum();
+    places + experts + relative
 }
 
 /// An error where a number does not fit a kernel's argument.

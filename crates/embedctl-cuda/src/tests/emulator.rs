@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char, c_int, c_long};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use embedctl_common::hash;
 use libloading::Library;
@@ -87,7 +87,7 @@ impl Emulator {
     /// The emulator, or `None` where there is no compiler for it.
     pub(super) fn open() -> Option<Self> {
         static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-        let alone = ALONE.lock().unwrap_or_else(|broken| broken.into_inner());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let library = LIBRARY.get_or_init(|| compiler().map(|compiler| build(&compiler)));
         let library = library.as_deref()?;
         // SAFETY: it is our own.

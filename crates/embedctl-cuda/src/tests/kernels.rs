@@ -339,8 +339,8 @@ fn attention(bench: &Bench, case: Case, lengths: &[usize]) {
         }
     };
     let mut exact = Vec::new();
-    for index in 0..lengths.len() {
-        for query in 0..lengths[index] {
+    for (index, length) in lengths.iter().enumerate() {
+        for query in 0..*length {
             for head in 0..query_heads {
                 plainly.attend(row(index, 0), head, query, &mut exact);
             }

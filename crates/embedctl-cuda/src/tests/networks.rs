@@ -1,7 +1,5 @@
 //! Every architecture's states against the native engine's; rows in company; what a layer launches.
 
-use std::collections::BTreeMap;
-
 use embedctl_native::kernels::TermPooling;
 use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, kernels::ProductPrecision};
 
@@ -54,7 +52,7 @@ fn vectors(states: &[f32], joined: &Joined) -> Vec<f32> {
         rows.for_each(|row| {
             sum.iter_mut()
                 .zip(row)
-                .for_each(|(sum, value)| *sum += value)
+                .for_each(|(sum, value)| *sum += value);
         });
         let length = sum.iter().map(|it| it * it).sum::<f32>().sqrt();
         vectors.extend(sum.iter().map(|it| it / length));
@@ -283,20 +281,39 @@ fn a_layer_of_bert_has_eight_launches_and_one_of_qwen3_nine() {
 }
 
 #[test]
-fn products_are_measured_and_named() {
+fn products_are_measured_once_kept_and_named() {
     let Some(emulator) = Emulator::open() else {
         return;
     };
+    let folder = tempfile::tempdir().unwrap();
     let network = PlainNetwork::open(&fixture("bert").folder, None).unwrap();
     let own = EncoderOptions {
         measured_tokens: 5,
+        cache: Some(folder.path().to_path_buf()),
         ..options(Element::F16)
     };
-    let encoder = Encoder::open(&network, &emulator.card(), &own).unwrap();
-    let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
-    for spelled in encoder.algorithms() {
-        *shapes.entry(spelled).or_default() += 1;
-    }
-    let shapes: Vec<String> = shapes.into_keys().collect();
-    assert_eq!(shapes, ["32x32 7", "32x48 7", "48x32 7", "96x32 7"]);
+    let open = || {
+        emulator.reset();
+        let encoder = Encoder::open(&network, &emulator.card(), &own).unwrap();
+        let measured = emulator.log().matches("product").count();
+        (encoder.algorithms(), measured, encoder.has_cached_kernels())
+    };
+    let (algorithms, measured, is_cached) = open();
+    assert_eq!(
+        algorithms,
+        ["32x32 7", "32x48 7", "48x32 7", "96x32 7"],
+        "by outputs and inputs"
+    );
+    // Two candidates of each shape, once to get ready and three times to be measured.
+    assert_eq!((measured, is_cached), (4 * 2 * 4, false));
+    assert_eq!(open(), (algorithms.clone(), 0, true));
+    // A line that is damaged is measured again.
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let mut files = entries.map(|entry| entry.unwrap().path());
+    let file = files
+        .find(|file| file.extension().unwrap() == "txt")
+        .unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replacen("7 0 0", "7 x", 1)).unwrap();
+    assert_eq!(open(), (algorithms, 2 * 4, true));
 }
