@@ -272,7 +272,11 @@ fn outputs_that_cannot_be_reused_are_refused_with_the_reason() {
             &["--vectors", "multi"],
             "the number of vectors differs from the sum in the `.lengths.npy` file beside it",
         ),
-        (&named, &["--vectors", "sparse"], "with indices and values"),
+        (
+            &named,
+            &["--vectors", "sparse"],
+            "it has no vectors like those of `embedding`",
+        ),
         (
             &bytes,
             &["--vectors", "multi", "--dtype", "ubinary"],
