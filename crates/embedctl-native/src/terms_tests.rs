@@ -53,14 +53,11 @@ fn a_shared_table_is_held_once_and_gives_the_same_bits() {
             assert_eq!(states(&shared), alone, "{name} {arithmetic:?}");
             // Another holder of the network keeps its table, so nothing is freed beside it.
             let held = open(name, arithmetic);
-            let held_isa = held.isa();
             let other = held.clone();
             let apart = with_terms(held, name);
             assert_eq!(states(&apart), states(&other), "{name} {arithmetic:?}");
             let table = (shared.token_rows() * shared.width() * 4) as u64;
-            // Tiles multiply slices of numbers, from which no row can be taken.
-            let is_exact = arithmetic == ProductPrecision::F32 && !held_isa.has_tiles();
-            let is_shared = is_tied && is_exact;
+            let is_shared = is_tied && arithmetic == ProductPrecision::F32;
             let freed = if is_shared { table } else { 0 };
             assert_eq!(apart.memory() - shared.memory(), freed, "{name}");
             assert!(shared.memory() > memory, "{name}: the head takes memory");

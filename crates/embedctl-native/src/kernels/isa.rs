@@ -330,6 +330,7 @@ pub(crate) use with_floats;
 /// `Some`; `None` for another.
 macro_rules! with_tiles {
     ($isa:expr, $simd:ident, $tiles:ident => $work:expr) => {{
+        #[allow(unused_imports)] // there may be none
         use $crate::kernels::isa::TileKind;
         match $isa.tiles {
             None => None,

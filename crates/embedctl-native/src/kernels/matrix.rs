@@ -62,7 +62,7 @@ impl PackedLayout {
 
     /// Bytes of a matrix's [parts](Matrix::parts).
     pub(crate) fn bytes(self, isa: Isa, arithmetic: ProductPrecision) -> u64 {
-        let isa = fitting_isa(isa, arithmetic, self.inputs);
+        let isa = fitting_isa(isa, arithmetic);
         let columns = columns(panel_columns(isa), self.outputs, self.gated);
         let steps = steps(isa, arithmetic, self.inputs);
         let factors = match arithmetic {
@@ -122,7 +122,7 @@ impl Matrix {
             gated,
         } = layout;
         let rows = layout.checked_rows(arithmetic);
-        let isa = fitting_isa(isa, arithmetic, inputs);
+        let isa = fitting_isa(isa, arithmetic);
         assert!(bias.is_empty() || bias.len() == rows, "a bias for each row");
         let preparation = (arithmetic == ProductPrecision::I8).then(|| {
             let mut tops = vec![0.0_f32; inputs];
@@ -248,7 +248,7 @@ impl Matrix {
         mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
         layout.checked_rows(arithmetic);
-        let isa = fitting_isa(isa, arithmetic, layout.inputs);
+        let isa = fitting_isa(isa, arithmetic);
         let preparation = (arithmetic == ProductPrecision::I8)
             .then(|| Preparation::new(layout.inputs, None, &[]));
         let mut matrix = Self::blank(isa, arithmetic, layout, preparation);
@@ -380,11 +380,12 @@ impl Matrix {
     }
 }
 
-/// The instructions for products of so many inputs: sums of slices could leave 32 bits where there are very many.
-fn fitting_isa(isa: Isa, arithmetic: ProductPrecision, inputs: usize) -> Isa {
-    match arithmetic == ProductPrecision::F32 && inputs > 40_000 {
-        true => isa.without_tiles(),
-        false => isa,
+/// The instructions for products in this arithmetic: tiles multiply bytes and bfloat16. Numbers of several bytes take so
+/// many of their products that vectors are faster while a neighbour uses the core's tiles, too.
+fn fitting_isa(isa: Isa, arithmetic: ProductPrecision) -> Isa {
+    match arithmetic {
+        ProductPrecision::I8 | ProductPrecision::Bf16 => isa,
+        ProductPrecision::F32 | ProductPrecision::I16 => isa.without_tiles(),
     }
 }
 

@@ -9,6 +9,7 @@
 //! accumulated in an order that neither the rows beside it nor the threads can change. NaN in gives NaN out
 //! everywhere; in integer arithmetic, and in single precision by tiles, an infinity does too. Nothing is allocated in steady state.
 
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // other processors have no tiles
 mod amx;
 mod attention;
 mod isa;

@@ -20,6 +20,10 @@ const CHAINS: usize = 12;
 /// a product and its addition are two. Tiles are loaded, too, from the nearest cache. The caller takes the time.
 #[must_use]
 pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize {
+    let isa = match arithmetic {
+        ProductPrecision::I8 | ProductPrecision::Bf16 => isa,
+        ProductPrecision::F32 | ProductPrecision::I16 => isa.without_tiles(),
+    };
     let by_tiles = with_tiles!(isa, _s, tiles => run_tiles(tiles, arithmetic, turns));
     if let Some(operations) = by_tiles {
         return operations;
@@ -33,6 +37,7 @@ pub fn operations(isa: Isa, arithmetic: ProductPrecision, turns: usize) -> usize
     }
 }
 
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 /// Tiles of few inputs, about as many products as vectors would make.
 fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> usize {
     const INPUTS: usize = 256;

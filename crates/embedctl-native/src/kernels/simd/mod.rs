@@ -220,6 +220,7 @@ pub(super) trait Simd: Copy {
         self.load_i(&lanes)
     }
 
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     /// Sums of products of 16-bit integers, from those of their upper bytes, of upper by lower ones, and of lower bytes.
     #[inline(always)]
     fn join_bytes(self, upper: Self::I, cross: Self::I, lower: Self::I) -> Self::I {
