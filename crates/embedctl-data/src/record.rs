@@ -127,7 +127,7 @@ pub struct Window {
     /// Whether a record so far, or the header or schema of a table, had the field of ids.
     pub has_id_field: bool,
     /// Its position in the input, for a job that may resume after it.
-    pub mark: Option<Mark>,
+    pub mark: Option<WindowSpan>,
 }
 
 /// The hash by which a text is known again.
@@ -135,7 +135,7 @@ pub type TextHash = [u8; 16];
 
 /// Where a window, or a portion of one, lies among all records, and what was read up to its end.
 #[derive(Debug, Clone, Default)]
-pub struct Mark {
+pub struct WindowSpan {
     /// Records before it, rejected ones counted.
     pub start: u64,
     /// Records up to its end.

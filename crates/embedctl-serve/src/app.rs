@@ -40,9 +40,9 @@ pub(crate) struct App {
     /// Whether the listener is this machine's own, and serves clients without keys.
     pub is_private: bool,
     /// Long requests that are read.
-    pub reading: Desk,
+    pub reading: WorkBudget,
     /// Long texts whose tokens are listed.
-    pub listing: Desk,
+    pub listing: WorkBudget,
     requests: AtomicUsize,
     idle: Wakeup,
     stopping: AtomicBool,
@@ -62,8 +62,8 @@ impl App {
             queue,
             metrics,
             bodies: BodyMemory::new(options.memory),
-            reading: Desk::new(READING.max(2 * options.max_body)),
-            listing: Desk::new(LISTING),
+            reading: WorkBudget::new(READING.max(2 * options.max_body)),
+            listing: WorkBudget::new(LISTING),
             options,
             connections: AtomicUsize::new(0),
             notify,
@@ -193,13 +193,13 @@ impl OpenAnswers {
 
 /// Room for so many bytes of work, which is given in turns.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct WorkBudget {
     room: Arc<Semaphore>,
     /// Kilobytes.
     most: u32,
 }
 
-impl Desk {
+impl WorkBudget {
     fn new(bytes: usize) -> Self {
         let most = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(1);
         // A semaphore has at least as many permits, on every platform.
