@@ -32,7 +32,7 @@ pub struct Texts {
 pub struct Verification {
     /// Rows that were embedded again.
     pub rows: usize,
-    /// The column that is least as it was.
+    /// The column with the lowest agreement.
     #[serde(flatten)]
     pub worst: ColumnAgreement,
     /// Each kind's column, where there are several kinds.

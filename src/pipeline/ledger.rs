@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::assembly::{Assembly, ExtraColumns, OutputRow};
-use super::fault::record_place;
 use super::in_flight::{InFlight, Portion};
 use super::sink::{ProvenanceBuilder, RowSink, SettledPortion};
 use super::workers::{WindowBatches, Workers, collect};
@@ -383,7 +382,7 @@ impl Ledger<'_> {
     }
 
     fn refuse(&mut self, reject: &Reject, id: Option<String>) -> Result<()> {
-        let place = record_place(self.names, &reject.origin).id(id);
+        let place = reject.origin.place(self.names).id(id);
         if self.on_error == OnError::Fail {
             return Err(Error::record(place, &reject.cause));
         }
@@ -415,8 +414,7 @@ impl RecordTally {
         for (text, origin) in texts.iter().zip(&window.origins) {
             if text.trim_ascii().is_empty() {
                 self.empty += 1;
-                self.first_empty
-                    .get_or_insert_with(|| record_place(names, origin));
+                self.first_empty.get_or_insert_with(|| origin.place(names));
             }
         }
         self.has_id_field |= window.has_id_field;

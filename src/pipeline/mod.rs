@@ -18,7 +18,6 @@
 mod assembly;
 #[cfg(test)]
 mod fake_tests;
-mod fault;
 mod fingerprint;
 mod finished;
 mod in_flight;
@@ -45,7 +44,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::assembly::{Assembly, ExtraColumns, OutputRow};
-pub(crate) use self::fault::record_place;
 pub use self::finished::Complete;
 pub(crate) use self::in_flight::Distinct;
 use self::labels::LabelColumns;

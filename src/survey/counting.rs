@@ -131,7 +131,7 @@ impl Counting {
         rejects.sort_by_key(|(origin, _)| (origin.source, origin.line, origin.offset));
         for (origin, cause) in rejects {
             if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
-                let place = pipeline::record_place(&names, &origin);
+                let place = origin.place(&names);
                 self.rejects.push(format!("{place}: {cause}"));
             }
         }

@@ -14,7 +14,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
-use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::error::{Cause, Error, Place, Result};
 
 pub use embedctl_common::Texts;
 pub use embedctl_common::vectors::{RowVector, RowVectors};
@@ -28,6 +28,15 @@ pub struct Origin {
     pub line: u64,
     /// Byte offset of the record's first byte in the (decompressed) source; in a table the row's number, from 0.
     pub offset: u64,
+}
+
+impl Origin {
+    /// The place in one of the sources with these names, for messages.
+    #[must_use]
+    pub fn place(&self, names: &SourceNames) -> Place {
+        let name = names.get(self.source as usize);
+        Place::file(name.map_or("input", String::as_str)).line(self.line)
+    }
 }
 
 /// A record that cannot be embedded, and why.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::cells::Cell;
 use super::columns::InputColumns;
-use super::fault::unsound;
+use super::unsound;
 use crate::position::Position;
 use crate::record::{Origin, RecordFields, Reject, Texts, Window};
 use arrow::array::{BooleanArray, RecordBatch};
