@@ -117,6 +117,33 @@ fn a_file_that_is_named_wrongly_is_found() {
     assert_eq!(named, ["src/x.rs", "formats/", "b.py"]);
 }
 
+/// The measures of `.ci/house`: each with its number.
+#[cfg(unix)]
+fn measures() -> BTreeMap<String, u64> {
+    let output = Command::new("sh").arg(".ci/house").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let fault = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{fault}");
+    let measure = |line: &str| {
+        let (number, name) = line.split_once('\t').unwrap();
+        (name.to_owned(), number.parse().unwrap())
+    };
+    text.lines().map(measure).collect()
+}
+
+/// A second assembly would be a model ready to run that lacks what the first one has learnt.
+#[cfg(unix)]
+#[test]
+fn a_model_is_put_together_once_and_the_readme_stays_short() {
+    let measures = measures();
+    assert_eq!(measures["assemblies of a LoadedModel"], 1, "{measures:?}");
+    assert!(measures["bytes of README.md"] <= 12_000, "{measures:?}");
+    // Measures that find nothing measure nothing.
+    for (name, number) in &measures {
+        assert!(*number > 0 || name.contains("handles"), "{name}");
+    }
+}
+
 #[test]
 fn no_crate_but_the_program_knows_options_of_the_command_line() {
     for name in manifests().into_keys().filter(|name| name != "embedctl") {

@@ -30,7 +30,7 @@ pub(super) struct WorkerProcess {
 
 /// Why a worker did not answer.
 #[derive(Debug)]
-pub(super) enum NoReply {
+pub(super) enum WorkerFailure {
     /// The run was cancelled.
     Interrupted,
     /// It reported an error, or died; with the message.
@@ -98,24 +98,25 @@ impl WorkerProcess {
         &mut self,
         request: &WorkerRequest,
         cancel: &CancelToken,
-    ) -> Result<Reply, NoReply> {
-        let mut line = serde_json::to_vec(request)
-            .map_err(|error| NoReply::Failed(format!("a request cannot be written: {error}")))?;
+    ) -> Result<Reply, WorkerFailure> {
+        let mut line = serde_json::to_vec(request).map_err(|error| {
+            WorkerFailure::Failed(format!("a request cannot be written: {error}"))
+        })?;
         line.push(b'\n');
         let sent = self
             .requests
             .as_mut()
             .map(|requests| requests.write_all(&line).and_then(|()| requests.flush()));
         if !matches!(sent, Some(Ok(()))) {
-            return Err(NoReply::Failed(self.cause_of_death()));
+            return Err(WorkerFailure::Failed(self.cause_of_death()));
         }
         select! {
             recv(self.replies) -> reply => match reply {
-                Ok(Reply::Failed(reason)) => Err(NoReply::Failed(reason)),
+                Ok(Reply::Failed(reason)) => Err(WorkerFailure::Failed(reason)),
                 Ok(reply) => Ok(reply),
-                Err(_) => Err(NoReply::Failed(self.cause_of_death())),
+                Err(_) => Err(WorkerFailure::Failed(self.cause_of_death())),
             },
-            recv(cancel.channel()) -> _ => Err(NoReply::Interrupted),
+            recv(cancel.channel()) -> _ => Err(WorkerFailure::Interrupted),
         }
     }
 
@@ -188,10 +189,10 @@ mod tests {
         WorkerProcess::start(&command, &[]).unwrap()
     }
 
-    fn reason(no_reply: NoReply) -> String {
+    fn reason(no_reply: WorkerFailure) -> String {
         match no_reply {
-            NoReply::Failed(reason) => reason,
-            NoReply::Interrupted => panic!("the run was not cancelled"),
+            WorkerFailure::Failed(reason) => reason,
+            WorkerFailure::Interrupted => panic!("the run was not cancelled"),
         }
     }
 
@@ -246,7 +247,7 @@ mod tests {
         let cancel = CancelToken::new();
         cancel.cancel();
         let no_reply = worker.ask(&WorkerRequest::Work, &cancel).unwrap_err();
-        assert!(matches!(no_reply, NoReply::Interrupted));
+        assert!(matches!(no_reply, WorkerFailure::Interrupted));
         drop(worker); // returns only because it kills
     }
 }

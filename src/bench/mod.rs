@@ -39,7 +39,7 @@ pub use corpus::Corpus;
 pub use machine::Machine;
 pub use options::{BenchOptions, Watcher};
 pub use peak::{Peak, measure as measure_peak};
-pub use protocol::{OpenedAs, Stages};
+pub use protocol::{OpenedConfiguration, Stages};
 pub use report::{BenchReport, Latency, MeasuredConfiguration, Row};
 pub use run::run;
 pub use stats::Spread;

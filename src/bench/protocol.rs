@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Work;
 use super::configuration::Configuration;
-use crate::engine::{Cosine, Placed};
+use crate::engine::{Cosine, PlacedWork};
 use crate::size::per;
 use crate::stage::StageTimes;
 
@@ -45,7 +45,7 @@ pub(super) enum WorkerRequest {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
     /// To [`WorkerRequest::Open`].
-    Opened(Box<OpenedAs>),
+    Opened(Box<OpenedConfiguration>),
     /// To [`WorkerRequest::WorkloadSample`].
     Sampled(WorkloadSample),
     /// To [`WorkerRequest::Latency`]: seconds for each text.
@@ -58,7 +58,7 @@ pub(super) enum Reply {
 
 /// A configuration as it was opened, with all defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OpenedAs {
+pub struct OpenedConfiguration {
     /// Hub id or folder of the model.
     pub model: String,
     /// Commit, where the model comes from the Hub.
@@ -82,7 +82,7 @@ pub struct OpenedAs {
     pub options: Vec<String>,
     /// Where a batch's nodes ran, as measured; empty for engines that have one place only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub placement: Vec<Placed>,
+    pub placement: Vec<PlacedWork>,
     /// The least cosine between a vector of a sample and the same one computed on the CPU, where measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cosine_to_cpu: Option<f64>,

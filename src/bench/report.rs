@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::comparison::BaselineComparison;
 use super::configuration::Configuration;
 use super::machine::Machine;
-use super::protocol::{OpenedAs, Stages};
+use super::protocol::{OpenedConfiguration, Stages};
 use super::runner::Runner;
 use super::stats::{Spread, percentile};
 use super::workload::WorkloadInfo;
@@ -88,7 +88,7 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredConfiguration {
     /// The configuration as opened: engine, provider, all settings.
-    pub opened: OpenedAs,
+    pub opened: OpenedConfiguration,
     /// Rows in a sample.
     pub sample_rows: u64,
     /// Tokens in a sample, padding not counted.

@@ -7,7 +7,7 @@ use super::machine::Machine;
 use super::options::{BenchOptions, LEAST_SAMPLES, TIGHT, Watcher};
 use super::peak;
 use super::report::{BenchReport, Row, SCHEMA, now};
-use super::runner::{Runner, RunnerShare, configurations};
+use super::runner::{Runner, RunnerContext, configurations};
 use super::stats::Spread;
 use super::workload::Workload;
 use crate::atomic::private_folder;
@@ -37,7 +37,7 @@ pub fn run(
     let base = std::env::temp_dir();
     let folder = private_folder("embedctl-bench-", &base)
         .map_err(|error| Error::io("create a folder in", &base, error))?;
-    let mut shared = RunnerShare {
+    let mut shared = RunnerContext {
         workload: Workload::open(&options.workload, folder.path(), cancel)?,
         folder: folder.path(),
         worker: &options.worker,
@@ -107,7 +107,7 @@ pub fn run(
 fn share_out(
     runners: &mut [Runner],
     options: &BenchOptions,
-    shared: &mut RunnerShare<'_>,
+    shared: &mut RunnerContext<'_>,
 ) -> Result<()> {
     let most = runners.iter().map(|runner| runner.rows).max();
     let most = most.unwrap_or_default();
@@ -122,7 +122,7 @@ fn share_out(
 fn rounds(
     runners: &mut [Runner],
     options: &BenchOptions,
-    shared: &mut RunnerShare<'_>,
+    shared: &mut RunnerContext<'_>,
     watcher: &dyn Watcher,
 ) -> Result<()> {
     let all = configurations(runners);
@@ -165,7 +165,7 @@ fn is_tight(runner: &Runner) -> bool {
     rates.len() >= LEAST_SAMPLES && Spread::of(&rates).is_some_and(|rates| rates.is_tight(TIGHT))
 }
 
-fn notes(rows: &[Row], shared: &RunnerShare<'_>) -> Vec<String> {
+fn notes(rows: &[Row], shared: &RunnerContext<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let info = &shared.workload.info;
     if info.cut {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Work;
-use super::child::{NoReply, WorkerProcess};
+use super::child::{WorkerFailure, WorkerProcess};
 use super::configuration::Configuration;
-use super::protocol::{OpenedAs, Reply, WorkerRequest, WorkloadSample};
+use super::protocol::{OpenedConfiguration, Reply, WorkerRequest, WorkloadSample};
 use super::workload::Workload;
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ const WINDOWS: usize = 4;
 const SINGLE_ROWS: usize = 64;
 
 /// The parts shared by all runners of a benchmark.
-pub(super) struct RunnerShare<'a> {
+pub(super) struct RunnerContext<'a> {
     /// The texts.
     pub workload: Workload,
     /// Where outputs go.
@@ -46,7 +46,7 @@ pub(super) struct Runner {
     worker: Option<WorkerProcess>,
     input: PathBuf,
     output: PathBuf,
-    pub opened: Option<OpenedAs>,
+    pub opened: Option<OpenedConfiguration>,
     /// Rows in a sample.
     pub rows: usize,
     /// Rows a second in the last sample of the warm-up.
@@ -64,7 +64,7 @@ impl Runner {
     pub(super) fn start(
         configuration: Configuration,
         number: usize,
-        shared: &RunnerShare<'_>,
+        shared: &RunnerContext<'_>,
     ) -> Result<Self> {
         let mut runner = Self {
             output: shared.folder.join(format!("vectors-{number}.parquet")),
@@ -113,7 +113,7 @@ impl Runner {
     /// Runs samples of growing size until one takes about as long as it should, and wishes for a size: one
     /// that takes as long, with enough batches to be like a long run. The samples count for nothing: caches
     /// and pages are filled, kernels chosen, memory taken.
-    pub(super) fn warm_up(&mut self, shared: &mut RunnerShare<'_>) -> Result<()> {
+    pub(super) fn warm_up(&mut self, shared: &mut RunnerContext<'_>) -> Result<()> {
         let target = shared.target.as_secs_f64();
         let mut rows = FIRST_ROWS;
         while self.is_alive() {
@@ -156,13 +156,13 @@ impl Runner {
     }
 
     /// Takes samples of `rows` records from now on, or of all there are.
-    pub(super) fn set_rows(&mut self, rows: usize, shared: &mut RunnerShare<'_>) -> Result<()> {
+    pub(super) fn set_rows(&mut self, rows: usize, shared: &mut RunnerContext<'_>) -> Result<()> {
         (self.input, self.rows) = shared.workload.sample(rows)?;
         Ok(())
     }
 
     /// Takes a sample; its rows a second, where the worker lives.
-    pub(super) fn sample(&mut self, shared: &RunnerShare<'_>) -> Result<Option<f64>> {
+    pub(super) fn sample(&mut self, shared: &RunnerContext<'_>) -> Result<Option<f64>> {
         let Some(sample) = self.run(shared)? else {
             return Ok(None);
         };
@@ -171,7 +171,7 @@ impl Runner {
         Ok(Some(rate))
     }
 
-    fn run(&mut self, shared: &RunnerShare<'_>) -> Result<Option<WorkloadSample>> {
+    fn run(&mut self, shared: &RunnerContext<'_>) -> Result<Option<WorkloadSample>> {
         let request = WorkerRequest::WorkloadSample {
             input: self.input.clone(),
             output: self.output.clone(),
@@ -190,7 +190,7 @@ impl Runner {
     pub(super) fn single_texts(
         &mut self,
         texts: usize,
-        shared: &mut RunnerShare<'_>,
+        shared: &mut RunnerContext<'_>,
     ) -> Result<()> {
         let (input, _) = shared.workload.sample(SINGLE_ROWS)?;
         let request = WorkerRequest::Latency {
@@ -208,14 +208,14 @@ impl Runner {
     }
 
     /// Has the model's work counted. A graph that cannot be counted is no failure.
-    pub(super) fn count_work(&mut self, shared: &RunnerShare<'_>) -> Result<()> {
+    pub(super) fn count_work(&mut self, shared: &RunnerContext<'_>) -> Result<()> {
         let Some(worker) = &mut self.worker else {
             return Ok(());
         };
         match worker.ask(&WorkerRequest::Work, shared.cancel) {
             Ok(Reply::Work(work)) => self.work = Some(work),
-            Err(NoReply::Interrupted) => return Err(Error::interrupted()),
-            Ok(_) | Err(NoReply::Failed(_)) => {}
+            Err(WorkerFailure::Interrupted) => return Err(Error::interrupted()),
+            Ok(_) | Err(WorkerFailure::Failed(_)) => {}
         }
         Ok(())
     }
@@ -226,14 +226,18 @@ impl Runner {
     }
 
     /// A worker that fails ends its runner and nothing else.
-    fn ask(&mut self, request: &WorkerRequest, shared: &RunnerShare<'_>) -> Result<Option<Reply>> {
+    fn ask(
+        &mut self,
+        request: &WorkerRequest,
+        shared: &RunnerContext<'_>,
+    ) -> Result<Option<Reply>> {
         let Some(worker) = &mut self.worker else {
             return Ok(None);
         };
         match worker.ask(request, shared.cancel) {
             Ok(reply) => Ok(Some(reply)),
-            Err(NoReply::Interrupted) => Err(Error::interrupted()),
-            Err(NoReply::Failed(reason)) => {
+            Err(WorkerFailure::Interrupted) => Err(Error::interrupted()),
+            Err(WorkerFailure::Failed(reason)) => {
                 self.failed = Some(reason);
                 self.worker = None;
                 Ok(None)

@@ -2,7 +2,7 @@
 
 use super::configuration::Configuration;
 use super::machine::Machine;
-use super::protocol::{OpenedAs, Stages};
+use super::protocol::{OpenedConfiguration, Stages};
 use super::report::{BenchReport, Latency, MeasuredConfiguration, Row, SCHEMA};
 use super::stats::Spread;
 use super::workload::WorkloadInfo;
@@ -24,7 +24,7 @@ pub(super) fn row(provider: &str, rates: &[f64]) -> Row {
 
 fn measured(provider: &str, rows_per_second: Spread) -> MeasuredConfiguration {
     MeasuredConfiguration {
-        opened: OpenedAs {
+        opened: OpenedConfiguration {
             model: "org/model".into(),
             revision: None,
             model_file: "onnx/model.onnx".into(),

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::configuration::Configuration;
 use super::machine::peak_memory;
-use super::protocol::{OpenedAs, Reply, Stages, WorkerRequest, WorkloadSample};
+use super::protocol::{OpenedConfiguration, Reply, Stages, WorkerRequest, WorkloadSample};
 use super::reuse::ReusedEngine;
 use super::{Work, workload};
 use crate::batch;
@@ -128,7 +128,7 @@ impl Session {
         configuration: &Configuration,
         probe: Option<&ProbeCommand>,
         cancel: &CancelToken,
-    ) -> Result<(Self, OpenedAs)> {
+    ) -> Result<(Self, OpenedConfiguration)> {
         let start = Instant::now();
         let threads = configuration.threads.unwrap_or_default();
         let mut model_options = configuration.model_options()?;
@@ -158,7 +158,7 @@ impl Session {
         let window = configuration.window.unwrap_or(DEFAULT_WINDOW_ROWS);
         let (model, info) = (loaded.model(), loaded.info());
         let weights = loaded.weights();
-        let reply = OpenedAs {
+        let reply = OpenedConfiguration {
             model: model.id.clone(),
             revision: model.revision.clone(),
             model_file: model.weights_name(weights),

@@ -1,7 +1,7 @@
 //! How an output holds each kind of vectors that a model gives.
 
 use crate::model::{Model, OutputKind};
-use crate::output::{BesideVectors, OutputOptions, RowNumbers};
+use crate::output::{AdditionalVectors, OutputOptions, RowNumbers};
 
 fn numbers(kind: &OutputKind) -> RowNumbers {
     match kind {
@@ -14,7 +14,7 @@ fn numbers(kind: &OutputKind) -> RowNumbers {
 
 /// `output` with the kinds of the model's vectors.
 pub(crate) fn output_of(model: &Model, output: OutputOptions) -> OutputOptions {
-    let beside = model.config.beside.iter().map(|config| BesideVectors {
+    let beside = model.config.beside.iter().map(|config| AdditionalVectors {
         numbers: numbers(&config.kind),
         width: config.width,
     });

@@ -2,8 +2,8 @@
 //! arithmetic, and the engine that is opened.
 
 use super::{
-    Arithmetic, Engine, EngineInfo, EngineOptions, FloatType, PassedOver, Provider, ProviderChoice,
-    ResolvedEngine, auto, cuda, native, ort, rten,
+    Arithmetic, Engine, EngineInfo, EngineOptions, FloatType, Provider, ProviderChoice,
+    ResolvedEngine, SkippedCandidate, auto, cuda, native, ort, rten,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{FileChoice, Model, ModelOptions, Precision, WeightsKind, WeightsPreference};
@@ -235,8 +235,8 @@ pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> 
     let device = options.devices.first().copied().unwrap_or(0);
     // A device that the processor emulates is used only if the user names the provider.
     let selection = LibrarySelection::new(&options.runtime, device, !auto, &options.cancel);
-    let mut passed_over: Vec<PassedOver> = Vec::new();
-    let passed = |provider: Provider, reason: String| PassedOver {
+    let mut passed_over: Vec<SkippedCandidate> = Vec::new();
+    let passed = |provider: Provider, reason: String| SkippedCandidate {
         candidate: provider.to_string(),
         reason,
         named: !auto,
@@ -371,7 +371,7 @@ fn reason(error: &Error) -> String {
     }
 }
 
-fn none_works(passed_over: &[PassedOver]) -> String {
+fn none_works(passed_over: &[SkippedCandidate]) -> String {
     let reasons: Vec<String> = passed_over
         .iter()
         .map(|one| format!("{}: {}", one.candidate, one.reason))

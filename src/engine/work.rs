@@ -49,7 +49,23 @@ impl Work {
             return Self::of_checkpoint(checkpoint, width);
         }
         let graph = read(&model.onnx()?.path)?;
-        Ok(graph.work(model.config.output.name(), width))
+        Ok(Self::of_graph(&graph, model.config.output.name(), width))
+    }
+
+    /// The work of the nodes that `output` depends on.
+    fn of_graph(graph: &GraphSkeleton, output: &str, attention_width: usize) -> Self {
+        let constants = constants(graph);
+        let mut work = Self {
+            per_token: 0.0,
+            per_pair: 0.0,
+        };
+        for node in needed(graph, output) {
+            work.per_token += 2.0 * weight(node, &constants).unwrap_or(0) as f64;
+            if is_attention_layer(node) {
+                work.per_pair += 4.0 * attention_width as f64;
+            }
+        }
+        work
     }
 
     /// Every matrix of a layer is multiplied with once a token, and there is one attention a layer.
@@ -121,161 +137,123 @@ fn read(path: &Path) -> Result<GraphSkeleton> {
         .ok_or_else(|| Error::model(path.display(), "is not an ONNX model"))
 }
 
-/// The parts of a graph needed for the count.
-trait GraphWork {
-    fn work(&self, output: &str, attention_width: usize) -> Work;
-    fn needed(&self, output: &str) -> Vec<&Node>;
-    fn constants(&self) -> HashMap<&str, u64>;
+/// Nodes that `output` depends on; all of them, if no node makes it.
+fn needed<'g>(graph: &'g GraphSkeleton, output: &str) -> Vec<&'g Node> {
+    let makers: HashMap<&str, usize> = graph
+        .node
+        .iter()
+        .enumerate()
+        .flat_map(|(index, node)| node.output.iter().map(move |name| (name.as_str(), index)))
+        .collect();
+    if !makers.contains_key(output) {
+        return graph.node.iter().collect();
+    }
+    let mut needed = HashSet::new();
+    let mut open = vec![output];
+    while let Some(name) = open.pop() {
+        if let Some(&index) = makers.get(name)
+            && needed.insert(index)
+        {
+            open.extend(graph.node[index].input.iter().map(String::as_str));
+        }
+    }
+    graph
+        .node
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| needed.contains(index))
+        .map(|(_, node)| node)
+        .collect()
 }
 
-impl GraphWork for GraphSkeleton {
-    fn work(&self, output: &str, attention_width: usize) -> Work {
-        let constants = self.constants();
-        let mut work = Work {
-            per_token: 0.0,
-            per_pair: 0.0,
-        };
-        for node in self.needed(output) {
-            work.per_token += 2.0 * node.weight(&constants).unwrap_or(0) as f64;
-            if node.is_attention_layer() {
-                work.per_pair += 4.0 * attention_width as f64;
+/// Elements of every stored tensor, and of tensors that are only unpacked or rearranged from these. An ONNX graph's
+/// nodes are in topological order.
+fn constants(graph: &GraphSkeleton) -> HashMap<&str, u64> {
+    let mut constants: HashMap<&str, u64> = graph
+        .initializer
+        .iter()
+        .map(|tensor| (tensor.name.as_str(), elements(tensor)))
+        .collect();
+    for node in &graph.node {
+        let elements = match node.op_type.as_str() {
+            "Constant" => node
+                .attribute
+                .iter()
+                .find_map(|one| one.t.as_ref().map(elements)),
+            "Cast" | "Identity" | "DequantizeLinear" | "Transpose" | "Reshape" | "Squeeze"
+            | "Unsqueeze" | "Flatten" => node
+                .input
+                .first()
+                .and_then(|input| constants.get(input.as_str()).copied()),
+            // Scales and zero points, applied by hand.
+            "Mul" | "Add" | "Sub" | "Div" => {
+                let inputs = node.input.iter().map(|input| constants.get(input.as_str()));
+                inputs
+                    .collect::<Option<Vec<_>>>()
+                    .and_then(|all| all.into_iter().max().copied())
             }
-        }
-        work
-    }
-
-    /// Nodes that `output` depends on; all of them, if no node makes it.
-    fn needed(&self, output: &str) -> Vec<&Node> {
-        let makers: HashMap<&str, usize> = self
-            .node
-            .iter()
-            .enumerate()
-            .flat_map(|(index, node)| node.output.iter().map(move |name| (name.as_str(), index)))
-            .collect();
-        if !makers.contains_key(output) {
-            return self.node.iter().collect();
-        }
-        let mut needed = HashSet::new();
-        let mut open = vec![output];
-        while let Some(name) = open.pop() {
-            if let Some(&index) = makers.get(name)
-                && needed.insert(index)
-            {
-                open.extend(self.node[index].input.iter().map(String::as_str));
-            }
-        }
-        self.node
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| needed.contains(index))
-            .map(|(_, node)| node)
-            .collect()
-    }
-
-    /// Elements of every stored tensor, and of tensors that are only unpacked or rearranged from these. An ONNX graph's
-    /// nodes are in topological order.
-    fn constants(&self) -> HashMap<&str, u64> {
-        let mut constants: HashMap<&str, u64> = self
-            .initializer
-            .iter()
-            .map(|tensor| (tensor.name.as_str(), tensor.elements()))
-            .collect();
-        for node in &self.node {
-            let elements = match node.op_type.as_str() {
-                "Constant" => node
-                    .attribute
-                    .iter()
-                    .find_map(|one| one.t.as_ref().map(TensorSkeleton::elements)),
-                "Cast" | "Identity" | "DequantizeLinear" | "Transpose" | "Reshape" | "Squeeze"
-                | "Unsqueeze" | "Flatten" => node
-                    .input
-                    .first()
-                    .and_then(|input| constants.get(input.as_str()).copied()),
-                // Scales and zero points, applied by hand.
-                "Mul" | "Add" | "Sub" | "Div" => {
-                    let inputs = node.input.iter().map(|input| constants.get(input.as_str()));
-                    inputs
-                        .collect::<Option<Vec<_>>>()
-                        .and_then(|all| all.into_iter().max().copied())
-                }
-                _ => None,
-            };
-            if let (Some(elements), Some(output)) = (elements, node.output.first()) {
-                constants.insert(output, elements);
-            }
-        }
-        constants
-    }
-}
-
-/// The parts of a node needed for the count.
-trait NodeWork {
-    fn weight(&self, constants: &HashMap<&str, u64>) -> Option<u64>;
-    fn count(&self, name: &str) -> Option<u64>;
-    fn is_attention_layer(&self) -> bool;
-}
-
-impl NodeWork for Node {
-    /// Elements of the stored matrix that every token is multiplied with, if this is such a product.
-    fn weight(&self, constants: &HashMap<&str, u64>) -> Option<u64> {
-        let constant = |index: usize| constants.get(self.input.get(index)?.as_str()).copied();
-        let between = |left: usize, right: usize| match (constant(left), constant(right)) {
-            // Both stored: computed once for all inputs.
-            (Some(_), Some(_)) | (None, None) => None,
-            (one, other) => one.or(other),
-        };
-        match self.op_type.as_str() {
-            "MatMul"
-            | "Gemm"
-            | "FusedMatMul"
-            | "FusedGemm"
-            | "MatMulInteger"
-            | "MatMulFpQ4"
-            | "DynamicQuantizeMatMul"
-            | "MatMulIntegerToFloat"
-            | "GemmFloat8" => between(0, 1),
-            "QLinearMatMul" => between(0, 3),
-            // a, a_scale, a_zero_point, b, …
-            "QGemm" => between(0, 3),
-            // Packed: the attributes say how many elements there are.
-            "MatMulNBits" | "MatMulBnb4" => Some(self.count("K")? * self.count("N")?),
-            // The operator holds the projections to Q, K and V.
-            "Attention" | "QAttention" if self.domain == "com.microsoft" => constant(1),
             _ => None,
+        };
+        if let (Some(elements), Some(output)) = (elements, node.output.first()) {
+            constants.insert(output, elements);
         }
     }
+    constants
+}
 
-    fn count(&self, name: &str) -> Option<u64> {
-        u64::try_from(self.integer(name)?).ok()
-    }
-
-    /// Every layer has one softmax, or one operator that does all of it.
-    fn is_attention_layer(&self) -> bool {
-        matches!(
-            self.op_type.as_str(),
-            "Softmax"
-                | "Attention"
-                | "QAttention"
-                | "MultiHeadAttention"
-                | "GroupQueryAttention"
-                | "PackedAttention"
-                | "PackedMultiHeadAttention"
-        )
+/// Elements of the stored matrix that every token is multiplied with, if this is such a product.
+fn weight(node: &Node, constants: &HashMap<&str, u64>) -> Option<u64> {
+    let constant = |index: usize| constants.get(node.input.get(index)?.as_str()).copied();
+    let between = |left: usize, right: usize| match (constant(left), constant(right)) {
+        // Both stored: computed once for all inputs.
+        (Some(_), Some(_)) | (None, None) => None,
+        (one, other) => one.or(other),
+    };
+    match node.op_type.as_str() {
+        "MatMul"
+        | "Gemm"
+        | "FusedMatMul"
+        | "FusedGemm"
+        | "MatMulInteger"
+        | "MatMulFpQ4"
+        | "DynamicQuantizeMatMul"
+        | "MatMulIntegerToFloat"
+        | "GemmFloat8" => between(0, 1),
+        "QLinearMatMul" => between(0, 3),
+        // a, a_scale, a_zero_point, b, …
+        "QGemm" => between(0, 3),
+        // Packed: the attributes say how many elements there are.
+        "MatMulNBits" | "MatMulBnb4" => Some(count(node, "K")? * count(node, "N")?),
+        // The operator holds the projections to Q, K and V.
+        "Attention" | "QAttention" if node.domain == "com.microsoft" => constant(1),
+        _ => None,
     }
 }
 
-/// The parts of a tensor needed for the count.
-trait TensorWork {
-    fn elements(&self) -> u64;
+fn count(node: &Node, name: &str) -> Option<u64> {
+    u64::try_from(node.integer(name)?).ok()
 }
 
-impl TensorWork for TensorSkeleton {
-    fn elements(&self) -> u64 {
-        self.dims
-            .iter()
-            .map(|&dim| u64::try_from(dim).unwrap_or(0))
-            .product()
-    }
+/// Every layer has one softmax, or one operator that does all of it.
+fn is_attention_layer(node: &Node) -> bool {
+    matches!(
+        node.op_type.as_str(),
+        "Softmax"
+            | "Attention"
+            | "QAttention"
+            | "MultiHeadAttention"
+            | "GroupQueryAttention"
+            | "PackedAttention"
+            | "PackedMultiHeadAttention"
+    )
+}
+
+fn elements(tensor: &TensorSkeleton) -> u64 {
+    tensor
+        .dims
+        .iter()
+        .map(|&dim| u64::try_from(dim).unwrap_or(0))
+        .product()
 }
 
 #[cfg(test)]
@@ -366,9 +344,12 @@ mod tests {
             ],
             ..GraphSkeleton::default()
         };
-        assert_eq!(graph.work("hidden", 8).per_token, 64.0);
-        assert_eq!(graph.work("pooled", 8).per_token, 64.0 + 128.0);
-        assert_eq!(graph.work("elsewhere", 8).per_token, 64.0 + 128.0);
+        assert_eq!(Work::of_graph(&graph, "hidden", 8).per_token, 64.0);
+        assert_eq!(Work::of_graph(&graph, "pooled", 8).per_token, 64.0 + 128.0);
+        assert_eq!(
+            Work::of_graph(&graph, "elsewhere", 8).per_token,
+            64.0 + 128.0
+        );
     }
 
     #[test]
@@ -392,7 +373,7 @@ mod tests {
             node: vec![node("MatMulInteger", &["x8", "b"], "x"), nbits, fused],
             ..GraphSkeleton::default()
         };
-        let work = graph.work("out", 4);
+        let work = Work::of_graph(&graph, "out", 4);
         assert_eq!(work.per_token, 2.0 * (256.0 + 64.0 + 48.0));
         assert_eq!(work.per_pair, 16.0);
         assert_eq!(work.total(10.0, 100.0), 10.0 * work.per_token + 1600.0);

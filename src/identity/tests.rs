@@ -11,7 +11,7 @@ use crate::engine::{self, Arithmetic, EngineOptions, Resolved};
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind};
 use crate::output::{
-    BesideVectors, Calibration, Destination, OutputFormat, RowNumbers, VectorType,
+    AdditionalVectors, Calibration, Destination, OutputFormat, RowNumbers, VectorType,
 };
 use crate::progress::Counts;
 use crate::storage::Readable;
@@ -146,7 +146,7 @@ fn options() -> Vec<Row> {
         numbers: |all| all.output.numbers = RowNumbers::Scores => DoesNot(FOLLOWS),
         beside: |all| {
             let (numbers, width) = (RowNumbers::Sparse, 9);
-            all.output.beside = vec![BesideVectors { numbers, width }];
+            all.output.beside = vec![AdditionalVectors { numbers, width }];
         } => DoesNot(FOLLOWS),
         sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
         terms: |all| all.output.terms = Some(Vec::new().into()) => DoesNot(FOLLOWS),

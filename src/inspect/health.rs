@@ -34,12 +34,12 @@ pub struct Health {
     /// Vectors of zeros alone.
     pub zero: u64,
     /// Vectors that are equal to an earlier one, in every bit.
-    pub repeated: Repeated,
+    pub repeated: RepeatCount,
 }
 
 /// A count of repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Repeated {
+pub struct RepeatCount {
     /// How many.
     pub vectors: u64,
     /// Whether all were counted; else it is an estimate from a sample.
@@ -56,7 +56,7 @@ pub(super) struct ColumnWatch {
     finite: u64,
     not_finite: u64,
     zero: u64,
-    seen: Seen,
+    seen: SeenVectors,
 }
 
 impl Default for ColumnWatch {
@@ -69,7 +69,7 @@ impl Default for ColumnWatch {
             finite: 0,
             not_finite: 0,
             zero: 0,
-            seen: Seen::new(MOST_SEEN),
+            seen: SeenVectors::new(MOST_SEEN),
         }
     }
 }
@@ -117,7 +117,7 @@ impl ColumnWatch {
 /// The vectors seen so far, by their hashes. Once there are too many, only every second hash counts, then
 /// every fourth and so on: a sample by content, so that all vectors that are equal are in it or not.
 #[derive(Debug)]
-struct Seen {
+struct SeenVectors {
     hashes: HashSet<u64, ahash::RandomState>,
     hasher: ahash::RandomState,
     most: usize,
@@ -130,7 +130,7 @@ struct Seen {
     dropped: bool,
 }
 
-impl Seen {
+impl SeenVectors {
     fn new(most: usize) -> Self {
         Self {
             hashes: HashSet::default(),
@@ -168,8 +168,8 @@ impl Seen {
         }
     }
 
-    fn repeated(&self) -> Repeated {
-        Repeated {
+    fn repeated(&self) -> RepeatCount {
+        RepeatCount {
             vectors: self.repeats << self.bits,
             exact: !self.dropped,
         }
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((health.narrowest, health.widest), (2, 2));
         assert_eq!((health.least_norm, health.greatest_norm), (0.0, 5.0));
         assert!((health.mean_norm - 11.0 / 4.0).abs() < 1e-12);
-        let exact = Repeated {
+        let exact = RepeatCount {
             vectors: 1,
             exact: true,
         };
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn repeats_beyond_what_is_remembered_are_estimated() {
-        let mut seen = Seen::new(1000);
+        let mut seen = SeenVectors::new(1000);
         for round in 0..2 {
             for number in 0..20_000_u32 {
                 // Half of the second round is new.

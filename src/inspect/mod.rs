@@ -19,10 +19,10 @@ use serde_json::Value;
 
 pub use belongs::ContentCheck;
 pub use differences::differences;
-pub use health::{Health, Repeated};
+pub use health::{Health, RepeatCount};
 #[cfg(feature = "serve")]
 pub(crate) use recorded::RecordedModel;
-pub use verify::{ColumnAgreement, Texts, Verified, kept_texts, verify};
+pub use verify::{ColumnAgreement, Texts, Verification, kept_texts, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result, with_causes};

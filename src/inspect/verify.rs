@@ -29,10 +29,10 @@ pub struct Texts {
 
 /// The result of embedding rows again.
 #[derive(Debug, Clone, Serialize)]
-pub struct Verified {
+pub struct Verification {
     /// Rows that were embedded again.
     pub rows: usize,
-    /// The column that is least as it was.
+    /// The column with the lowest agreement.
     #[serde(flatten)]
     pub worst: ColumnAgreement,
     /// Each kind's column, where there are several kinds.
@@ -85,7 +85,7 @@ pub fn verify(
     options: &ModelOptions,
     engine: &EngineOptions,
     cancel: &CancelToken,
-) -> Result<Verified> {
+) -> Result<Verification> {
     let path = file.path.display();
     let refuse = |reason: &str| Error::usage(format!("{VERIFY}: {path} {reason}"));
     let made = (file.provenance.as_ref())
@@ -140,7 +140,7 @@ pub fn verify(
         })
         .collect();
     let worst = columns.iter().find(|one| !one.same).unwrap_or(&columns[0]);
-    Ok(Verified {
+    Ok(Verification {
         rows: wanted.len(),
         worst: worst.clone(),
         columns: match columns.len() {

@@ -162,8 +162,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::input::Listed;
-    use crate::job::shards::Stretch;
+    use crate::input::ListedInput;
+    use crate::job::shards::ShardRange;
     use crate::job::{Shard, plan};
 
     fn source(name: String, size: u64) -> SourceState {
@@ -177,8 +177,8 @@ mod tests {
 
     /// The ends of all shards of inputs of these sizes; of a table, its rows.
     fn ends(inputs: &[(u64, Option<u64>)], count: u32) -> BTreeMap<u32, ShardEnd> {
-        let listed: Vec<Listed> = (inputs.iter())
-            .map(|(bytes, rows)| Listed {
+        let listed: Vec<ListedInput> = (inputs.iter())
+            .map(|(bytes, rows)| ListedInput {
                 bytes: Some(*bytes),
                 is_table: rows.is_some(),
                 is_whole: false,
@@ -235,7 +235,7 @@ mod tests {
             let shard = which.get(&all).shard;
             let end = ends.get_mut(&shard).unwrap();
             let last = end.stretches.len() - 1;
-            let is_shared = |stretch: &Stretch| (stretch.start, stretch.end) != (0, stretch.of);
+            let is_shared = |stretch: &ShardRange| (stretch.start, stretch.end) != (0, stretch.of);
             match how {
                 0 => {
                     end.stretches.remove(last);

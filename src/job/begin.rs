@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::about::About;
+use super::facts::JobFacts;
 use super::part::Part;
 use super::parts::{Create, Limits, Parts};
-use super::reader::Covered;
+use super::reader::EmbeddedRange;
 use super::shards::Shard;
 use super::state::State;
 use super::{Job, names};
@@ -16,7 +16,7 @@ use crate::storage::{Entry, FolderLock};
 
 /// A job's folder, inspected and locked.
 #[derive(Debug)]
-pub struct Begun {
+pub struct LockedJob {
     pub(super) lock: FolderLock,
     pub(super) state: State,
     /// Records in a window.
@@ -30,7 +30,7 @@ impl Job {
     /// # Errors
     /// If the output is complete or begun and the options neither resume nor replace it, another run works on it,
     /// one of its files is damaged, or the system refuses.
-    pub fn begin(&self, window: usize) -> Result<Option<Begun>> {
+    pub fn begin(&self, window: usize) -> Result<Option<LockedJob>> {
         let storage = self.storage.as_ref();
         let Shard { index, count } = self.options.shard;
         let is_removed = self.is_removed(&self.look()?)?;
@@ -76,7 +76,7 @@ impl Job {
             Some(job) => job.window,
             None => window_of(self.options.part_rows, window),
         };
-        Ok(Some(Begun {
+        Ok(Some(LockedJob {
             lock,
             state,
             window,
@@ -180,7 +180,7 @@ impl Job {
     }
 }
 
-impl Begun {
+impl LockedJob {
     /// The state that was found.
     #[must_use]
     pub fn state(&self) -> &State {
@@ -189,8 +189,8 @@ impl Begun {
 
     /// The embedded stretches of the input.
     #[must_use]
-    pub fn covered(&self) -> Vec<Covered> {
-        let part = |part: &Part| Covered {
+    pub fn covered(&self) -> Vec<EmbeddedRange> {
+        let part = |part: &Part| EmbeddedRange {
             start: part.info.start.clone(),
             end: part.info.end.clone(),
         };
@@ -203,7 +203,7 @@ impl Begun {
     ///
     /// # Errors
     /// As [`Parts::new`].
-    pub fn parts(self, about: About, create: Create, limits: Limits) -> Result<Parts> {
+    pub fn parts(self, about: JobFacts, create: Create, limits: Limits) -> Result<Parts> {
         let known: BTreeMap<u32, Part> = (self.state.parts.values())
             .map(|part| (part.info.number, part.clone()))
             .collect();

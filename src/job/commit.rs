@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::beside;
 use super::names;
 use super::part::{Part, PartInfo};
 use super::seal::{opened, sealed};
+use super::sidecars;
 use super::spool::SpoolReader;
 use crate::error::{Error, Result};
 use crate::output::proof::{HASHES, Proof};
@@ -66,14 +66,14 @@ impl FileState {
 
 /// The state of a part without a commit.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Unproven {
+pub(super) struct UncommittedPart {
     /// Its files.
     pub files: Vec<FileState>,
     /// A commit of other files.
     pub stands: Option<Commit>,
 }
 
-impl Unproven {
+impl UncommittedPart {
     /// The part, if it was committed since.
     pub fn committed(
         &self,
@@ -102,8 +102,8 @@ impl Unproven {
             return Ok(());
         }
         let mut files = self.files.clone();
-        for (name, bytes) in beside::found_of(storage, part)? {
-            beside::put_own(storage, &name, &bytes)?;
+        for (name, bytes) in sidecars::found_of(storage, part)? {
+            sidecars::put_own(storage, &name, &bytes)?;
             files.retain(|file| file.name != name);
             files.push(FileState {
                 version: storage.version(&name)?,
@@ -184,8 +184,8 @@ pub(super) fn said(
         Some(format) if format.sidecars().contains(&output::PROVENANCE) => {
             let provenance = format!("{name}{}", output::PROVENANCE);
             let mut aside = match commit {
-                Some(commit) => beside::found_of(storage, &commit.part)?,
-                None => beside::found(storage, name, None)?,
+                Some(commit) => sidecars::found_of(storage, &commit.part)?,
+                None => sidecars::found(storage, name, None)?,
             }
             .into_iter();
             let beside = match aside.find(|(name, _)| *name == provenance) {
@@ -245,7 +245,7 @@ impl Part {
         format: Option<OutputFormat>,
         files: &[FileState],
     ) -> Result<()> {
-        let aside = beside::found_of(storage, self)?;
+        let aside = sidecars::found_of(storage, self)?;
         let mut paths = Vec::new();
         for file in files {
             let is_aside = aside.iter().any(|(name, _)| *name == file.name);

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use super::begin::busy;
-use super::beside;
 use super::part::{Manifest, Part};
 use super::paths::parts_of;
 use super::seal::sealed;
 use super::shards::Shard;
+use super::sidecars;
 use super::state::{self, State};
 use super::{Job, names};
 use crate::error::{Error, Place, Result};
@@ -181,7 +181,7 @@ impl Job {
         for (folder, of, tag, name) in &found {
             if let (&names::BESIDE, Some(part)) = (folder, known.get(of))
                 && *tag != part.info.tag
-                && name.contains(&beside::short_hash(&storage.file(&part.file)?)?)
+                && name.contains(&sidecars::short_hash(&storage.file(&part.file)?)?)
             {
                 waiting.insert((*of, tag.clone()));
             }

@@ -23,16 +23,15 @@
 //! A single file with `--resume` is a job too: its parts lie in `OUT.parts/` in a format of their own
 //! ([`spool`]) and become the file at the end.
 
-mod about;
 mod agreement;
 mod begin;
-mod beside;
 mod commit;
 #[cfg(test)]
 mod completion_tests;
 #[cfg(test)]
 mod damaged_tests;
 mod ending;
+mod facts;
 mod fingerprint;
 mod gaps;
 #[cfg(test)]
@@ -49,6 +48,7 @@ mod reader;
 mod scene_tests;
 mod seal;
 mod shards;
+mod sidecars;
 mod spool;
 mod state;
 #[cfg(test)]
@@ -61,19 +61,19 @@ mod two_runs_tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use about::About;
 pub use agreement::Inputs;
-pub use begin::Begun;
+pub use begin::LockedJob;
 pub use ending::{clear_parts, clear_unbegun, forget, remove_parts};
+pub use facts::JobFacts;
 pub use fingerprint::Fingerprint;
-pub use open::Done;
+pub use open::EmbeddedWindow;
 pub use part::{Manifest, Part, PartInfo, Point, ShardEnd, SourceState};
 pub use parts::{Create, Limits, Made, Parts};
 pub use paths::{folder_format, is_folder, is_inside, manifest_place, parts_of, rejects_of};
-pub use reader::{Covered, JobReader};
+pub use reader::{EmbeddedRange, JobReader};
 pub(crate) use reader::{point_inside, text_hash};
 pub(crate) use seal::sealed;
-pub use shards::{Shard, Stretch, plan};
+pub use shards::{Shard, ShardRange, plan};
 pub use spool::{Spool, SpoolReader};
 pub use state::{JobFile, State, inspect};
 
@@ -261,7 +261,7 @@ impl Job {
     /// If it differs; the message names the keys.
     pub fn settle(
         &self,
-        begun: &Begun,
+        begun: &LockedJob,
         fingerprint: &Fingerprint,
         except: &[&str],
     ) -> Result<Fingerprint> {

@@ -5,21 +5,21 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::about::About;
+use super::facts::JobFacts;
 use super::part::{PartInfo, Point, encoded};
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::output::VectorWriter;
 use crate::position::Position;
 use crate::progress::Counts;
-use crate::record::{Mark, Rows, TextHash, WindowStart};
+use crate::record::{Rows, TextHash, WindowSpan, WindowStart};
 use crate::remedies::with_remedy;
 use arrow::datatypes::SchemaRef;
 
 /// A window, embedded.
-pub struct Done {
+pub struct EmbeddedWindow {
     /// Its mark.
-    pub mark: Mark,
+    pub mark: WindowSpan,
     /// Its rows; may be none.
     pub rows: Rows,
     /// The hashes of its rows' texts.
@@ -48,16 +48,16 @@ pub(super) struct Open {
     pub records: u64,
     pub counts: Counts,
     pub schema: SchemaRef,
-    pub rejects: Spooled,
-    pub texts: Spooled,
+    pub rejects: PartList,
+    pub texts: PartList,
     pub bytes: u64,
     pub began: Instant,
 }
 
 impl Open {
     /// Adds a window of that many records.
-    pub fn add(&mut self, done: Done, records: u64) -> Result<()> {
-        let Done {
+    pub fn add(&mut self, done: EmbeddedWindow, records: u64) -> Result<()> {
+        let EmbeddedWindow {
             mark,
             rows,
             texts,
@@ -84,7 +84,7 @@ impl Open {
     }
 
     /// Its record of itself, with its own counts.
-    pub fn info(&self, about: &About, counts: &Counts) -> Result<PartInfo> {
+    pub fn info(&self, about: &JobFacts, counts: &Counts) -> Result<PartInfo> {
         let behind = self
             .position
             .map_or(0, |position| position.source as usize + 1);
@@ -116,7 +116,7 @@ impl Open {
 
 /// A list that belongs to a part, in a file of the scratch folder: a part may have any number of rows, and a rejected
 /// record may be as long as a record can be.
-pub(super) struct Spooled {
+pub(super) struct PartList {
     path: PathBuf,
     /// There from the first bytes on.
     file: Option<BufWriter<File>>,
@@ -124,7 +124,7 @@ pub(super) struct Spooled {
     bytes: u64,
 }
 
-impl Spooled {
+impl PartList {
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names;
 use super::seal::opened;
-use super::shards::Stretch;
+use super::shards::ShardRange;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::input::Source;
@@ -271,12 +271,12 @@ pub struct ShardEnd {
     pub sources: Vec<SourceState>,
     /// The stretches that it has read of them, in a job with shards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<ShardRange>,
 }
 
 impl ShardEnd {
     /// The source that a stretch of it is of.
-    pub(super) fn source(&self, stretch: &Stretch) -> Option<&SourceState> {
+    pub(super) fn source(&self, stretch: &ShardRange) -> Option<&SourceState> {
         let first = self.stretches.first()?.source;
         self.sources.get((stretch.source - first) as usize)
     }

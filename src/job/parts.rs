@@ -6,7 +6,7 @@
 //! ```text
 //!  rejects, texts, files beside the part   without their part: removed by the next run, if its lock is exclusive
 //!  the part                                from here on its stretch of the input is done
-//!  (without locks, files beside the part   behind it: those of the run whose part stands ([`super::beside`]))
+//!  (without locks, files beside the part   behind it: those of the run whose part stands ([`super::sidecars`]))
 //!  its commit                              can be made again from the part
 //! ```
 
@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::about::About;
-use super::beside::{self, Beside};
 use super::commit::{Commit, FileState, hashes_of};
-use super::open::{Done, Open, Spooled};
+use super::facts::JobFacts;
+use super::open::{EmbeddedWindow, Open, PartList};
 use super::part::{Part, PartInfo, Point, ShardEnd};
 use super::seal::sealed;
+use super::sidecars::{self, PartSidecars};
 use super::{Job, names};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
-use crate::record::Mark;
+use crate::record::WindowSpan;
 use crate::setting::RESUME;
 use crate::storage::{Content, FolderLock};
 use arrow::datatypes::SchemaRef;
@@ -54,7 +54,7 @@ pub struct Limits {
 
 /// Writes the parts of a shard that are missing.
 pub struct Parts {
-    about: About,
+    about: JobFacts,
     create: Create,
     limits: Limits,
     scratch: PathBuf,
@@ -81,7 +81,7 @@ impl Parts {
     /// # Errors
     /// If there is no room for files on their way.
     pub fn new(
-        about: About,
+        about: JobFacts,
         create: Create,
         limits: Limits,
         lock: FolderLock,
@@ -109,7 +109,7 @@ impl Parts {
     ///
     /// # Errors
     /// If the system refuses, or another run writes the same parts.
-    pub fn take(&mut self, done: Done, made: Made<'_>) -> Result<()> {
+    pub fn take(&mut self, done: EmbeddedWindow, made: Made<'_>) -> Result<()> {
         let (end, embedded) = (done.mark.end, done.counts.embedded);
         let is_inside = done.mark.is_inside;
         let records = end - done.mark.start;
@@ -193,7 +193,7 @@ impl Parts {
         if let Some(tag) = &info.tag {
             let beside = files.iter().skip(1);
             let beside: Vec<_> = beside.map(|it| self.scratch.join(&it.name)).collect();
-            let aside = aside.insert(Beside::aside(storage, &file, &path, tag, &beside)?);
+            let aside = aside.insert(PartSidecars::aside(storage, &file, &path, tag, &beside)?);
             self.put(&file, Content::File(&path))?;
             aside.publish(storage)?;
             for file in &mut files {
@@ -226,7 +226,7 @@ impl Parts {
     /// As [`Parts::commit`].
     pub fn finish(&mut self, end: Point, schema: SchemaRef, made: Made<'_>) -> Result<()> {
         if self.open.is_none() && self.known.is_empty() {
-            let mark = Mark::default();
+            let mark = WindowSpan::default();
             let mut open = self.begin(&mark, schema)?;
             open.end = end.clone();
             self.open = Some(open);
@@ -279,7 +279,7 @@ impl Parts {
         self.known.values()
     }
 
-    fn begin(&self, mark: &Mark, schema: SchemaRef) -> Result<Open> {
+    fn begin(&self, mark: &WindowSpan, schema: SchemaRef) -> Result<Open> {
         let mut known = self.known.values().rev();
         let before = known.find(|part| part.info.end.records <= mark.start);
         let number = before.map_or(0, |part| part.info.number + 1);
@@ -307,8 +307,8 @@ impl Parts {
             records: 0,
             counts: self.counted,
             schema,
-            rejects: Spooled::new(self.scratch.join(format!("{name}.rejects"))),
-            texts: Spooled::new(self.scratch.join(format!("{name}.sha256"))),
+            rejects: PartList::new(self.scratch.join(format!("{name}.rejects"))),
+            texts: PartList::new(self.scratch.join(format!("{name}.sha256"))),
             bytes: 0,
             began: Instant::now(),
         })
@@ -320,7 +320,7 @@ impl Parts {
             return self.put(name, Content::File(spooled));
         }
         let bytes = fs::read(spooled).map_err(|error| Error::io("read", spooled, error))?;
-        beside::put_own(self.about.job.storage.as_ref(), name, &bytes)?;
+        sidecars::put_own(self.about.job.storage.as_ref(), name, &bytes)?;
         let _ = fs::remove_file(spooled);
         Ok(())
     }

@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::input::RecordReader;
 use crate::position::Position;
-use crate::record::{Mark, TextHash, Window, WindowStart};
+use crate::record::{TextHash, Window, WindowSpan, WindowStart};
 use arrow::ipc::writer::StreamWriter;
 
 /// An embedded stretch of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Covered {
+pub struct EmbeddedRange {
     /// Where it starts.
     pub start: Point,
     /// Where it ends.
@@ -29,9 +29,9 @@ pub struct JobReader {
     records: u64,
     /// Where the next record stands; `None`: at the begin of the input.
     position: Option<Position>,
-    chain: Chain,
+    chain: ChainedHash,
     /// The stretches that are still to be skipped, in order.
-    covered: std::collections::VecDeque<Covered>,
+    covered: std::collections::VecDeque<EmbeddedRange>,
     /// For messages.
     job: Job,
 }
@@ -39,12 +39,17 @@ pub struct JobReader {
 impl JobReader {
     /// Skips the `covered` stretches, which are in order and don't overlap. `from` is the start of `inner`.
     #[must_use]
-    pub fn new(inner: RecordReader, from: WindowStart, covered: Vec<Covered>, job: &Job) -> Self {
+    pub fn new(
+        inner: RecordReader,
+        from: WindowStart,
+        covered: Vec<EmbeddedRange>,
+        job: &Job,
+    ) -> Self {
         Self {
             inner,
             records: from.records,
             position: from.position,
-            chain: Chain(from.hash),
+            chain: ChainedHash(from.hash),
             covered: covered.into(),
             job: job.clone(),
         }
@@ -72,11 +77,11 @@ impl JobReader {
             let end = start.records + window.records() as u64;
             let hash = self.chain.behind(&window, &texts, window.records())?;
             self.records = end;
-            self.chain = Chain(hash.clone());
+            self.chain = ChainedHash(hash.clone());
             if missing.is_empty() {
                 continue;
             }
-            window.mark = Some(Mark {
+            window.mark = Some(WindowSpan {
                 position: Some(window.position),
                 columns: self.inner.columns(),
                 start: start.records,
@@ -178,9 +183,9 @@ impl JobReader {
 }
 
 /// A chained hash over the records read: of each window and the previous hash, so that another run can continue it.
-struct Chain(String);
+struct ChainedHash(String);
 
-impl Chain {
+impl ChainedHash {
     /// The chain behind the first `records` records of a window; `texts` are the hashes of its texts.
     fn behind(&self, window: &Window, texts: &[TextHash], records: usize) -> Result<String> {
         if records == 0 {
@@ -212,8 +217,8 @@ impl Chain {
 }
 
 /// The end of the first `records` records of a window, which is read from `mark` on.
-pub(crate) fn point_inside(window: &Window, mark: &Mark, records: usize) -> Result<Point> {
-    let chain = Chain(mark.window.hash.clone());
+pub(crate) fn point_inside(window: &Window, mark: &WindowSpan, records: usize) -> Result<Point> {
+    let chain = ChainedHash(mark.window.hash.clone());
     Ok(Point {
         records: mark.window.records + records as u64,
         hash: chain.behind(window, &mark.texts, records)?,

@@ -168,7 +168,7 @@ impl JobScene {
     fn parts(
         &self,
         job: &Job,
-        begun: Begun,
+        begun: LockedJob,
         names: SourceNames,
         columns: arrow::datatypes::SchemaRef,
     ) -> Result<Parts> {
@@ -176,7 +176,7 @@ impl JobScene {
         fingerprint.set("model", "m");
         job.settle(&begun, &fingerprint, &[])?;
         let source = Source::Path(self.folder.path().join("in.jsonl"));
-        let about = About {
+        let about = JobFacts {
             job: job.clone(),
             fingerprint: fingerprint.hash(),
             sources: vec![SourceState::of(&source, &names[0])],
@@ -289,7 +289,7 @@ pub(super) struct Content {
 }
 
 /// A window with a vector for each text.
-pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Done {
+pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> EmbeddedWindow {
     let Window {
         texts,
         origins,
@@ -307,7 +307,7 @@ pub(super) fn done(window: Window, names: &[String], counts: &mut Counts) -> Don
         [number, 0.5]
     };
     let line = |reject: &Reject| rejects::line(reject, names).unwrap();
-    Done {
+    EmbeddedWindow {
         texts: mark.texts.iter().flatten().copied().collect(),
         rejects: rejects.iter().flat_map(line).collect(),
         rows: Rows {

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::input::{Listed, Part, Share};
+use crate::input::{ListedInput, Part, Share};
 use crate::setting::SHARD;
 
 /// One shard of a job.
@@ -56,7 +56,7 @@ pub enum Unit {
 
 /// A shard's stretch of one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stretch {
+pub struct ShardRange {
     /// Index into the list of inputs.
     pub source: u32,
     /// The unit of `start`, `end` and `of`.
@@ -69,7 +69,7 @@ pub struct Stretch {
     pub of: u64,
 }
 
-impl Stretch {
+impl ShardRange {
     /// All of an input of so many bytes.
     fn whole(source: u32, bytes: u64) -> Self {
         Self {
@@ -112,10 +112,10 @@ impl Stretch {
 /// # Errors
 /// If the inputs cannot be divided among so many, or a footer cannot be read.
 pub fn plan(
-    inputs: &[Listed],
+    inputs: &[ListedInput],
     shard: Shard,
     stretches: &dyn Fn(usize) -> Result<Option<Vec<u64>>>,
-) -> Result<Vec<Stretch>> {
+) -> Result<Vec<ShardRange>> {
     let count = u64::from(shard.count);
     let refuse = |why: &str, remedy: &str| {
         let reason = format!("{SHARD} {}/{count}: {why}", shard.index);
@@ -159,7 +159,7 @@ pub fn plan(
             // A stretch counts as large as a file does.
             let large = total / (u128::from(count) * 2);
             let (start, end) = (table.row(first, large), table.row(last, large));
-            (start < end).then_some(Stretch {
+            (start < end).then_some(ShardRange {
                 source,
                 unit: Unit::Rows,
                 start,
@@ -168,17 +168,17 @@ pub fn plan(
             })
         } else if input.has_lines() && is_large && shard.count > 1 {
             let byte = |byte: u128| u64::try_from(byte).expect("a file's bytes fit");
-            (first < last).then(|| Stretch {
+            (first < last).then(|| ShardRange {
                 start: byte(first),
                 end: byte(last),
-                ..Stretch::whole(source, byte(bytes))
+                ..ShardRange::whole(source, byte(bytes))
             })
         } else {
             let middle = start + bytes / 2;
             // The last shard whose cut lies before it. Nothing but empty files: all to the first.
             let of = ((middle + 1) * u128::from(count) - 1).checked_div(total);
             let of = of.map_or(0, |of| of.min(u128::from(count) - 1));
-            (of == u128::from(own)).then(|| Stretch::whole(source, input.bytes.unwrap_or(0)))
+            (of == u128::from(own)).then(|| ShardRange::whole(source, input.bytes.unwrap_or(0)))
         };
         all.extend(stretch);
         start = end;
@@ -253,8 +253,8 @@ mod tests {
             }
         }
 
-        fn listed(&self) -> Listed {
-            Listed {
+        fn listed(&self) -> ListedInput {
+            ListedInput {
                 bytes: Some(self.bytes()),
                 is_table: matches!(self, Self::Table(..)),
                 is_whole: matches!(self, Self::Compressed(_)),
@@ -265,7 +265,7 @@ mod tests {
     /// Checks that shares of all shards follow one another and give every unit of every input once; the bytes of
     /// the largest shard.
     fn check(inputs: &[Input], count: u32) -> u64 {
-        let listed: Vec<Listed> = inputs.iter().map(Input::listed).collect();
+        let listed: Vec<ListedInput> = inputs.iter().map(Input::listed).collect();
         let stretches = |source: usize| match &inputs[source] {
             Input::Table(_, rows) => Ok(Some(rows.clone())),
             _ => Ok(None),
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn what_cannot_be_divided() {
         let none = |_| Ok(None);
-        let pipe = Listed {
+        let pipe = ListedInput {
             bytes: None,
             ..Input::Lines(0).listed()
         };

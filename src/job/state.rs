@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::commit::{Commit, FileState, Unproven, said};
+use super::commit::{Commit, FileState, UncommittedPart, said};
 use super::fingerprint::Fingerprint;
 use super::gaps::gaps;
 use super::names;
@@ -47,7 +47,7 @@ pub struct State {
     /// Existing parts whose commits are missing or damaged, or whose files have changed in their times or etags.
     pub uncommitted: Vec<(u32, u32)>,
     /// The files of uncommitted parts.
-    unproven: BTreeMap<(u32, u32), Unproven>,
+    unproven: BTreeMap<(u32, u32), UncommittedPart>,
     /// Parts that an older build wrote, which kept no hashes.
     pub older: usize,
     /// Whether all of `uncommitted` have passed their check.
@@ -130,7 +130,7 @@ impl State {
                 commit => {
                     let has_hashes = commit.filter(|commit| !commit.is_older());
                     let part = said(storage, entry, format, has_hashes);
-                    let unproven = Unproven {
+                    let unproven = UncommittedPart {
                         files,
                         stands: stands.clone(),
                     };

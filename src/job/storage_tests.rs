@@ -18,13 +18,13 @@ pub struct TestStorage {
     inner: Arc<dyn SharedFolder>,
     /// How many calls were made.
     pub calls: Arc<AtomicU64>,
-    in_the_way: InTheWay,
+    in_the_way: StorageFaults,
     fetched: Arc<TempDir>,
 }
 
 /// The faults that calls meet.
 #[derive(Debug, Clone)]
-enum InTheWay {
+enum StorageFaults {
     /// Call number `fails` (from 0) fails, before or after it has done its work, and so do all that follow it where
     /// `dead`, as after a kill.
     Fault {
@@ -43,15 +43,15 @@ impl TestStorage {
     }
 
     pub fn over(inner: Arc<dyn SharedFolder>, fails: u64, late: bool, dead: bool) -> Self {
-        Self::with(inner, InTheWay::Fault { fails, late, dead })
+        Self::with(inner, StorageFaults::Fault { fails, late, dead })
     }
 
     /// The storage of that `run` of two.
     pub fn in_turns(inner: Arc<dyn SharedFolder>, turns: &Arc<CallOrder>, run: usize) -> Self {
-        Self::with(inner, InTheWay::Turns(Arc::clone(turns), run))
+        Self::with(inner, StorageFaults::Turns(Arc::clone(turns), run))
     }
 
-    fn with(inner: Arc<dyn SharedFolder>, in_the_way: InTheWay) -> Self {
+    fn with(inner: Arc<dyn SharedFolder>, in_the_way: StorageFaults) -> Self {
         Self {
             inner,
             calls: Arc::default(),
@@ -63,8 +63,8 @@ impl TestStorage {
     fn call<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let (fails, late, dead) = match &self.in_the_way {
-            InTheWay::Turns(turns, run) => return turns.call(*run, work),
-            InTheWay::Fault { fails, late, dead } => (*fails, *late, *dead),
+            StorageFaults::Turns(turns, run) => return turns.call(*run, work),
+            StorageFaults::Fault { fails, late, dead } => (*fails, *late, *dead),
         };
         if !(call == fails || (dead && call > fails)) {
             return work();
@@ -101,7 +101,7 @@ impl SharedFolder for TestStorage {
         self.call(|| self.inner.remove(name))
     }
     fn file(&self, name: &str) -> Result<PathBuf> {
-        if let InTheWay::Turns(..) = self.in_the_way {
+        if let StorageFaults::Turns(..) = self.in_the_way {
             return self.call(|| self.inner.file(name));
         }
         // Alone, as an object is fetched.

@@ -25,7 +25,7 @@ const SLICE_BYTES: usize = 16 << 20;
 
 /// Columns of rows besides those of their records and their vectors.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Extra {
+pub(crate) struct ExtraColumns {
     /// Whether records are cut into chunks.
     pub(crate) chunks: bool,
     /// Whether each chunk's text is a column.
@@ -42,7 +42,7 @@ pub(crate) struct Extra {
     pub(crate) labels: Option<LabelColumns>,
 }
 
-impl Extra {
+impl ExtraColumns {
     fn fields(&self) -> Vec<FieldRef> {
         let number = |name| Arc::new(Field::new(name, DataType::Int64, self.errors));
         let text = |name, nullable| Arc::new(Field::new(name, DataType::Utf8, nullable));
@@ -106,7 +106,7 @@ pub(crate) struct OutputRow {
 
 /// All that a window's rows are made of.
 pub(crate) struct Assembly<'a> {
-    pub(crate) extra: Extra,
+    pub(crate) extra: ExtraColumns,
     /// Names of the sources.
     pub(crate) names: &'a SourceNames,
     /// Columns of records.

@@ -65,7 +65,7 @@ impl RunPlan {
         let resolved = self.resolved()?;
         let model = resolved.open_files()?;
         // As the run that goes on: what it would refuse is refused here, too.
-        let plan = self.of(&model)?;
+        let plan = self.for_model(&model)?;
         let identity = VectorIdentity::new(&model, &plan.options().output)?;
         let sources = source_states(options, &names);
         let manifest = match file {

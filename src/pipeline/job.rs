@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
-    About, Begun, Create, Done, Fingerprint, Job, JobReader, Parts, Point, SourceState, Spool,
-    SpoolReader, Stretch, clear_unbegun, point_inside, remove_parts,
+    Create, EmbeddedWindow, Fingerprint, Job, JobFacts, JobReader, LockedJob, Parts, Point,
+    ShardRange, SourceState, Spool, SpoolReader, clear_unbegun, point_inside, remove_parts,
 };
 use crate::model::{Model, OutputKind};
 use crate::output::{self, BackgroundWriter, Destination, Finish, OutputOptions, VectorWriter};
 use crate::position::{Position, Seek};
 use crate::progress::Counts;
-use crate::record::{Mark, SourceNames, WindowStart};
+use crate::record::{SourceNames, WindowSpan, WindowStart};
 use crate::rejects;
 use crate::setting::{FORCE, SHARD};
 use arrow::buffer::NullBuffer;
@@ -39,23 +39,23 @@ pub(super) struct JobSink {
     names: SourceNames,
     sources: Vec<SourceState>,
     /// The shard's share of the input; `None`: all of it.
-    stretches: Option<Vec<Stretch>>,
+    stretches: Option<Vec<ShardRange>>,
     /// Widths of a row's vectors.
     dimensions: Vec<usize>,
     /// The state that was found in the folder, until the first part begins.
-    begun: Option<Begun>,
+    begun: Option<LockedJob>,
     fingerprint: Fingerprint,
     parts: Option<Parts>,
     /// Where the last portion has ended.
     end: Point,
     /// Fields are dropped in their order: the folder of the parts goes behind the lock, which it holds.
-    _aside: Option<AsideFolder>,
+    _aside: Option<PartsFolder>,
 }
 
 /// The parts of the single file of this name: their folder goes with a run that puts nothing into it.
-struct AsideFolder(PathBuf);
+struct PartsFolder(PathBuf);
 
-impl Drop for AsideFolder {
+impl Drop for PartsFolder {
     fn drop(&mut self) {
         // The next run does, otherwise.
         let _ = clear_unbegun(&self.0);
@@ -85,7 +85,7 @@ impl JobSink {
             _ => None,
         };
         let begun = job.begin(options.input.window_rows)?;
-        let aside = single.cloned().map(AsideFolder);
+        let aside = single.cloned().map(PartsFolder);
         // Another run may have completed the file since this one looked for it.
         let is_there = options.job.resume && single.is_some_and(|path| path.is_file());
         let Some(begun) = begun.filter(|_| !is_there) else {
@@ -142,7 +142,7 @@ impl JobSink {
     /// The window to resume at without reading the records before it: the first that is not embedded, or not all of it.
     /// Requires that the parts cover the input from its start without a gap, that the format can be entered there, and
     /// that no source has changed since.
-    fn position(&self, begun: &Begun) -> Option<WindowStart> {
+    fn position(&self, begun: &LockedJob) -> Option<WindowStart> {
         let mut at = 0;
         let mut last = None;
         for part in begun.state().parts.values() {
@@ -192,13 +192,13 @@ impl JobSink {
         }
     }
 
-    fn begun(&self) -> Result<&Begun> {
+    fn begun(&self) -> Result<&LockedJob> {
         let begun = self.begun.as_ref();
         begun.ok_or_else(|| Error::internal("a job that has begun twice"))
     }
 
     /// The mark of a portion of a window with that mark.
-    fn mark(&mut self, settled: &SettledPortion<'_>, mark: &Mark) -> Result<Mark> {
+    fn mark(&mut self, settled: &SettledPortion<'_>, mark: &WindowSpan) -> Result<WindowSpan> {
         let (window, portion) = (&settled.in_flight.window, settled.portion);
         let point = |records| point_inside(window, mark, records);
         let starts_at = mark.start + portion.start() as u64;
@@ -220,7 +220,7 @@ impl JobSink {
             lines: origin.line.saturating_sub(1),
             seek: Seek::Reread,
         });
-        Ok(Mark {
+        Ok(WindowSpan {
             start: start.records,
             before: start.hash,
             end: self.end.records,
@@ -338,7 +338,7 @@ impl RowSink for JobSink {
             rejected: state.rejected(),
             has_rows: state.parts.values().any(|part| part.info.embedded > 0),
         };
-        let about = About {
+        let about = JobFacts {
             job: self.job.clone(),
             fingerprint: self.fingerprint.hash(),
             share: range(self.stretches.as_deref(), self.sources.len()),
@@ -366,7 +366,7 @@ impl RowSink for JobSink {
         let counts = portion.counts;
         let mark = portion.in_flight.window.mark.as_ref();
         let mark = mark.ok_or_else(|| Error::internal("a job's window without a mark"))?;
-        let done = Done {
+        let done = EmbeddedWindow {
             texts: portion.hashes(mark),
             mark: self.mark(&portion, mark)?,
             rejects,

@@ -6,11 +6,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::assembly::{Assembly, Extra, OutputRow};
-use super::fault::record_place;
+use super::assembly::{Assembly, ExtraColumns, OutputRow};
 use super::in_flight::{InFlight, Portion};
 use super::sink::{ProvenanceBuilder, RowSink, SettledPortion};
-use super::workers::{Collected, Workers, collect};
+use super::workers::{WindowBatches, Workers, collect};
 use super::{OnError, Summary};
 use crate::engine::row_worker::{Finished, not_finite_empty};
 use crate::error::{Cause, Error, Place, Result};
@@ -39,7 +38,7 @@ pub(super) struct Ledger<'a> {
     /// How the records were read.
     pub(super) input: &'a InputOptions,
     pub(super) on_error: OnError,
-    pub(super) extra: Extra,
+    pub(super) extra: ExtraColumns,
     /// Of the output.
     pub(super) format: OutputFormat,
     pub(super) counts: Counts,
@@ -101,7 +100,7 @@ impl Ledger<'_> {
         self.tally.add(window, texts, self.names);
         let unwritable = self.unwritable(in_flight)?;
         let (progress, cancel) = (self.progress, self.made.cancel);
-        let mut collected = Collected::new(in_flight, progress);
+        let mut collected = WindowBatches::new(in_flight, progress);
         for (number, portion) in in_flight.portions.iter().enumerate() {
             collect(in_flight, number, &mut collected, workers, progress, cancel)?;
             let finished = &collected.finished;
@@ -383,7 +382,7 @@ impl Ledger<'_> {
     }
 
     fn refuse(&mut self, reject: &Reject, id: Option<String>) -> Result<()> {
-        let place = record_place(self.names, &reject.origin).id(id);
+        let place = reject.origin.place(self.names).id(id);
         if self.on_error == OnError::Fail {
             return Err(Error::record(place, &reject.cause));
         }
@@ -415,8 +414,7 @@ impl RecordTally {
         for (text, origin) in texts.iter().zip(&window.origins) {
             if text.trim_ascii().is_empty() {
                 self.empty += 1;
-                self.first_empty
-                    .get_or_insert_with(|| record_place(names, origin));
+                self.first_empty.get_or_insert_with(|| origin.place(names));
             }
         }
         self.has_id_field |= window.has_id_field;

@@ -18,7 +18,6 @@
 mod assembly;
 #[cfg(test)]
 mod fake_tests;
-mod fault;
 mod fingerprint;
 mod finished;
 mod in_flight;
@@ -44,8 +43,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::assembly::{Assembly, Extra, OutputRow};
-pub(crate) use self::fault::record_place;
+pub(crate) use self::assembly::{Assembly, ExtraColumns, OutputRow};
 pub use self::finished::Complete;
 pub(crate) use self::in_flight::Distinct;
 use self::labels::LabelColumns;
@@ -148,8 +146,8 @@ impl EmbedOptions {
     }
 
     /// The output's columns beside those of records.
-    pub(crate) fn extra(&self) -> Extra {
-        Extra {
+    pub(crate) fn extra(&self) -> ExtraColumns {
+        ExtraColumns {
             chunks: self.chunking.is_some(),
             chunk_text: self.chunking.is_some_and(|chunking| chunking.text),
             chunk_id: self.chunking.is_some_and(|chunking| chunking.id),
@@ -162,8 +160,8 @@ impl EmbedOptions {
     }
 
     /// The same with those that are known by the model.
-    pub(crate) fn extra_of(&self, model: &Model) -> Extra {
-        Extra {
+    pub(crate) fn extra_of(&self, model: &Model) -> ExtraColumns {
+        ExtraColumns {
             labels: LabelColumns::of(&model.config.kind, self.top_labels),
             ..self.extra()
         }

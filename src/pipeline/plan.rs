@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::reuse::Earlier;
+use super::reuse::ReusedOutput;
 use super::source::{ShardInputs, shares};
 use super::{EmbedOptions, fingerprint};
 use crate::engine::Resolved;
@@ -30,7 +30,7 @@ pub struct RunPlan {
     /// Whether the output is in parts, or becomes one file of parts.
     pub(super) job: Option<Job>,
     /// The output whose vectors are reused, once it was opened.
-    earlier: OnceCell<Option<Earlier>>,
+    earlier: OnceCell<Option<ReusedOutput>>,
 }
 
 impl RunPlan {
@@ -77,7 +77,7 @@ impl RunPlan {
     ///
     /// # Errors
     /// If the output's format cannot hold them, or an option has no meaning for them.
-    pub(crate) fn of(&self, model: &Model) -> Result<Self> {
+    pub(crate) fn for_model(&self, model: &Model) -> Result<Self> {
         if model.config.late && self.options.reuse.is_some() {
             return Err(Error::usage(format!(
                 "{REUSE}: texts are looked up in an earlier output, but with {LATE} the vector of a chunk depends on the \
@@ -161,9 +161,9 @@ impl RunPlan {
     ///
     /// # Errors
     /// If it does not exist or has no provenance.
-    pub(crate) fn earlier(&self) -> Result<Option<&Earlier>> {
+    pub(crate) fn earlier(&self) -> Result<Option<&ReusedOutput>> {
         if self.earlier.get().is_none() {
-            let earlier = Earlier::of(&self.options)?;
+            let earlier = ReusedOutput::of(&self.options)?;
             let _ = self.earlier.set(earlier);
         }
         Ok(self.earlier.get().and_then(Option::as_ref))

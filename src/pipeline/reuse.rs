@@ -17,11 +17,11 @@ use crate::storage::Location;
 
 /// An earlier output that options name.
 #[derive(Debug, Clone)]
-pub(crate) struct Earlier {
+pub(crate) struct ReusedOutput {
     old: EarlierOutput,
 }
 
-impl Earlier {
+impl ReusedOutput {
     /// The earlier output that options name.
     pub(super) fn of(options: &EmbedOptions) -> Result<Option<Self>> {
         let Some(path) = &options.reuse else {

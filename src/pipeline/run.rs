@@ -10,7 +10,7 @@ use super::in_flight::{InFlight, PortionLimits};
 use super::job::JobSink;
 use super::ledger::{Ledger, RecordTally};
 use super::plan::RunPlan;
-use super::reuse::Earlier;
+use super::reuse::ReusedOutput;
 use super::sink::{ProvenanceBuilder, RowSink, WholeSink};
 use super::source::{RecordSource, SourceEvent, Streams, spawn_reader};
 use super::tokenizing::{Batching, Tokenizing, precision_hook};
@@ -38,7 +38,7 @@ pub(super) struct Run {
     pub(super) source: Box<dyn RecordSource>,
     pub(super) sink: Box<dyn RowSink>,
     pub(super) chunked: Option<Chunked>,
-    pub(super) earlier: Option<Earlier>,
+    pub(super) earlier: Option<ReusedOutput>,
     pub(super) options: EmbedOptions,
 }
 
@@ -59,7 +59,7 @@ impl Run {
                 ModelSource::Files(Arc::new(resolved.open_files()?), resolved)
             }
         };
-        let plan = &plan.of(model.files())?;
+        let plan = &plan.for_model(model.files())?;
         let options = plan.options();
         if let Some(earlier) = &earlier {
             earlier.check_model(model.files(), &options.output)?;
@@ -73,7 +73,7 @@ impl Run {
             }
             None => Box::new(WholeSink::create(plan, model.files(), source.input())?),
         };
-        let unproven = earlier.as_ref().and_then(Earlier::note);
+        let unproven = earlier.as_ref().and_then(ReusedOutput::note);
         let older = options.files.take_notes();
         for note in older.iter().map(String::as_str).chain(unproven) {
             progress.warning(note);

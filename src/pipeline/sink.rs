@@ -22,7 +22,7 @@ use crate::model::{Model, ModelProvenance};
 use crate::output::{Finish, VectorWriter};
 use crate::progress::Counts;
 use crate::provenance::Provenance;
-use crate::record::{Mark, Reject, SourceNames, TextHash};
+use crate::record::{Reject, SourceNames, TextHash, WindowSpan};
 use crate::rejects::RejectsWriter;
 use crate::threads::locked;
 use crate::tokenize::Chunked;
@@ -44,7 +44,7 @@ pub(super) struct SettledPortion<'a> {
 
 impl SettledPortion<'_> {
     /// The hashes of its rows' texts: of chunks their own, of records that were never a text none.
-    pub(super) fn hashes(&self, mark: &Mark) -> Vec<u8> {
+    pub(super) fn hashes(&self, mark: &WindowSpan) -> Vec<u8> {
         let hash = |row: &OutputRow| match (row.text, &self.in_flight.spans) {
             (None, _) => TextHash::default(),
             (Some(text), None) => mark.texts[text as usize],

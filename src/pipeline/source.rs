@@ -7,8 +7,8 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::EmbedOptions;
 use crate::error::{Error, Result};
-use crate::input::{InputOptions, Keep, Listed, RecordReader, Settled, Share};
-use crate::job::{self, Job, JobReader, Point, Shard, SourceState, Stretch};
+use crate::input::{InputOptions, Keep, ListedInput, RecordReader, Share, WrittenSignal};
+use crate::job::{self, Job, JobReader, Point, Shard, ShardRange, SourceState};
 use crate::position::Position;
 use crate::record::{SourceNames, Window, WindowStart};
 use crate::setting::KEEP;
@@ -49,7 +49,7 @@ pub(super) trait RecordSource: Send {
 
     /// A counter of written windows ([`RecordReader::settled`]). A job's windows are the same in every run,
     /// however its input arrives, so a job has none.
-    fn written(&mut self) -> Option<Settled> {
+    fn written(&mut self) -> Option<WrittenSignal> {
         None
     }
 
@@ -73,7 +73,7 @@ impl RecordSource for RecordReader {
         Ok(self.next_window()?.map(SourceEvent::Window))
     }
 
-    fn written(&mut self) -> Option<Settled> {
+    fn written(&mut self) -> Option<WrittenSignal> {
         self.settled()
     }
 }
@@ -131,7 +131,7 @@ impl RecordSource for Streams {
         ))
     }
 
-    fn written(&mut self) -> Option<Settled> {
+    fn written(&mut self) -> Option<WrittenSignal> {
         self.reader.settled()
     }
 }
@@ -196,7 +196,7 @@ pub(super) fn shares(
     shard: Shard,
     options: &EmbedOptions,
     input: &mut RecordReader,
-) -> Result<(Option<Vec<Stretch>>, Option<SchemaRef>)> {
+) -> Result<(Option<Vec<ShardRange>>, Option<SchemaRef>)> {
     if shard.count == 1 {
         return Ok((None, None));
     }
@@ -206,7 +206,7 @@ pub(super) fn shares(
         ))
         .with_remedy(format!("say which, such as `{KEEP} {keep}:string`")));
     }
-    let listed: Vec<Listed> = input.listed().collect();
+    let listed: Vec<ListedInput> = input.listed().collect();
     let stretches = job::plan(&listed, shard, &|number| input.stretches(number))?;
     let columns = match stretches.first() {
         Some(stretch) if stretch.source == 0 => None,
@@ -216,12 +216,12 @@ pub(super) fn shares(
 }
 
 /// The stretches in the form that a reader takes.
-pub(super) fn told(stretches: Option<&[Stretch]>) -> Option<Vec<Share>> {
-    Some(stretches?.iter().map(Stretch::share).collect())
+pub(super) fn told(stretches: Option<&[ShardRange]>) -> Option<Vec<Share>> {
+    Some(stretches?.iter().map(ShardRange::share).collect())
 }
 
 /// Indices of the first source of these stretches, and of the one behind the last; of so many sources.
-pub(super) fn range(stretches: Option<&[Stretch]>, sources: usize) -> Range<u32> {
+pub(super) fn range(stretches: Option<&[ShardRange]>, sources: usize) -> Range<u32> {
     match stretches {
         None => 0..u32::try_from(sources).expect("sources are counted in 32 bits"),
         Some([]) => 0..0,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::OnError;
-use super::fault::bad_record;
 use super::in_flight::{Distinct, InFlight, PortionLimits, cut_portions};
 use super::reuse::EarlierVectors;
 use super::source::SourceEvent;
@@ -147,7 +146,10 @@ impl Tokenizing {
 
     fn tokenize(&mut self, mut window: Window) -> Result<InFlight> {
         if let (OnError::Fail, Some(reject)) = (self.on_error, window.rejects.first()) {
-            return Err(bad_record(&self.names, reject));
+            return Err(Error::record(
+                reject.origin.place(&self.names),
+                &reject.cause,
+            ));
         }
         let clocks = Arc::clone(&self.clocks);
         clocks.tokenize.time(|| {

@@ -141,14 +141,14 @@ fn run_jobs(
 }
 
 /// The batches of a window in flight, as they come.
-pub(super) struct Collected {
+pub(super) struct WindowBatches {
     /// Those that were run.
     pub(super) finished: Vec<Finished>,
     /// How many of each portion are awaited.
     left: Vec<usize>,
 }
 
-impl Collected {
+impl WindowBatches {
     /// None yet.
     pub(super) fn new(in_flight: &InFlight, progress: &dyn Progress) -> Self {
         for warning in &in_flight.window.warnings {
@@ -170,7 +170,7 @@ impl Collected {
     }
 }
 
-impl Collected {
+impl WindowBatches {
     /// Drops the batches that no text from number `from` on needs, so that a window of large rows is never held whole.
     pub(super) fn release(&mut self, in_flight: &InFlight, from: usize) {
         let mut needed = vec![false; in_flight.distinct.len()];
@@ -189,7 +189,7 @@ impl Collected {
 pub(super) fn collect(
     in_flight: &InFlight,
     portion: usize,
-    collected: &mut Collected,
+    collected: &mut WindowBatches,
     workers: &Workers,
     progress: &dyn Progress,
     cancel: &CancelToken,

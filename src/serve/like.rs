@@ -9,7 +9,7 @@ use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Provider, ProviderCh
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
-use crate::inspect::{self, RecordedModel, Verified};
+use crate::inspect::{self, RecordedModel, Verification};
 use crate::job::State;
 use crate::model::{Model, ModelOptions, ModelProvenance, TextTask, VectorKind, WeightsKind};
 use crate::output::{self, Destination, Dtype, OutputFormat, OutputOptions};
@@ -31,12 +31,12 @@ pub struct LikeFile {
     /// The options that make the output's own vectors, where the server's are not the same.
     reference: Option<ModelOptions>,
     /// Where the user named no prompt for queries: what is done about the output's own one.
-    unasked: UnaskedPrompt,
+    unasked: DefaultQueryPrompt,
 }
 
 /// The prompt of queries where none was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum UnaskedPrompt {
+enum DefaultQueryPrompt {
     /// The output's texts have none, or the one for queries.
     #[default]
     Same,
@@ -125,7 +125,7 @@ impl LikeFile {
             identity,
             queries: QuerySettings::default(),
             reference: None,
-            unasked: UnaskedPrompt::default(),
+            unasked: DefaultQueryPrompt::default(),
         })
     }
 
@@ -213,7 +213,7 @@ impl LikeFile {
     ) -> Result<ModelOptions> {
         let own = self.settle_own(options.clone(), engine)?;
         self.unasked = self.unasked_prompt(&own, engine)?;
-        if self.unasked == UnaskedPrompt::OfModel {
+        if self.unasked == DefaultQueryPrompt::OfModel {
             self.queries.prompt_name = Some(QUERY_PROMPT.to_owned());
         }
         if self.queries.is_empty() {
@@ -245,23 +245,27 @@ impl LikeFile {
 
     /// The prompt that queries have by themselves. A prompt for documents is not one for queries, so the output's own one is
     /// not taken without a word.
-    fn unasked_prompt(&self, own: &ModelOptions, engine: &EngineOptions) -> Result<UnaskedPrompt> {
+    fn unasked_prompt(
+        &self,
+        own: &ModelOptions,
+        engine: &EngineOptions,
+    ) -> Result<DefaultQueryPrompt> {
         let is_asked = self.queries.has_prompt() || self.queries.task.is_some();
         if is_asked || self.identity.settings.scores.is_some() {
-            return Ok(UnaskedPrompt::Same);
+            return Ok(DefaultQueryPrompt::Same);
         }
         let config = Resolved::of(own, engine)?.open_files()?.config;
         Ok(match config.prompts.by_name.get(QUERY_PROMPT) {
-            _ if config.prompt.is_empty() => UnaskedPrompt::Same,
-            Some(prompt) if *prompt == config.prompt => UnaskedPrompt::Same,
-            Some(_) => UnaskedPrompt::OfModel,
-            None => UnaskedPrompt::OfOutput(config.prompt),
+            _ if config.prompt.is_empty() => DefaultQueryPrompt::Same,
+            Some(prompt) if *prompt == config.prompt => DefaultQueryPrompt::Same,
+            Some(_) => DefaultQueryPrompt::OfModel,
+            None => DefaultQueryPrompt::OfOutput(config.prompt),
         })
     }
 
     /// What the user should know of the prompt of queries.
     pub(super) fn warning(&self) -> Option<String> {
-        let UnaskedPrompt::OfOutput(prompt) = &self.unasked else {
+        let DefaultQueryPrompt::OfOutput(prompt) = &self.unasked else {
             return None;
         };
         Some(format!(
@@ -338,7 +342,7 @@ impl LikeFile {
         notes.extend(self.identity.differences(now).iter().filter_map(|it| {
             let setting = self.queries.setting_of(&it.key)?;
             Some(match self.unasked {
-                UnaskedPrompt::OfModel if it.key == "prompt" => format!(
+                DefaultQueryPrompt::OfModel if it.key == "prompt" => format!(
                     "{it}: queries get the model's prompt `{QUERY_PROMPT}`; {setting} gives them another one"
                 ),
                 _ => format!("{it}: {setting} was given for queries"),
@@ -368,7 +372,7 @@ impl LikeFile {
         count: usize,
         (model, engine): (&ModelOptions, &EngineOptions),
         cancel: &CancelToken,
-    ) -> Result<Verified> {
+    ) -> Result<Verification> {
         let file = inspect::file(&self.file, None, cancel)?;
         let rows = inspect::kept_texts(&self.file)?.ok_or_else(|| {
             Error::usage(format!(

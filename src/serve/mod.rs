@@ -16,7 +16,7 @@ pub use like::LikeFile;
 
 use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel, Resolved};
 use crate::error::Result;
-use crate::inspect::Verified;
+use crate::inspect::Verification;
 use crate::model::{Dimensions, ModelOptions};
 use model::OpenedModel;
 
@@ -49,7 +49,7 @@ pub fn open(
     model: &ModelOptions,
     engine: &EngineOptions,
     like: Option<&LikeFile>,
-    verified: Option<&Verified>,
+    verified: Option<&Verification>,
 ) -> Result<ReadyModel> {
     let loaded = LoadedModel::open(Resolved::of(model, engine)?)?;
     let mut notes = engine::notes(loaded.model(), loaded.weights());

@@ -14,7 +14,7 @@ use crate::engine::LoadedModel;
 use crate::engine::row_worker::RowWorker;
 use crate::error::{Cause, Error, Result};
 use crate::identity::VectorIdentity;
-use crate::inspect::Verified;
+use crate::inspect::Verification;
 use crate::model::score::ScoreForm;
 use crate::model::{ModelProvenance, OutputKind, Side, Step};
 use crate::output::Dtype;
@@ -40,7 +40,7 @@ impl OpenedModel {
         identity: &VectorIdentity,
         files: &ModelProvenance,
         like: Option<&LikeFile>,
-        verified: Option<&Verified>,
+        verified: Option<&Verification>,
     ) -> Result<Self> {
         if !loaded.model().config.beside.is_empty() {
             return Err(Error::usage(format!(
@@ -120,7 +120,7 @@ fn details(
     identity: &VectorIdentity,
     files: &ModelProvenance,
     like: Option<&LikeFile>,
-    verified: Option<&Verified>,
+    verified: Option<&Verification>,
 ) -> Result<Map<String, Value>> {
     let failed = |error| Error::internal(format!("describing the model: {error}"));
     let value = |name: &str, value: serde_json::Result<Value>| {

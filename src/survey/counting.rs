@@ -6,7 +6,7 @@ use super::{Sample, WRITTEN};
 use crate::Embedder;
 use crate::error::{Cause, Result};
 use crate::input::RecordReader;
-use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, Extra, OutputRow};
+use crate::pipeline::{self, Assembly, Distinct, EarlierVectors, ExtraColumns, OutputRow};
 use crate::record::{Origin, RowRef, RowVectors, Rows, SourceNames, Texts, Window};
 use crate::reuse::Found;
 use crate::tokenize::{Chunked, Chunks, Span};
@@ -19,7 +19,7 @@ pub(super) struct Counting {
     /// How records are cut, if they are.
     chunked: Option<Chunked>,
     /// The output's columns beside those of records.
-    pub(super) extra: Extra,
+    pub(super) extra: ExtraColumns,
     /// Where texts are looked up, if they are.
     reuse: Option<EarlierVectors>,
     /// The first rows of the first window that has any, without vectors.
@@ -37,7 +37,7 @@ impl Counting {
 
     pub(super) fn new(
         chunked: Option<Chunked>,
-        extra: Extra,
+        extra: ExtraColumns,
         reuse: Option<EarlierVectors>,
     ) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl Counting {
         rejects.sort_by_key(|(origin, _)| (origin.source, origin.line, origin.offset));
         for (origin, cause) in rejects {
             if self.rejects.len() < pipeline::Summary::SHOWN_REJECTS {
-                let place = pipeline::record_place(&names, &origin);
+                let place = origin.place(&names);
                 self.rejects.push(format!("{place}: {cause}"));
             }
         }
@@ -151,7 +151,7 @@ impl Counting {
 
 /// Some rows as the output would have them, but for their vectors.
 fn first_rows(
-    extra: Extra,
+    extra: ExtraColumns,
     window: &Window,
     texts: &Texts,
     spans: Option<&[Span]>,

@@ -146,7 +146,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let memory_left = device::room().map(|room| room.bytes);
     let mut embedder = Embedder::open(&options.model, &options.engine)?;
     let load = began.elapsed();
-    let output = plan.of(embedder.model())?.options().output.clone();
+    let output = plan.for_model(embedder.model())?.options().output.clone();
     let mut input = options.input.clone();
     if let Some(limit) = limit {
         // Reads ahead no more than needed.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use embedctl::Result;
 use embedctl::cancel::CancelToken;
-use embedctl::hub::{Downloaded, HubSettings, ResponseLimits, Transfer, Wanted, download};
+use embedctl::hub::{
+    Downloaded, HubSettings, ModelFilesRequest, ResponseLimits, Transfer, download,
+};
 use embedctl::model::FileChoice;
 use embedctl::secrets::Secrets;
 use serde_json::Value;
@@ -138,7 +140,7 @@ impl World {
     }
 
     pub fn download_with(&self, settings: &HubSettings) -> Result<(Downloaded, Vec<String>)> {
-        let wanted = Wanted {
+        let wanted = ModelFilesRequest {
             model: MODEL.parse().unwrap(),
             choice: FileChoice::default(),
             all: false,

@@ -3,7 +3,7 @@
 //! ```text
 //!  error ── kind, place, reason, remedy, cause      cancel ── CancelToken, checked by all long work
 //!  setting ── how messages name settings            threads ── named threads, panics as errors
-//!  small_file, folder, hash, hash_beside ── files that are read whole, and SHA-256
+//!  small_file, folder, hash, background_hash ── files that are read whole, and SHA-256
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
 //!  texts, pair, vectors ── many of them in one allocation      stage ── where a run spends its time
@@ -25,12 +25,12 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod atomic;
+pub mod background_hash;
 pub mod cancel;
 pub mod error;
 pub mod file_state;
 pub mod folder;
 pub mod hash;
-pub mod hash_beside;
 pub mod machine;
 pub mod named;
 pub mod pair;

@@ -33,15 +33,15 @@ mod platform {
     /// The fault of a file: of itself, of the folders in its path, or of the folders of the file that it links to.
     pub(super) fn path_fault(path: &Path) -> Option<String> {
         let real = fs::canonicalize(path).ok();
-        let named = path.ancestors().find_map(|part| of(part, path));
+        let named = path.ancestors().find_map(|part| fault_of(part, path));
         named.or_else(|| {
             let real = real.as_deref().filter(|real| *real != path)?;
-            real.ancestors().find_map(|part| of(part, real))
+            real.ancestors().find_map(|part| fault_of(part, real))
         })
     }
 
     /// The fault of `part`, which is `whole` itself or one of the folders in its path.
-    fn of(part: &Path, whole: &Path) -> Option<String> {
+    fn fault_of(part: &Path, whole: &Path) -> Option<String> {
         let found = fs::symlink_metadata(part).ok()?;
         if ![0, own_user()].contains(&found.uid()) {
             let owner = found.uid();

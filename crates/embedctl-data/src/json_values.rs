@@ -73,7 +73,7 @@ impl<'a> JsonValues<'a> {
     pub(crate) fn new(field: &'a FieldRef, array: &'a dyn Array) -> Option<Self> {
         static OPTIONS: LazyLock<EncoderOptions> = LazyLock::new(|| {
             let options = EncoderOptions::default().with_explicit_nulls(true);
-            options.with_encoder_factory(Arc::new(OwnForms))
+            options.with_encoder_factory(Arc::new(ExactEncoders))
         });
         make_encoder(field, array, &OPTIONS).ok().map(Self)
     }
@@ -90,9 +90,9 @@ impl<'a> JsonValues<'a> {
 /// Where arrow's encoders would change a value: they spell 1700000000.5 as 1.7000000005e9, write `ERROR: …` for a time
 /// beyond the calendar, and take a null among a dictionary's values for an empty one.
 #[derive(Debug)]
-struct OwnForms;
+struct ExactEncoders;
 
-impl EncoderFactory for OwnForms {
+impl EncoderFactory for ExactEncoders {
     fn make_default_encoder<'a>(
         &self,
         field: &'a FieldRef,
@@ -129,13 +129,16 @@ impl EncoderFactory for OwnForms {
             _ => return Ok(None),
         };
         let nulls = array.logical_nulls();
-        Ok(Some(NullableEncoder::new(Box::new(OwnForm(append)), nulls)))
+        Ok(Some(NullableEncoder::new(
+            Box::new(ExactEncoder(append)),
+            nulls,
+        )))
     }
 }
 
-struct OwnForm<'a>(Append<'a>);
+struct ExactEncoder<'a>(Append<'a>);
 
-impl Encoder for OwnForm<'_> {
+impl Encoder for ExactEncoder<'_> {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
         (self.0)(row, out);
     }

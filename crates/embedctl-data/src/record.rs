@@ -14,7 +14,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
-use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::error::{Cause, Error, Place, Result};
 
 pub use embedctl_common::Texts;
 pub use embedctl_common::vectors::{RowVector, RowVectors};
@@ -28,6 +28,15 @@ pub struct Origin {
     pub line: u64,
     /// Byte offset of the record's first byte in the (decompressed) source; in a table the row's number, from 0.
     pub offset: u64,
+}
+
+impl Origin {
+    /// The place in one of the sources with these names, for messages.
+    #[must_use]
+    pub fn place(&self, names: &SourceNames) -> Place {
+        let name = names.get(self.source as usize);
+        Place::file(name.map_or("input", String::as_str)).line(self.line)
+    }
 }
 
 /// A record that cannot be embedded, and why.
@@ -127,7 +136,7 @@ pub struct Window {
     /// Whether a record so far, or the header or schema of a table, had the field of ids.
     pub has_id_field: bool,
     /// Its position in the input, for a job that may resume after it.
-    pub mark: Option<Mark>,
+    pub mark: Option<WindowSpan>,
 }
 
 /// The hash by which a text is known again.
@@ -135,7 +144,7 @@ pub type TextHash = [u8; 16];
 
 /// Where a window, or a portion of one, lies among all records, and what was read up to its end.
 #[derive(Debug, Clone, Default)]
-pub struct Mark {
+pub struct WindowSpan {
     /// Records before it, rejected ones counted.
     pub start: u64,
     /// Records up to its end.

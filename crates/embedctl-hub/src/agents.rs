@@ -61,13 +61,17 @@ impl Agents {
     ///
     /// # Errors
     /// If the proxy or a certificate cannot be used.
-    pub fn of(&self, uri: &Uri, limit: RedirectLimit) -> Result<(Agent, Option<&'static str>)> {
+    pub fn agent_for(
+        &self,
+        uri: &Uri,
+        limit: RedirectLimit,
+    ) -> Result<(Agent, Option<&'static str>)> {
         let scheme = uri.scheme_str().unwrap_or("https");
         let port = uri.port_u16().unwrap_or(default_port(scheme));
         let named = self
             .settings
             .proxies
-            .of(scheme, uri.host().unwrap_or_default(), port);
+            .proxy_for(scheme, uri.host().unwrap_or_default(), port);
         let variable = named.map(|(variable, _)| *variable);
         let mut agents = locked(&self.agents);
         let key = (variable, limit);
@@ -130,7 +134,7 @@ impl Agents {
         if own.eq_ignore_ascii_case(other) {
             return Ok((target, limit)); // the same server, which could have sent the content itself
         }
-        let reach = self.reached.of(own);
+        let reach = self.reached.reach_of(own);
         let reach = limit.0.map_or(reach, |limit| limit.min(reach));
         match Reach::of_host(other).filter(|to| !reach.may_lead_to(*to)) {
             None => Ok((target, RedirectLimit(Some(reach)))),
@@ -200,7 +204,7 @@ mod tests {
     use ureq::http::HeaderValue;
 
     use super::*;
-    use crate::reach::TooNear;
+    use crate::reach::RefusedAddress;
     use crate::{HubOptions, RequestFault, unreachable};
 
     fn agents() -> Agents {
@@ -293,10 +297,10 @@ mod tests {
         );
         let agents = agents();
         let limit = RedirectLimit(Some(Reach::Public));
-        let (agent, proxy) = agents.of(&uri(&address), limit).unwrap();
+        let (agent, proxy) = agents.agent_for(&uri(&address), limit).unwrap();
         let error = agent.get(&address).call().unwrap_err();
         assert!(
-            matches!(&error, ureq::Error::Other(cause) if cause.is::<TooNear>()),
+            matches!(&error, ureq::Error::Other(cause) if cause.is::<RefusedAddress>()),
             "{error:?}"
         );
         let waiting = listener.accept().unwrap_err();

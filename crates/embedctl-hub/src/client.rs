@@ -18,7 +18,7 @@ use super::Transfer;
 use super::agents::{Agents, RedirectLimit};
 use super::digest::Digest;
 use super::fault::RequestFault;
-use super::limits::{Paced, ResponseLimits};
+use super::limits::{RateCheckedBody, ResponseLimits};
 use super::origin::{UrlOrigin, host};
 use super::refusal::{self, RefusedAnswer};
 use super::settings::HubSettings;
@@ -87,7 +87,7 @@ impl HubAnswer {
     /// The body, from its beginning, undecoded. It fails, as if it had been cut, where it comes too slowly.
     pub(super) fn reader(self) -> impl Read {
         let body = self.body.into_with_config().limit(u64::MAX).reader();
-        Paced::new(body, &self.limits)
+        RateCheckedBody::new(body, &self.limits)
     }
 }
 
@@ -174,7 +174,7 @@ impl<'a> Client<'a> {
         let mut limit = RedirectLimit::default();
         for _ in 0..=REDIRECTS {
             let to_hub = UrlOrigin::of(&uri).as_ref() == Some(&self.origin);
-            let (agent, proxy) = self.agents.of(&uri, limit)?;
+            let (agent, proxy) = self.agents.agent_for(&uri, limit)?;
             let response = agent
                 .run(self.request(model, method, &uri, from, to_hub)?)
                 .map_err(|error| {

@@ -11,7 +11,8 @@ use super::revision::Revision;
 use super::select::{MODULES, ModuleFolder};
 use super::store::CachedRepository;
 use super::{
-    FileChoice, HubSettings, ModelId, ModelName, Transfer, Wanted, elsewhere, not_cached, offline,
+    FileChoice, HubSettings, ModelFilesRequest, ModelId, ModelName, Transfer, elsewhere,
+    not_cached, offline,
 };
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
@@ -104,9 +105,9 @@ fn ensure_one(
         let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
         return Err(offline(&model, settings, by, &missing));
     }
-    let wanted = Wanted {
+    let wanted = ModelFilesRequest {
         choice: choice.clone(),
-        ..Wanted::of(model)
+        ..ModelFilesRequest::of(model)
     };
     match download(settings, &wanted, transfer, cancel) {
         Ok(_) => Ok(()),

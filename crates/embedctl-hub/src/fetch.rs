@@ -47,7 +47,7 @@ pub(super) fn fetch(
     let limit = client
         .settings()
         .limits
-        .of(content.path, content.remote.size);
+        .size_limit(content.path, content.remote.size);
     if content.remote.size.is_some_and(|size| size > limit) {
         return Err(too_long(content, limit));
     }
@@ -161,7 +161,7 @@ fn go_on(
         file.set_len(0).map_err(write)?;
     }
     let told = answer.told_size();
-    let limit = client.settings().limits.of(content.path, size);
+    let limit = client.settings().limits.size_limit(content.path, size);
     let mut reader = answer.reader();
     let mut buffer = vec![0; CHUNK];
     loop {

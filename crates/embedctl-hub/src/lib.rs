@@ -69,7 +69,7 @@ pub use download::download;
 pub use ensure::{ensure, meant};
 pub use fault::RequestFault;
 pub use id::ModelId;
-pub use limits::Paced;
+pub use limits::RateCheckedBody;
 pub use limits::ResponseLimits;
 pub use list::{ListedFile, ListedKind, ListedWeights, list};
 pub use local::refuse_incomplete;
@@ -96,7 +96,7 @@ use embedctl_common::error::Error;
 
 /// A request for a model's files.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct ModelFilesRequest {
     /// The repository and its revision.
     pub model: ModelId,
     /// The choice among its files with weights.
@@ -111,7 +111,7 @@ pub struct Wanted {
     pub locked: Option<LockedModel>,
 }
 
-impl Wanted {
+impl ModelFilesRequest {
     /// The files of a model that embedding needs.
     #[must_use]
     pub fn of(model: ModelId) -> Self {

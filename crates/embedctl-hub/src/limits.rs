@@ -38,7 +38,7 @@ impl Default for ResponseLimits {
 
 impl ResponseLimits {
     /// Bytes of a file at most, by its path and by the size that was told.
-    pub(super) fn of(&self, path: &str, told: Option<u64>) -> u64 {
+    pub(super) fn size_limit(&self, path: &str, told: Option<u64>) -> u64 {
         let limit = if told.is_some() {
             self.file
         } else {
@@ -53,13 +53,13 @@ impl ResponseLimits {
 }
 
 /// A body with a minimum rate. Only the time spent waiting for it counts: the reader may do other work in between.
-pub struct Paced<R> {
+pub struct RateCheckedBody<R> {
     inner: R,
     pace: TransferPace,
     now: Instant,
 }
 
-impl<R: Read> Paced<R> {
+impl<R: Read> RateCheckedBody<R> {
     /// Reads `inner` as fast as `limits` ask for, or fails.
     pub fn new(inner: R, limits: &ResponseLimits) -> Self {
         let now = Instant::now();
@@ -71,7 +71,7 @@ impl<R: Read> Paced<R> {
     }
 }
 
-impl<R: Read> Read for Paced<R> {
+impl<R: Read> Read for RateCheckedBody<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let began = Instant::now();
         let count = self.inner.read(buffer)?;
@@ -159,9 +159,18 @@ mod tests {
     #[test]
     fn metadata_and_what_nobody_measures_have_limits_of_their_own() {
         let limits = ResponseLimits::default();
-        assert_eq!(limits.of("onnx/model.onnx_data", Some(1)), limits.file);
-        assert_eq!(limits.of("onnx/model.onnx", None), limits.unmeasured);
-        assert_eq!(limits.of("1_Pooling/config.json", Some(1)), limits.metadata);
-        assert_eq!(limits.of("tokenizer.json", None), limits.metadata);
+        assert_eq!(
+            limits.size_limit("onnx/model.onnx_data", Some(1)),
+            limits.file
+        );
+        assert_eq!(
+            limits.size_limit("onnx/model.onnx", None),
+            limits.unmeasured
+        );
+        assert_eq!(
+            limits.size_limit("1_Pooling/config.json", Some(1)),
+            limits.metadata
+        );
+        assert_eq!(limits.size_limit("tokenizer.json", None), limits.metadata);
     }
 }

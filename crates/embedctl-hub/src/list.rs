@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::client::with_client;
 use super::revision::Revision;
 use super::store::CachedRepository;
-use super::{HubSettings, ModelId, Transfer, Wanted};
+use super::{HubSettings, ModelFilesRequest, ModelId, Transfer};
 use crate::onnx_file::{self, OnnxChoice};
 use crate::weights;
 use embedctl_common::cancel::CancelToken;
@@ -58,7 +58,7 @@ pub fn list(
     cancel: &CancelToken,
 ) -> Result<ListedWeights> {
     let store = CachedRepository::new(&settings.cache, &model.repository);
-    let wanted = Wanted::of(model.clone());
+    let wanted = ModelFilesRequest::of(model.clone());
     let source = with_client(settings, cancel, |client| {
         Revision::find(client, &store, &wanted, transfer)
     })?;

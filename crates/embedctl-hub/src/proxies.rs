@@ -29,7 +29,7 @@ impl Proxies {
     }
 
     /// The proxy for an address, with the variable that names it.
-    pub(super) fn of(
+    pub(super) fn proxy_for(
         &self,
         scheme: &str,
         host: &str,

@@ -124,7 +124,7 @@ pub(super) struct ResolvedReaches(Arc<Mutex<Vec<(String, Reach)>>>);
 
 impl ResolvedReaches {
     /// The reach of a host: as it is written, as it was resolved, or else public, as if behind a proxy.
-    pub(super) fn of(&self, host: &str) -> Reach {
+    pub(super) fn reach_of(&self, host: &str) -> Reach {
         let known = || {
             let reached = locked(&self.0);
             let known = reached.iter().find(|(name, _)| name == host);
@@ -174,7 +174,7 @@ impl Resolver for ReachResolver {
             }
         }
         match (kept.is_empty(), found.first()) {
-            (true, Some(first)) => Err(ureq::Error::Other(Box::new(TooNear(first.ip())))),
+            (true, Some(first)) => Err(ureq::Error::Other(Box::new(RefusedAddress(first.ip())))),
             _ => {
                 self.reached.add(host, &kept);
                 Ok(kept)
@@ -185,9 +185,9 @@ impl Resolver for ReachResolver {
 
 /// A redirect leads to an address that is nearer than the server that sent it.
 #[derive(Debug)]
-pub(super) struct TooNear(IpAddr);
+pub(super) struct RefusedAddress(IpAddr);
 
-impl fmt::Display for TooNear {
+impl fmt::Display for RefusedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (address, reach) = (self.0, Reach::of(self.0));
         write!(
@@ -197,7 +197,7 @@ impl fmt::Display for TooNear {
     }
 }
 
-impl std::error::Error for TooNear {}
+impl std::error::Error for RefusedAddress {}
 
 #[cfg(test)]
 mod tests {
@@ -332,12 +332,12 @@ mod tests {
     fn a_host_is_as_far_as_its_farthest_address() {
         let reached = ResolvedReaches::default();
         let address = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 80);
-        assert_eq!(reached.of("name"), Reach::Public);
+        assert_eq!(reached.reach_of("name"), Reach::Public);
         reached.add("name", &[address("127.0.0.1"), address("::1")]);
-        assert_eq!(reached.of("name"), Reach::Machine);
+        assert_eq!(reached.reach_of("name"), Reach::Machine);
         reached.add("name", &[address("127.0.0.1"), address("10.0.0.1")]);
         reached.add("name", &[address("127.0.0.1")]);
-        assert_eq!(reached.of("name"), Reach::Network);
-        assert_eq!(reached.of("127.0.0.1"), Reach::Machine);
+        assert_eq!(reached.reach_of("name"), Reach::Network);
+        assert_eq!(reached.reach_of("127.0.0.1"), Reach::Machine);
     }
 }

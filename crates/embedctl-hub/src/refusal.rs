@@ -6,7 +6,7 @@ use ureq::http::{StatusCode, Uri};
 
 use super::fault::{RequestFault, is_transient};
 use super::origin::host;
-use super::reach::TooNear;
+use super::reach::RefusedAddress;
 use super::settings::HubSettings;
 use embedctl_common::error::{Error, ErrorKind};
 
@@ -194,7 +194,7 @@ pub fn unreachable(
         ureq::Error::Protocol(cause) => {
             transient(format!("{host}{through} sent an invalid answer ({cause})"))
         }
-        ureq::Error::Other(cause) if cause.is::<TooNear>() => {
+        ureq::Error::Other(cause) if cause.is::<RefusedAddress>() => {
             let reason = format!("{host} is not asked: {cause}");
             RequestFault::Final(Error::new(ErrorKind::Unreachable, model, reason))
         }

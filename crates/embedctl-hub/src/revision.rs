@@ -4,7 +4,7 @@ use super::client::Client;
 use super::digest::Digest;
 use super::listing::{self, HubFile, Listing};
 use super::store::CachedRepository;
-use super::{ModelId, Transfer, Wanted, offline};
+use super::{ModelFilesRequest, ModelId, Transfer, offline};
 use embedctl_common::error::{Error, Result};
 
 /// A commit and its files, from wherever they can be had.
@@ -27,7 +27,7 @@ impl Revision {
     pub(super) fn find(
         client: &Client,
         store: &CachedRepository,
-        wanted: &Wanted,
+        wanted: &ModelFilesRequest,
         transfer: &dyn Transfer,
     ) -> Result<Self> {
         let model = &wanted.model;

@@ -153,8 +153,9 @@ fn proxies_are_chosen_by_scheme_and_host() {
     ])
     .unwrap();
     let proxies = &settings.proxies;
-    let of =
-        |scheme: &str, host: &str, port: u16| proxies.of(scheme, host, port).map(|(name, _)| *name);
+    let of = |scheme: &str, host: &str, port: u16| {
+        proxies.proxy_for(scheme, host, port).map(|(name, _)| *name)
+    };
     assert_eq!(of("https", "huggingface.co", 443), Some("https_proxy"));
     assert_eq!(of("http", "huggingface.co", 80), Some("ALL_PROXY"));
     for host in [

@@ -98,9 +98,9 @@ pub(super) fn read(
     }
     let refuse = |reason: String| Error::model(list.display(), reason);
     let works_on = match multi.map(|multi| multi.layout) {
-        None => WorksOn::Sentences,
-        Some(MultiLayout::Converted | MultiLayout::Head) => WorksOn::Both,
-        Some(_) => WorksOn::Tokens,
+        None => ModuleInput::Sentences,
+        Some(MultiLayout::Converted | MultiLayout::Head) => ModuleInput::Both,
+        Some(_) => ModuleInput::Tokens,
     };
     let role = options.role().unwrap_or(TextRole::Document);
     let mut transformer = None;
@@ -147,7 +147,9 @@ pub(super) fn read(
                 let module = auto_encoder(&own, options.max_active_dims)?;
                 Some(FollowingModule::Step(Step::AutoEncoder(module)))
             }
-            "Pooling" if index > 0 && works_on == WorksOn::Both => Some(FollowingModule::Dropout),
+            "Pooling" if index > 0 && works_on == ModuleInput::Both => {
+                Some(FollowingModule::Dropout)
+            }
             "Pooling" if index > 0 => Some(FollowingModule::Pooling(pooling(&own)?)),
             "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(
                 &own, scores, works_on,
@@ -160,7 +162,9 @@ pub(super) fn read(
                 let config = metadata::read::<SentenceModuleConfig>(&file)?.unwrap_or_default();
                 let sentences = "sentence_embedding";
                 let input = config.module_input_name;
-                if works_on == WorksOn::Both && input.as_deref().is_none_or(|it| it == sentences) {
+                if works_on == ModuleInput::Both
+                    && input.as_deref().is_none_or(|it| it == sentences)
+                {
                     // There is no such vector here.
                     Some(FollowingModule::Dropout)
                 } else {
@@ -252,14 +256,14 @@ pub(super) fn read(
 
 /// What modules behind the Transformer work on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WorksOn {
+enum ModuleInput {
     Sentences,
     Tokens,
     /// Tokens, whatever the files name.
     Both,
 }
 
-impl WorksOn {
+impl ModuleInput {
     /// Checks the names of a module's input and output.
     fn check(self, file: &Path, input: Option<String>, output: Option<String>) -> Result<()> {
         let known = match self {

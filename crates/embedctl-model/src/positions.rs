@@ -90,7 +90,7 @@ pub(super) struct PositionRange {
 }
 
 /// The positions of `transformer`, whose padding token the tokenizer gives the id `padding`.
-pub(super) fn of(transformer: &TransformerConfig, padding: u32) -> PositionRange {
+pub(super) fn position_range(transformer: &TransformerConfig, padding: u32) -> PositionRange {
     let kind = transformer.model_type.as_deref().unwrap_or_default();
     let alias = match kind {
         "codegen" | "ctrl" | "gpt-sw3" | "gpt2" | "gpt_bigcode" | "gptj" | "openai-gpt" => {
@@ -135,7 +135,7 @@ mod tests {
     use embedctl_common::word_list::words;
 
     fn range(json: serde_json::Value) -> PositionRange {
-        of(&serde_json::from_value(json).unwrap(), 1)
+        position_range(&serde_json::from_value(json).unwrap(), 1)
     }
 
     #[test]

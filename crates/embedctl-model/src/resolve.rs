@@ -180,7 +180,7 @@ pub(super) fn resolve(
     };
     let has_own_head = scores.is_some() || terms.is_some();
     let graph = graph.filter(|_| !has_own_head || checkpoint.is_none());
-    let range = positions::of(&transformer, tokenizer.padding);
+    let range = positions::position_range(&transformer, tokenizer.padding);
     let LengthLimits {
         max_length,
         positions_limit,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::metadata;
-use super::multi::Stated;
+use super::multi::ConfigKey;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::word_list::{lists, words};
 
@@ -45,9 +45,9 @@ pub(super) struct SentenceConfig {
 /// Settings that act on texts of one role.
 #[derive(Debug, Default)]
 pub(super) struct RoleSettings {
-    pub query_length: Stated,
-    pub document_length: Stated,
-    pub query_expansion: Stated,
+    pub query_length: ConfigKey,
+    pub document_length: ConfigKey,
+    pub query_expansion: ConfigKey,
 }
 
 /// `processing_kwargs`: how the tokenizer is called.
@@ -190,9 +190,9 @@ impl SentenceConfigReader<'_> {
                         "put its files beside this one and remove tokenizer_name_or_path",
                     ));
                 }
-                "query_length" => config.of_roles.query_length = Stated(Some(value)),
-                "document_length" => config.of_roles.document_length = Stated(Some(value)),
-                "query_expansion" => config.of_roles.query_expansion = Stated(Some(value)),
+                "query_length" => config.of_roles.query_length = ConfigKey(Some(value)),
+                "document_length" => config.of_roles.document_length = ConfigKey(Some(value)),
+                "query_expansion" => config.of_roles.query_expansion = ConfigKey(Some(value)),
                 "unpad_inputs" | "cache_dir" => {}
                 other => return self.unknown(other),
             }

@@ -22,7 +22,7 @@ impl ModelSkeleton {
     /// # Errors
     /// If the file cannot be read.
     pub fn graph_of(file: &File) -> io::Result<Option<GraphSkeleton>> {
-        let mut skimmed = Skimming {
+        let mut skimmed = SkeletonReader {
             file: BufReader::with_capacity(1 << 16, file),
             depth: 0,
         };
@@ -41,12 +41,12 @@ const DEEPEST: usize = 100;
 
 /// A reader of a file that leaves out its large parts: elements of tensors, and everything beside the graph. It is not
 /// mapped: another process that cuts a mapped file ends this one by a signal.
-struct Skimming<'a> {
+struct SkeletonReader<'a> {
     file: BufReader<&'a File>,
     depth: usize,
 }
 
-impl Skimming<'_> {
+impl SkeletonReader<'_> {
     /// Appends to `out` the kept fields of a message of `left` bytes.
     fn message(&mut self, kind: MessageKind, mut left: u64, out: &mut Vec<u8>) -> io::Result<()> {
         self.depth += 1;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::arithmetic::{Arithmetic, Cosine, FinishRow, FloatType, Lengths, sample};
 
-pub use crate::provider::{PassedOver, Provider, ProviderChoice, ProviderOption};
+pub use crate::provider::{Provider, ProviderChoice, ProviderOption, SkippedCandidate};
 pub use embedctl_model::batch::BatchLimits;
 
 use crate::runtime::{Plugin, RuntimeOptions};
@@ -96,7 +96,7 @@ pub struct EngineInfo {
     pub options: Vec<ProviderOption>,
     /// The providers on which a batch's nodes ran, as measured; empty for engines without several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub placement: Vec<Placed>,
+    pub placement: Vec<PlacedWork>,
     /// The least cosine between a vector of a sample and the same one computed on the CPU, rounded to
     /// five digits; where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ pub struct EngineInfo {
     pub equal_lengths: bool,
     /// Candidates that were passed over and why, in order: shown with `-v`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<SkippedCandidate>,
 }
 
 impl EngineInfo {
@@ -171,7 +171,7 @@ impl EngineInfo {
 
 /// One provider's part of a batch's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placed {
+pub struct PlacedWork {
     /// The provider's name: one of [`Provider`]'s, or the library's own name for other providers.
     pub provider: String,
     /// Nodes of the graph that ran there; a graph that a provider compiled as a whole counts as one.

@@ -138,7 +138,7 @@ impl ApiError {
     }
 
     /// The same, of this member of the request.
-    pub fn of(self, param: &'static str) -> Self {
+    pub fn about(self, param: &'static str) -> Self {
         Self {
             param: Some(param),
             ..self

@@ -41,9 +41,9 @@ pub(crate) struct App {
     /// Whether the listener is this machine's own, and serves clients without keys.
     pub is_private: bool,
     /// Long requests that are read.
-    pub reading: Desk,
+    pub reading: WorkBudget,
     /// Long texts whose tokens are listed.
-    pub listing: Desk,
+    pub listing: WorkBudget,
     requests: AtomicUsize,
     idle: Wakeup,
     stopping: AtomicBool,
@@ -63,8 +63,8 @@ impl App {
             queue,
             metrics,
             bodies: BodyMemory::new(options.memory),
-            reading: Desk::new(READING.max(2 * options.max_body)),
-            listing: Desk::new(LISTING),
+            reading: WorkBudget::new(READING.max(2 * options.max_body)),
+            listing: WorkBudget::new(LISTING),
             options,
             connections: AtomicUsize::new(0),
             notify,
@@ -149,13 +149,13 @@ impl App {
 
 /// Room for so many bytes of work, which is given in turns.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct WorkBudget {
     room: Arc<Semaphore>,
     /// Kilobytes.
     most: u32,
 }
 
-impl Desk {
+impl WorkBudget {
     fn new(bytes: usize) -> Self {
         let most = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(1);
         // A semaphore has at least as many permits, on every platform.

@@ -181,9 +181,9 @@ impl Drop for HeldAnswer {
 
 /// A request's body that the server still has where a route has not read it to its end.
 #[derive(Clone)]
-pub(crate) struct LentBody(Arc<Mutex<Lent>>);
+pub(crate) struct UnreadBody(Arc<Mutex<UnreadState>>);
 
-struct Lent {
+struct UnreadState {
     body: Incoming,
     client: Arc<Client>,
     /// Whether the client waits for a word before it sends the body, and has not got it.
@@ -191,14 +191,14 @@ struct Lent {
     ended: bool,
 }
 
-impl LentBody {
+impl UnreadBody {
     /// The body of a request with these headers.
     pub fn new(body: Incoming, headers: &HeaderMap, client: &Arc<Client>) -> Self {
         let ended = body.is_end_stream();
         if ended {
             client.end_of_request();
         }
-        Self(Arc::new(Mutex::new(Lent {
+        Self(Arc::new(Mutex::new(UnreadState {
             body,
             client: Arc::clone(client),
             waits: headers.contains_key(header::EXPECT),
@@ -232,7 +232,7 @@ impl LentBody {
     }
 }
 
-impl HttpBody for LentBody {
+impl HttpBody for UnreadBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -86,7 +86,7 @@ struct Wire {
     stream: Box<dyn Stream>,
     /// How long nothing of an answer may be read.
     limit: Duration,
-    stalled: Option<Stall>,
+    stalled: Option<WriteStall>,
     heads: Heads,
     /// Bytes that were read while a request was answered, and not yet by hyper.
     ahead: Vec<u8>,
@@ -96,7 +96,7 @@ struct Wire {
 }
 
 /// The time since nothing could be written.
-struct Stall {
+struct WriteStall {
     over: Pin<Box<Sleep>>,
     /// Bytes that the client had not taken when it began.
     untaken: Option<usize>,
@@ -221,7 +221,7 @@ impl Wire {
         }
         let limit = self.limit;
         loop {
-            let stall = self.stalled.get_or_insert_with(|| Stall {
+            let stall = self.stalled.get_or_insert_with(|| WriteStall {
                 over: Box::pin(sleep(limit)),
                 untaken: self.stream.untaken(),
             });

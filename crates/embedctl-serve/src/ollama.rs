@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
 use crate::model::ModelHead;
-use crate::rows::{self, RequestInputs, Wanted};
+use crate::rows::{self, RequestInputs, RequestRows};
 use crate::tei::told_of_truncation;
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ pub(crate) async fn embed(
     let take = |app: &Arc<App>, request: OllamaEmbedRequest| {
         rows::check_name(app, request.model.as_deref())?;
         let width = rows::width(app, request.dimensions)?;
-        let wanted = Wanted {
+        let wanted = RequestRows {
             inputs: request.input,
             prompt_name: None,
             refuses_long: request.truncate == Some(false),
@@ -82,7 +82,7 @@ pub(crate) async fn embeddings(
     rows::check_model(&app, &[ModelHead::Embedding])?;
     let take = |app: &Arc<App>, request: OllamaEmbeddingsRequest| {
         rows::check_name(app, request.model.as_deref())?;
-        let wanted = Wanted {
+        let wanted = RequestRows {
             inputs: RequestInputs::One(request.prompt),
             prompt_name: None,
             refuses_long: false,

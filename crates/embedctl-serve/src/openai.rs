@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::answer::{ApiError, json_answer};
 use crate::app::{App, long_answer};
 use crate::model::ModelHead;
-use crate::rows::{self, RequestInputs, Wanted};
+use crate::rows::{self, RequestInputs, RequestRows};
 use crate::tei::told_of_truncation;
 
 #[derive(Deserialize)]
@@ -87,7 +87,7 @@ pub(crate) async fn embeddings(
         let width = rows::width(app, request.dimensions)?;
         let prepared = rows::prepare(
             app,
-            Wanted {
+            RequestRows {
                 inputs: request.input,
                 prompt_name: request.prompt_name,
                 refuses_long: false,

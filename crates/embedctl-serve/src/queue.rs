@@ -38,14 +38,14 @@ pub(crate) struct Queue {
     most: usize,
     /// Inputs of all requests that were let in.
     inputs: AtomicUsize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingRequests>,
     filled: Condvar,
     /// Batches that failed since the last one that did not.
     failures: AtomicU32,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRequests {
     requests: VecDeque<Turn>,
     tokens: usize,
     closed: bool,
@@ -98,13 +98,13 @@ impl Drop for Room {
 }
 
 /// A request in the queue, which leaves it when this is dropped.
-pub(crate) struct Ticket {
+pub(crate) struct QueueTicket {
     queue: Arc<Queue>,
     work: Arc<Work>,
     answer: oneshot::Receiver<Outcome>,
 }
 
-impl Ticket {
+impl QueueTicket {
     /// Waits for the numbers of all rows, in their order.
     pub async fn numbers(mut self) -> Outcome {
         let ended = || Err(RowFailure::Engine("the server is stopping".to_owned()));
@@ -112,7 +112,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for QueueTicket {
     fn drop(&mut self) {
         let mut waiting = locked(&self.queue.waiting);
         let own = |turn: &Turn| Arc::ptr_eq(&turn.work, &self.work);
@@ -133,7 +133,7 @@ impl Turn {
 }
 
 /// Rows of a request that are in a batch.
-struct Taken {
+struct BatchedRows {
     work: Arc<Work>,
     rows: std::ops::Range<usize>,
 }
@@ -151,9 +151,9 @@ impl Queue {
         let workers = (0..model.card().workers.max(1)).map(|_| model.worker());
         let idle: Vec<_> = workers.collect::<Result<_>>()?;
         let threads = 0..idle.len();
-        let waiting = Waiting {
+        let waiting = WaitingRequests {
             idle,
-            ..Waiting::default()
+            ..WaitingRequests::default()
         };
         let queue = Arc::new(Self {
             model: Arc::clone(model),
@@ -214,7 +214,7 @@ impl Queue {
     }
 
     /// Puts a request's rows into the queue, or runs them at once if they are few and nothing is in their way.
-    pub fn put(self: &Arc<Self>, rows: TokenRows) -> Ticket {
+    pub fn put(self: &Arc<Self>, rows: TokenRows) -> QueueTicket {
         let (sender, answer) = oneshot::channel();
         let left = rows.len();
         let work = Arc::new(Work {
@@ -231,7 +231,7 @@ impl Queue {
             next: 0,
         };
         let tokens = turn.tokens();
-        let ticket = Ticket {
+        let ticket = QueueTicket {
             queue: Arc::clone(self),
             work,
             answer,
@@ -281,7 +281,7 @@ impl Queue {
     }
 
     /// Runs rows together, and lets the worker go.
-    fn run(&self, mut worker: Box<dyn ServedWorker>, taken: Vec<Taken>) {
+    fn run(&self, mut worker: Box<dyn ServedWorker>, taken: Vec<BatchedRows>) {
         self.run_on(&mut worker, taken);
         let mut waiting = locked(&self.waiting);
         waiting.idle.push(worker);
@@ -294,7 +294,7 @@ impl Queue {
 
     /// Runs rows together. If the engine fails on them, those of each request run alone: one request's text must not
     /// fail another.
-    fn run_on(&self, worker: &mut Box<dyn ServedWorker>, taken: Vec<Taken>) {
+    fn run_on(&self, worker: &mut Box<dyn ServedWorker>, taken: Vec<BatchedRows>) {
         let mut rows = TokenRows::default();
         for part in &taken {
             for row in part.rows.clone() {
@@ -349,7 +349,7 @@ impl Queue {
     }
 
     /// Waits for rows and an idle worker, and takes the worker and its share; `None` once the queue is closed.
-    fn take(&self) -> Option<(Box<dyn ServedWorker>, Vec<Taken>)> {
+    fn take(&self) -> Option<(Box<dyn ServedWorker>, Vec<BatchedRows>)> {
         let mut waiting = locked(&self.waiting);
         let worker = loop {
             if waiting.closed {
@@ -373,7 +373,7 @@ impl Queue {
     }
 
     /// Takes a worker's share of the rows that wait.
-    fn share(&self, waiting: &mut Waiting) -> Vec<Taken> {
+    fn share(&self, waiting: &mut WaitingRequests) -> Vec<BatchedRows> {
         let card = self.model.card();
         let budget = card.limits.tokens.max(1);
         let share = waiting.tokens.div_ceil(card.workers.max(1));
@@ -396,7 +396,7 @@ impl Queue {
                 if start == 0 {
                     self.metrics.waited(turn.work.since.elapsed());
                 }
-                taken.push(Taken {
+                taken.push(BatchedRows {
                     work: Arc::clone(&turn.work),
                     rows: start..turn.next,
                 });
@@ -415,7 +415,7 @@ impl Queue {
     }
 }
 
-impl Taken {
+impl BatchedRows {
     /// Hands the numbers of these rows over to their request.
     fn settle(self, numbers: &mut impl Iterator<Item = Result<ServedRow, Cause>>) {
         let mut progress = locked(&self.work.progress);

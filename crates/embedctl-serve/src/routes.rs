@@ -17,8 +17,8 @@ use hyper_util::service::TowerToHyperService;
 
 use crate::answer::{ApiError, ApiRefusal};
 use crate::app::{App, CountedRequest};
-use crate::body::LentBody;
 use crate::answers::OpenAnswer;
+use crate::body::UnreadBody;
 use crate::client::Client;
 use crate::metrics::Gauges;
 use crate::model::ModelHead;
@@ -59,7 +59,7 @@ impl App {
         let count = CountedRequest::new(&self);
         let is_ambiguous = client.begin();
         let (head, body) = request.into_parts();
-        let body = LentBody::new(body, &head.headers, client);
+        let body = UnreadBody::new(body, &head.headers, client);
         let (method, path) = (head.method.clone(), head.uri.path().to_owned());
         let route = ROUTES.iter().find(|(_, route)| *route == path);
         let route = route.map_or("other", |(_, route)| route);

@@ -53,7 +53,7 @@ impl RequestInputs {
 }
 
 /// The inputs of a request, and how they become rows.
-pub(crate) struct Wanted {
+pub(crate) struct RequestRows {
     pub inputs: RequestInputs,
     /// The prompt's name, where the request has one.
     pub prompt_name: Option<String>,
@@ -187,8 +187,8 @@ pub(crate) fn enter(app: &App, inputs: usize) -> Result<Room, ApiError> {
 }
 
 /// Tokenizes the inputs of a request, if there is room for them.
-pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, ApiError> {
-    let Wanted {
+pub(crate) fn prepare(app: &Arc<App>, wanted: RequestRows) -> Result<PreparedRows, ApiError> {
+    let RequestRows {
         inputs,
         prompt_name,
         refuses_long,
@@ -201,9 +201,9 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, Ap
     let frame = |ids: Vec<Vec<u32>>| {
         if prompt_name.is_some() {
             let reason = "tokens cannot be put behind a prompt; send text, or leave the prompt out";
-            return Err(ApiError::invalid(reason).of(param));
+            return Err(ApiError::invalid(reason).about(param));
         }
-        let refused = |cause| ApiError::invalid(format!("{cause}")).of(param);
+        let refused = |cause| ApiError::invalid(format!("{cause}")).about(param);
         app.model.frame(&ids).map_err(refused)
     };
     let rows = match inputs {
@@ -214,14 +214,14 @@ pub(crate) fn prepare(app: &Arc<App>, wanted: Wanted) -> Result<PreparedRows, Ap
         RequestInputs::Scored(inputs) => tokenize_scored(app, &inputs),
     };
     if let Some((index, cause)) = rows.refusals().next() {
-        return Err(ApiError::input(index, cause).of(param));
+        return Err(ApiError::input(index, cause).about(param));
     }
     if refuses_long && let Some(index) = (0..rows.len()).find(|&row| rows.is_truncated(row)) {
         let most = app.card().max_length.unwrap_or_default();
         let reason = format!(
             "input {index} has more than {most} tokens; shorten it, or let it be cut with \"truncate\": true"
         );
-        return Err(ApiError::new(ApiRefusal::TooLarge, reason).of(param));
+        return Err(ApiError::new(ApiRefusal::TooLarge, reason).about(param));
     }
     Ok(PreparedRows { rows, room })
 }
@@ -274,7 +274,7 @@ pub(crate) fn check_name(app: &App, name: Option<&str>) -> Result<(), ApiError> 
         "this server has no model {name:?}: it has {}",
         quoted(&served)
     );
-    Err(ApiError::new(ApiRefusal::Model, reason).of("model"))
+    Err(ApiError::new(ApiRefusal::Model, reason).about("model"))
 }
 
 fn quoted(names: &[&str]) -> String {
@@ -287,11 +287,11 @@ pub(crate) fn check_count(app: &App, inputs: usize, param: &'static str) -> Resu
     let most = app.options.max_inputs;
     if inputs == 0 {
         let reason = format!("`{param}` is empty; send at least one text");
-        return Err(ApiError::invalid(reason).of(param));
+        return Err(ApiError::invalid(reason).about(param));
     }
     if inputs > most {
         let reason = format!("{inputs} inputs, but a request may have {most}; send them in parts");
-        return Err(ApiError::new(ApiRefusal::TooLarge, reason).of(param));
+        return Err(ApiError::new(ApiRefusal::TooLarge, reason).about(param));
     }
     Ok(())
 }
@@ -313,7 +313,7 @@ pub(crate) fn prompt<'a>(app: &'a App, name: Option<&str>) -> Result<Option<&'a 
             names.join(", ")
         ),
     };
-    Err(ApiError::invalid(reason).of("prompt_name"))
+    Err(ApiError::invalid(reason).about("prompt_name"))
 }
 
 impl PreparedRows {
@@ -363,7 +363,7 @@ pub(crate) fn width(app: &App, dimensions: Option<usize>) -> Result<Width, ApiEr
             widths.join(" or ")
         ),
     };
-    Err(ApiError::invalid(reason).of("dimensions"))
+    Err(ApiError::invalid(reason).about("dimensions"))
 }
 
 /// The components of a row that a request gets.
@@ -383,7 +383,7 @@ impl Width {
             Self::Part(part) => Ok(row[part.clone()].to_vec()),
             Self::Cut(dimensions) => app.model.cut(&row, *dimensions).ok_or_else(|| {
                 let reason = format!("input {index}: its first {dimensions} components are all 0");
-                ApiError::invalid(reason).of("dimensions")
+                ApiError::invalid(reason).about("dimensions")
             }),
         };
         rows.into_iter().enumerate().map(take).collect()

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
 use crate::model::{ModelHead, ServedRow};
-use crate::rows::{self, Deadline, PreparedRows, RequestInputs, Rows, ScoredInput, Wanted};
+use crate::rows::{self, Deadline, PreparedRows, RequestInputs, RequestRows, Rows, ScoredInput};
 use crate::tei::{check_side, told_of_tokens};
 
 /// Bytes of an answer that stand for a score, its label or its number.
@@ -174,7 +174,7 @@ pub(crate) async fn rerank(
             _ => {
                 let reason =
                     "the request must have `texts`, or `documents` in the shape of Cohere and Jina";
-                return Err(ApiError::invalid(reason).of("texts"));
+                return Err(ApiError::invalid(reason).about("texts"));
             }
         };
         let param = match shape {
@@ -272,7 +272,7 @@ fn scored(index: usize, texts: Vec<String>) -> Result<ScoredInput, ApiError> {
         _ => {
             let reason =
                 format!("input {index} has {count} texts; it must have one, or two for a pair");
-            Err(ApiError::invalid(reason).of("inputs"))
+            Err(ApiError::invalid(reason).about("inputs"))
         }
     }
 }
@@ -286,7 +286,7 @@ fn prepare(
     check_side(app, settings.truncation_direction.as_deref())?;
     rows::prepare(
         app,
-        Wanted {
+        RequestRows {
             inputs: RequestInputs::Scored(inputs),
             prompt_name: None,
             refuses_long: settings.truncate == Some(false),

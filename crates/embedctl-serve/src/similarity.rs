@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::answer::ApiError;
 use crate::app::{App, long_answer};
 use crate::model::ModelHead;
-use crate::rows::{self, RequestInputs, Wanted};
+use crate::rows::{self, RequestInputs, RequestRows};
 use crate::tei::{check_side, told_of_tokens};
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ pub(crate) async fn similarity(
         rows::check_count(app, sentences.len(), "sentences")?;
         let mut texts = vec![source_sentence];
         texts.extend(sentences);
-        let wanted = Wanted {
+        let wanted = RequestRows {
             inputs: RequestInputs::Many(texts),
             prompt_name: parameters.prompt_name,
             refuses_long: parameters.truncate == Some(false),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::{ApiError, ApiRefusal, json_answer};
 use crate::app::{App, SHORT, long_answer, off_thread};
 use crate::model::{ModelHead, ServedRow, Token};
-use crate::rows::{self, PreparedRows, RequestInputs, Wanted};
+use crate::rows::{self, PreparedRows, RequestInputs, RequestRows};
 
 /// Bytes of text in a request whose tokens are listed one by one.
 const LISTED: usize = 1 << 20;
@@ -59,7 +59,7 @@ fn prepare(app: &Arc<App>, request: EmbedRequest) -> Result<PreparedRows, ApiErr
     check_settings(app, &request)?;
     rows::prepare(
         app,
-        Wanted {
+        RequestRows {
             inputs: request.inputs,
             prompt_name: request.prompt_name,
             refuses_long: request.truncate == Some(false),
@@ -79,7 +79,7 @@ fn check_settings(app: &App, request: &EmbedRequest) -> Result<(), ApiError> {
             "this server's vectors are made with \"normalize\": {own}, as the batch job makes them; leave `normalize` \
              out, or start the server with the other setting"
         );
-        return Err(ApiError::invalid(reason).of("normalize"));
+        return Err(ApiError::invalid(reason).about("normalize"));
     }
     check_side(app, request.truncation_direction.as_deref())
 }
@@ -90,7 +90,7 @@ pub(crate) fn check_side(app: &App, wanted: Option<&str>) -> Result<(), ApiError
     match wanted {
         Some(side) if !side.eq_ignore_ascii_case(own) => {
             let reason = format!("this model's texts are cut on the {own}; leave it out");
-            Err(ApiError::invalid(reason).of("truncation_direction"))
+            Err(ApiError::invalid(reason).about("truncation_direction"))
         }
         _ => Ok(()),
     }
@@ -135,7 +135,7 @@ pub(crate) async fn tokenize(
             RequestInputs::Many(texts) => texts,
             _ => {
                 let reason = "`inputs` must be a string or a list of strings";
-                return Err(ApiError::invalid(reason).of("inputs"));
+                return Err(ApiError::invalid(reason).about("inputs"));
             }
         };
         let bytes: usize = texts.iter().map(String::len).sum();
@@ -143,7 +143,7 @@ pub(crate) async fn tokenize(
             let reason = format!(
                 "`inputs` has {bytes} bytes of text, but tokens are listed of {LISTED} at a time; send fewer or shorter texts"
             );
-            return Err(ApiError::new(ApiRefusal::TooLarge, reason).of("inputs"));
+            return Err(ApiError::new(ApiRefusal::TooLarge, reason).about("inputs"));
         }
         let prompt = rows::prompt(app, request.prompt_name.as_deref())?;
         let special = request.add_special_tokens.unwrap_or(true);

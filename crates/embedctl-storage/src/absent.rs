@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::time::SystemTime;
 
-use super::{Address, Child, StorageOption, Written};
+use super::{Address, Child, StorageOption, WrittenObject};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
 use embedctl_hub::HubSettings;
@@ -58,11 +58,11 @@ uncallable! {
         fn list(&Address) -> Result<Vec<Object>>;
         fn look(&Address) -> Result<Object>;
         fn look_for(&Address) -> Result<Option<Object>>;
-        fn holds(&Address, &[u8]) -> Result<Option<Written>>;
+        fn holds(&Address, &[u8]) -> Result<Option<WrittenObject>>;
         fn prove_conditional_writes(&Address, &Address, Vec<u8>) -> Result<()>;
         fn children(&Address) -> Result<Vec<Child>>;
         fn create(&Address, bool) -> Result<ObjectWriter>;
-        fn put_new(&Address, Vec<u8>) -> Result<Option<Written>>;
+        fn put_new(&Address, Vec<u8>) -> Result<Option<WrittenObject>>;
         fn put_over(&Address, Vec<u8>) -> Result<()>;
         fn remove(&Address) -> Result<()>;
         fn exists(&Address) -> Result<bool>;

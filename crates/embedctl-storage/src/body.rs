@@ -55,12 +55,12 @@ pub(super) fn ranged(
 
 /// A body that comes from the thread that reads it.
 #[derive(Debug)]
-pub(super) struct Streamed {
+pub(super) struct StreamedBody {
     chunks: mpsc::Receiver<Result<Bytes, HttpError>>,
     left: Option<u64>,
 }
 
-impl Streamed {
+impl StreamedBody {
     /// A body of `length` bytes, where that is known.
     pub(super) fn new(
         chunks: mpsc::Receiver<Result<Bytes, HttpError>>,
@@ -71,7 +71,7 @@ impl Streamed {
     }
 }
 
-impl Body for Streamed {
+impl Body for StreamedBody {
     type Data = Bytes;
     type Error = HttpError;
 

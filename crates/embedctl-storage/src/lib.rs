@@ -94,7 +94,7 @@ pub struct Child {
 
 /// An object that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenObject {
     /// The ETag of its content, without quotes, if the store gives one.
     pub etag: Option<String>,
 }

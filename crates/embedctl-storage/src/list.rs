@@ -16,9 +16,9 @@ use super::address::{Address, Scheme};
 use super::failure::Failure;
 use super::folder;
 use super::local_copy::LocalCopy;
-use super::refusal::{Doing, is_denied, is_missing, says_nothing};
+use super::refusal::{Operation, is_denied, is_missing, says_nothing};
 use super::store::{Bucket, ObjectLocation, Storage};
-use super::version::{Version, WholeAnswer, bare};
+use super::version::{FetchedBody, Version, bare};
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_hub::{dataset, dataset_address};
 
@@ -187,7 +187,7 @@ impl Storage {
         match self.head(&location)? {
             Ok(version) => Ok(Some(Object::new(self, location, address.clone(), version))),
             Err(failure) if is_missing(&failure) || is_hidden(&failure) => Ok(None),
-            Err(failure) => Err(self.explain(address, Doing::Read, failure)),
+            Err(failure) => Err(self.explain(address, Operation::Read, failure)),
         }
     }
 
@@ -220,7 +220,7 @@ impl Storage {
                     Ok(Object { copy, ..found })
                 }
                 Err(failure) if is_missing(&failure) => Err(missing(address, false)),
-                Err(failure) => Err(self.explain(address, Doing::Read, failure)),
+                Err(failure) => Err(self.explain(address, Operation::Read, failure)),
             };
         }
         if is_missing(&failure) || is_denied(&failure) || says_nothing(&failure) {
@@ -235,11 +235,11 @@ impl Storage {
                 Err(why) if is_missing(&failure) && is_denied(&why) => {
                     return Err(missing(address, false));
                 }
-                Err(why) => return Err(self.explain(address, Doing::Read, why)),
+                Err(why) => return Err(self.explain(address, Operation::Read, why)),
                 Ok(_) => {}
             }
         }
-        Err(self.explain(address, Doing::Read, failure))
+        Err(self.explain(address, Operation::Read, failure))
     }
 
     /// The store's answer about one name.
@@ -260,8 +260,8 @@ impl Storage {
         let ObjectLocation { store, path } = location.clone();
         self.attempt(async move {
             let got = store.get_opts(&path, GetOptions::default()).await?;
-            let whole = got.extensions.get::<WholeAnswer>();
-            let content = whole.and_then(WholeAnswer::take);
+            let whole = got.extensions.get::<FetchedBody>();
+            let content = whole.and_then(FetchedBody::take);
             Ok((Version::answered(&got), content))
         })
     }
@@ -283,7 +283,7 @@ impl Storage {
 
     fn listed(&self, address: &Address, prefix: &str, extent: ListingExtent) -> Result<ListResult> {
         let listed = pages(self.bucket(address)?, prefix, extent);
-        let listed = self.wait(address, Doing::List, listed)?;
+        let listed = self.wait(address, Operation::List, listed)?;
         listed.map_err(|reason| {
             Error::new(ErrorKind::Storage, address, reason)
                 .with_remedy("check the address of the store, or name a longer prefix")

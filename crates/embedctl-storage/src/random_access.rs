@@ -9,7 +9,7 @@ use object_store::{GetOptions, GetRange};
 
 use super::failure::{Failure, Refusal, in_parts};
 use super::list::Object;
-use super::read::Broken;
+use super::read::BrokenStream;
 use super::version::Version;
 use embedctl_common::error::Result;
 use embedctl_common::threads::locked;
@@ -121,12 +121,12 @@ impl ObjectFile {
             };
             let broken = match self.object.storage.attempt(in_parts(got))? {
                 Ok((true, bytes)) => return Ok(Some(bytes)),
-                Ok((false, _)) => Broken::Changed,
+                Ok((false, _)) => BrokenStream::Changed,
                 Err(Failure {
                     refusal: Some(Refusal { no_parts: true, .. }),
                     ..
                 }) => return Ok(None),
-                Err(failure) => Broken::Cut(failure),
+                Err(failure) => BrokenStream::Cut(failure),
             };
             self.object.again(broken, &mut failures)?;
         }

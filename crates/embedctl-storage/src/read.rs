@@ -17,7 +17,7 @@ use super::RETRIES;
 use super::failure::{Failure, Refusal, watched, watched_body};
 use super::list::Object;
 use super::local_copy::CopyReason;
-use super::refusal::Doing;
+use super::refusal::Operation;
 use super::version::Version;
 use embedctl_common::error::{Error, ErrorKind, Result};
 
@@ -28,7 +28,7 @@ const AHEAD: usize = 4;
 /// The cause of an early end of a stream.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // made once a broken stream
-pub(super) enum Broken {
+pub(super) enum BrokenStream {
     /// The read may be continued.
     Cut(Failure),
     /// The object was replaced.
@@ -45,12 +45,12 @@ impl Object {
                 object: self.clone(),
                 offset,
             }),
-            false => ObjectReader(ObjectSource::Streamed(Box::new(self.streamed(offset)))),
+            false => ObjectReader(ObjectSource::StreamedBody(Box::new(self.streamed(offset)))),
         }
     }
 
-    fn streamed(&self, offset: u64) -> Streamed {
-        Streamed {
+    fn streamed(&self, offset: u64) -> StreamedBody {
+        StreamedBody {
             chunks: self.stream(offset),
             object: self.clone(),
             offset,
@@ -94,13 +94,13 @@ impl Object {
                 true => CopyReason::Parts,
                 false => CopyReason::Versions,
             };
-            let content = ObjectSource::Streamed(Box::new(self.streamed(0)));
+            let content = ObjectSource::StreamedBody(Box::new(self.streamed(0)));
             (reason, ObjectReader(content))
         };
         self.copy.read_at(self.address(), original, offset, into)
     }
 
-    fn stream(&self, offset: u64) -> mpsc::Receiver<Result<Bytes, Broken>> {
+    fn stream(&self, offset: u64) -> mpsc::Receiver<Result<Bytes, BrokenStream>> {
         let (sender, chunks) = mpsc::channel(AHEAD);
         if offset < self.size() {
             let object = self.clone();
@@ -117,8 +117,8 @@ impl Object {
     async fn send_from(
         &self,
         offset: u64,
-        sender: &mpsc::Sender<Result<Bytes, Broken>>,
-    ) -> Result<(), Broken> {
+        sender: &mpsc::Sender<Result<Bytes, BrokenStream>>,
+    ) -> Result<(), BrokenStream> {
         // From the beginning without a range: not every server knows them.
         let options = GetOptions {
             range: (offset > 0).then_some(GetRange::Offset(offset)),
@@ -127,14 +127,14 @@ impl Object {
         let (store, path) = (&self.location.store, &self.location.path);
         let mut got = watched(store.get_opts(path, options))
             .await
-            .map_err(Broken::Cut)?;
+            .map_err(BrokenStream::Cut)?;
         if !self.is_still(&Version::answered(&got)) {
-            return Err(Broken::Changed);
+            return Err(BrokenStream::Changed);
         }
         let object_store::GetResultPayload::Stream(stream) = &mut got.payload;
         while let Some(chunk) = watched_body(async { stream.next().await.transpose() })
             .await
-            .map_err(Broken::Cut)?
+            .map_err(BrokenStream::Cut)?
         {
             if sender.send(Ok(chunk)).await.is_err() {
                 break; // the reader is gone
@@ -153,19 +153,21 @@ impl Object {
     }
 
     /// Whether it makes sense to try again; the failure's error where it does not.
-    pub(super) fn again(&self, broken: Broken, failures: &mut u32) -> Result<()> {
+    pub(super) fn again(&self, broken: BrokenStream, failures: &mut u32) -> Result<()> {
         if self.storage.cancel().is_cancelled() {
             return Err(Error::interrupted());
         }
         let failure = match broken {
-            Broken::Changed => return Err(self.changed()),
-            Broken::Cut(failure) => failure,
+            BrokenStream::Changed => return Err(self.changed()),
+            BrokenStream::Cut(failure) => failure,
         };
         // Answers that say no, after `object_store` has asked often enough.
         let refused = |refusal: &Refusal| refusal.error.is_none() || refusal.no_credentials;
         let is_final = failure.refusal.as_ref().is_some_and(refused);
         if *failures == RETRIES || is_final {
-            return Err(self.storage.explain(self.address(), Doing::Read, failure));
+            return Err(self
+                .storage
+                .explain(self.address(), Operation::Read, failure));
         }
         let pause = match *failures {
             0 => Duration::ZERO,
@@ -185,7 +187,7 @@ pub struct ObjectReader(ObjectSource);
 
 #[derive(Debug)]
 enum ObjectSource {
-    Streamed(Box<Streamed>),
+    StreamedBody(Box<StreamedBody>),
     Copied { object: Object, offset: u64 },
 }
 
@@ -193,7 +195,7 @@ enum ObjectSource {
 impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
-            ObjectSource::Streamed(streamed) => streamed.read(buffer),
+            ObjectSource::StreamedBody(streamed) => streamed.read(buffer),
             ObjectSource::Copied { object, offset } => {
                 let left = object.size().saturating_sub(*offset);
                 let length = buffer
@@ -208,9 +210,9 @@ impl Read for ObjectReader {
 }
 
 #[derive(Debug)]
-struct Streamed {
+struct StreamedBody {
     object: Object,
-    chunks: mpsc::Receiver<Result<Bytes, Broken>>,
+    chunks: mpsc::Receiver<Result<Bytes, BrokenStream>>,
     offset: u64,
     chunk: Bytes,
     failures: u32,
@@ -228,7 +230,7 @@ struct RereadCheck {
     hash: Sha256,
 }
 
-impl Streamed {
+impl StreamedBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if !self.chunk.is_empty() {
@@ -251,10 +253,10 @@ impl Streamed {
                         self.chunk = chunk.slice(..chunk.len().min(left));
                         continue;
                     }
-                    None => Broken::Changed,
+                    None => BrokenStream::Changed,
                 },
                 Some(Err(broken)) => broken,
-                None => Broken::Cut(Failure {
+                None => BrokenStream::Cut(Failure {
                     error: object_store::Error::Generic {
                         store: "",
                         source: format!(

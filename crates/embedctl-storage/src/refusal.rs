@@ -8,7 +8,7 @@ use embedctl_common::remedies;
 
 /// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Operation {
     /// Settings were read.
     Open,
     /// Objects were listed.
@@ -45,7 +45,12 @@ pub(super) fn says_nothing(failure: &Failure) -> bool {
 }
 
 /// The error for a failure; `cancelled` where the run was.
-pub(super) fn explain(address: &Address, doing: Doing, failure: Failure, cancelled: bool) -> Error {
+pub(super) fn explain(
+    address: &Address,
+    doing: Operation,
+    failure: Failure,
+    cancelled: bool,
+) -> Error {
     if cancelled {
         return Error::interrupted();
     }
@@ -58,7 +63,7 @@ pub(super) fn explain(address: &Address, doing: Doing, failure: Failure, cancell
 
 type Words = (String, Option<String>);
 
-fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
+fn of_refusal(address: &Address, doing: Operation, refusal: &Refusal) -> Words {
     let scheme = address.scheme();
     if refusal.no_credentials {
         let reason = "there are no credentials for it, and this machine gets none from a cloud";
@@ -126,12 +131,12 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
             ),
             401 | 403 => {
                 let (what, permission) = match doing {
-                    Doing::List => ("be listed", "list the bucket (s3:ListBucket)"),
-                    Doing::Write => (
+                    Operation::List => ("be listed", "list the bucket (s3:ListBucket)"),
+                    Operation::Write => (
                         "be written",
                         "write objects (s3:PutObject, s3:AbortMultipartUpload)",
                     ),
-                    Doing::Open | Doing::Read => ("be read", "read objects (s3:GetObject)"),
+                    Operation::Open | Operation::Read => ("be read", "read objects (s3:GetObject)"),
                 };
                 let permission = match scheme {
                     Scheme::S3 => permission,
@@ -145,7 +150,7 @@ fn of_refusal(address: &Address, doing: Doing, refusal: &Refusal) -> Words {
                     ),
                 )
             }
-            404 if doing == Doing::Read => answer(
+            404 if doing == Operation::Read => answer(
                 "there is no such object (any more)",
                 "it was removed or renamed; list the objects and start again",
             ),
@@ -263,7 +268,7 @@ fn of_error(address: &Address, error: &object_store::Error, answered: bool) -> W
 mod tests {
     use super::*;
 
-    fn explained(url: &str, doing: Doing, refusal: Refusal) -> String {
+    fn explained(url: &str, doing: Operation, refusal: Refusal) -> String {
         let error = object_store::Error::Generic {
             store: "test",
             source: "https://x/?signature=5ecret".into(),
@@ -291,43 +296,43 @@ mod tests {
         for (url, doing, refusal, parts) in [
             (
                 "s3://b/k",
-                Doing::List,
+                Operation::List,
                 coded(404, "NoSuchBucket"),
                 ["there is no bucket b", "check its name"],
             ),
             (
                 "s3://b/k",
-                Doing::Read,
+                Operation::Read,
                 coded(400, "ExpiredToken"),
                 ["have expired", "export-credentials --format env"],
             ),
             (
                 "s3://b/k",
-                Doing::Write,
+                Operation::Write,
                 coded(403, "AccessDenied"),
                 ["may not be written", "s3:PutObject"],
             ),
             (
                 "s3://b/k",
-                Doing::Read,
+                Operation::Read,
                 region,
                 ["another region", "AWS_REGION=eu-west-1"],
             ),
             (
                 "az://c/k",
-                Doing::Read,
+                Operation::Read,
                 coded(403, "AuthenticationFailed"),
                 ["not accepted", "AZURE_STORAGE_ACCOUNT_KEY"],
             ),
             (
                 "az://c/k",
-                Doing::List,
+                Operation::List,
                 coded(404, "ContainerNotFound"),
                 ["there is no container c", "check its name"],
             ),
             (
                 "gs://b/k",
-                Doing::Read,
+                Operation::Read,
                 Refusal {
                     no_credentials: true,
                     ..Refusal::default()
@@ -336,19 +341,19 @@ mod tests {
             ),
             (
                 "https://h/k?sig=5ecret",
-                Doing::Read,
+                Operation::Read,
                 coded(403, ""),
                 ["https://h/k: the server does not let it be read", "signed"],
             ),
             (
                 "s3://b/k",
-                Doing::Read,
+                Operation::Read,
                 coded(404, "NoSuchKey"),
                 ["no such object", "removed"],
             ),
             (
                 "s3://b/k",
-                Doing::Read,
+                Operation::Read,
                 coded(503, "SlowDown"),
                 ["4 attempts", "later"],
             ),
@@ -374,7 +379,13 @@ mod tests {
                 refusal: None,
                 answered,
             };
-            explain(&Address::parse(url).unwrap(), Doing::List, failure, false).to_string()
+            explain(
+                &Address::parse(url).unwrap(),
+                Operation::List,
+                failure,
+                false,
+            )
+            .to_string()
         };
         let own = || Error::new(ErrorKind::Storage, "", "the connection was cut");
         for url in ["s3://b/k", "gs://b/k", "az://c/k", "https://h/k"] {

@@ -24,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::address::{Address, Scheme};
 use super::failure::{Failure, watched};
-use super::refusal::{self, Doing};
+use super::refusal::{self, Operation};
 use super::transport::{Connector, ServiceKind, StoreConnections};
 use super::{RETRIES, StorageOption};
 use embedctl_common::cancel::CancelToken;
@@ -170,7 +170,7 @@ impl Storage {
     pub(super) fn wait<T: Send + 'static>(
         &self,
         address: &Address,
-        doing: Doing,
+        doing: Operation,
         operation: impl Future<Output = object_store::Result<T>> + Send + 'static,
     ) -> Result<T> {
         self.attempt(operation)?
@@ -217,7 +217,7 @@ impl Storage {
     }
 
     /// A failure in a sentence, without secrets.
-    pub(super) fn explain(&self, address: &Address, doing: Doing, failure: Failure) -> Error {
+    pub(super) fn explain(&self, address: &Address, doing: Operation, failure: Failure) -> Error {
         let mut secrets = self.0.secrets.clone();
         secrets.add_address(&address.in_full());
         refusal::explain(address, doing, failure, self.0.cancel.is_cancelled())
@@ -325,7 +325,7 @@ impl Storage {
                         refusal: None,
                         answered: false,
                     };
-                    self.explain(address, Doing::Open, failure)
+                    self.explain(address, Operation::Open, failure)
                 };
                 Ok(Arc::new(built.map_err(failed)?))
             }};

@@ -26,16 +26,16 @@ use object_store::client::{
 use tokio::sync::{mpsc, oneshot};
 use ureq::{Agent, AsSendBody};
 
-use super::body::{Streamed, collected, ranged};
+use super::body::{StreamedBody, collected, ranged};
 use super::failure::{LARGEST_REFUSAL, Refusal, is_in_parts, note_answer};
-use super::version::{WholeAnswer, keep_besides};
+use super::version::{FetchedBody, keep_besides};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind};
 use embedctl_common::secrets::Secrets;
 use embedctl_common::threads::{locked, spawn};
 use embedctl_hub::{
-    Agents, HubSettings, Paced, RedirectLimit, RequestFault, ResponseLimits, Token, UrlOrigin,
-    host, unreachable,
+    Agents, HubSettings, RateCheckedBody, RedirectLimit, RequestFault, ResponseLimits, Token,
+    UrlOrigin, host, unreachable,
 };
 
 /// Bytes of a body that travel together, and how many such may wait for their reader.
@@ -256,11 +256,11 @@ impl Service {
         let is_refusal = !is_fine(parts.status);
         let length = length.filter(|_| !is_refusal);
         let (chunks, received) = mpsc::channel(WAITING);
-        let streamed = HttpResponseBody::new(Streamed::new(received, length));
+        let streamed = HttpResponseBody::new(StreamedBody::new(received, length));
         let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
         if sent.is_ok() {
             let body = body.into_with_config().limit(u64::MAX).reader();
-            let body = Paced::new(body, self.limits());
+            let body = RateCheckedBody::new(body, self.limits());
             match is_refusal {
                 true => self.stream(body.take(LARGEST_REFUSAL), (skip, None), None, &chunks),
                 false => self.stream(body, (skip, most), length, &chunks),
@@ -271,7 +271,7 @@ impl Service {
     /// Fetches the body of an answer that does not say how long it is, and sends it on with its length.
     fn send_whole(&self, mut parts: http::response::Parts, body: ureq::Body, head: Head) {
         let body = body.into_with_config().limit(u64::MAX).reader();
-        let mut body = Paced::new(body, self.limits());
+        let mut body = RateCheckedBody::new(body, self.limits());
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
         let mut here = true;
         let fetched = tempfile::tempfile().and_then(|mut file| {
@@ -299,10 +299,10 @@ impl Service {
             }
         };
         parts.headers.insert(CONTENT_LENGTH, length.into());
-        let answer = WholeAnswer::new(file);
+        let answer = FetchedBody::new(file);
         parts.extensions.insert(answer.clone());
         let (chunks, received) = mpsc::channel(WAITING);
-        let streamed = HttpResponseBody::new(Streamed::new(received, Some(length)));
+        let streamed = HttpResponseBody::new(StreamedBody::new(received, Some(length)));
         let sent = head.send(Ok(HttpResponse::from_parts(parts, streamed)));
         if sent.is_ok() {
             self.stream(answer, (0, None), Some(length), &chunks);
@@ -473,7 +473,7 @@ impl Service {
             &connections.agents
         };
         let (agent, proxy) = agents
-            .of(&uri, limit)
+            .agent_for(&uri, limit)
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         let (parts, body) = request.into_parts();
         let bodiless =

@@ -30,7 +30,7 @@ pub(super) struct Version {
 
 /// Headers of a web server's answer that `object_store` drops or misuses. They travel as the answer's extension.
 #[derive(Debug, Clone)]
-struct ToldBesides {
+struct WebHeaders {
     weak_etag: Option<String>,
     date: Option<SystemTime>,
 }
@@ -38,9 +38,9 @@ struct ToldBesides {
 /// The content of an answer without a length, which was fetched to its end. It travels as the answer's extension, and is
 /// read as the answer's body until it is taken.
 #[derive(Debug, Clone)]
-pub(super) struct WholeAnswer(Arc<Mutex<Option<File>>>);
+pub(super) struct FetchedBody(Arc<Mutex<Option<File>>>);
 
-impl WholeAnswer {
+impl FetchedBody {
     pub(super) fn new(file: File) -> Self {
         Self(Arc::new(Mutex::new(Some(file))))
     }
@@ -51,7 +51,7 @@ impl WholeAnswer {
     }
 }
 
-impl Read for WholeAnswer {
+impl Read for FetchedBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut *locked(&self.0) {
             Some(file) => file.read(buffer),
@@ -76,7 +76,7 @@ pub(super) fn keep_besides(headers: &mut HeaderMap, extensions: &mut Extensions)
         headers.remove(ETAG);
     }
     let date = time(headers, DATE);
-    extensions.insert(ToldBesides { weak_etag, date });
+    extensions.insert(WebHeaders { weak_etag, date });
 }
 
 impl Version {
@@ -100,7 +100,7 @@ impl Version {
         }
     }
 
-    fn new(meta: &ObjectMeta, besides: Option<&ToldBesides>) -> Self {
+    fn new(meta: &ObjectMeta, besides: Option<&WebHeaders>) -> Self {
         let seconds = u64::try_from(meta.last_modified.timestamp()).unwrap_or(0);
         // Without a time, `object_store` gives the beginning of all times.
         let modified = (seconds > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
@@ -156,7 +156,7 @@ mod tests {
             e_tag: etag.filter(|etag| !is_weak(etag)).map(str::to_owned),
             version: None,
         };
-        let besides = ToldBesides {
+        let besides = WebHeaders {
             weak_etag: etag.filter(|etag| is_weak(etag)).map(str::to_owned),
             date: Some(time(date)),
         };

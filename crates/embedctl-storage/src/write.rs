@@ -9,10 +9,10 @@ use crossbeam_channel::{Receiver, bounded};
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use super::RETRIES;
-use super::Written;
+use super::WrittenObject;
 use super::address::Address;
 use super::failure::{Failure, was_cut, watched};
-use super::refusal::{Doing, exists, is_denied, is_missing, says_nothing};
+use super::refusal::{Operation, exists, is_denied, is_missing, says_nothing};
 use super::store::{ObjectLocation, Storage};
 use super::version::bare;
 use embedctl_common::error::{Error, ErrorKind, Result};
@@ -58,7 +58,7 @@ impl Storage {
         }
         let (store, path) = (location.store.clone(), location.path.clone());
         let begun = async move { store.put_multipart(&path).await };
-        let upload = self.wait(address, Doing::Write, begun)?;
+        let upload = self.wait(address, Operation::Write, begun)?;
         let writer = ObjectWriter {
             storage: self.clone(),
             address: address.clone(),
@@ -84,7 +84,11 @@ impl Storage {
     ///
     /// # Errors
     /// If its place is read only, or the store refuses.
-    pub fn put_new(&self, address: &Address, bytes: impl Into<Bytes>) -> Result<Option<Written>> {
+    pub fn put_new(
+        &self,
+        address: &Address,
+        bytes: impl Into<Bytes>,
+    ) -> Result<Option<WrittenObject>> {
         self.put_new_for(address, address, bytes)
     }
 
@@ -94,7 +98,7 @@ impl Storage {
         shown: &Address,
         address: &Address,
         bytes: impl Into<Bytes>,
-    ) -> Result<Option<Written>> {
+    ) -> Result<Option<WrittenObject>> {
         refuse_read_only(address)?;
         let location = self.location(address, None)?;
         let bytes = bytes.into();
@@ -108,7 +112,7 @@ impl Storage {
             };
             // `object_store` repeats requests that were not sent, but not one that may have been carried out.
             if attempt == RETRIES || !was_cut(&failure) {
-                return Err(self.explain(shown, Doing::Write, failure));
+                return Err(self.explain(shown, Operation::Write, failure));
             }
             self.pause(attempt)?;
             attempt += 1;
@@ -119,12 +123,12 @@ impl Storage {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn holds(&self, address: &Address, bytes: &[u8]) -> Result<Option<Written>> {
+    pub fn holds(&self, address: &Address, bytes: &[u8]) -> Result<Option<WrittenObject>> {
         match self.look_for(address)? {
             Some(object) if object.size() == bytes.len() as u64 => {
                 let etag = bare(object.etag());
                 let is_so = object.read_whole(bytes.len() as u64)? == bytes;
-                Ok(is_so.then_some(Written { etag }))
+                Ok(is_so.then_some(WrittenObject { etag }))
             }
             _ => Ok(None),
         }
@@ -145,7 +149,7 @@ impl Storage {
         let is_refused = match self.put(&location, bytes.into(), PutMode::Create)? {
             Ok(_) => false,
             Err(failure) if exists(&failure) => true,
-            Err(failure) => return Err(self.explain(shown, Doing::Write, failure)),
+            Err(failure) => return Err(self.explain(shown, Operation::Write, failure)),
         };
         if is_refused {
             return Ok(());
@@ -167,7 +171,7 @@ impl Storage {
         let location = self.location(address, None)?;
         self.put(&location, bytes.into(), PutMode::Overwrite)?
             .map(drop)
-            .map_err(|failure| self.explain(address, Doing::Write, failure))
+            .map_err(|failure| self.explain(address, Operation::Write, failure))
     }
 
     /// Removes an object; one that is not there is no error.
@@ -179,7 +183,7 @@ impl Storage {
         let ObjectLocation { store, path } = self.location(address, None)?;
         match self.attempt(async move { store.delete(&path).await })? {
             Err(failure) if !is_missing(&failure) => {
-                Err(self.explain(address, Doing::Write, failure))
+                Err(self.explain(address, Operation::Write, failure))
             }
             _ => Ok(()),
         }
@@ -200,7 +204,7 @@ impl Storage {
             Err(failure) if is_missing(&failure) => Ok(KnownName::Nothing),
             // Without the permission to list, a missing object is reported as forbidden.
             Err(failure) if is_denied(&failure) || says_nothing(&failure) => Ok(KnownName::Unknown),
-            Err(failure) => Err(self.explain(address, Doing::Write, failure)),
+            Err(failure) => Err(self.explain(address, Operation::Write, failure)),
         }
     }
 
@@ -209,12 +213,12 @@ impl Storage {
         location: &ObjectLocation,
         bytes: Bytes,
         mode: PutMode,
-    ) -> Result<Result<Written, Failure>> {
+    ) -> Result<Result<WrittenObject, Failure>> {
         let ObjectLocation { store, path } = location.clone();
         let put = async move {
             let payload = PutPayload::from_bytes(bytes);
             let put = store.put_opts(&path, payload, mode.into()).await?;
-            Ok(Written {
+            Ok(WrittenObject {
                 etag: bare(put.e_tag.as_deref()),
             })
         };
@@ -256,7 +260,7 @@ impl ObjectWriter {
             return match storage.put(&self.location, bytes, mode)? {
                 Ok(_) => Ok(()), // dropping it aborts the parts that there never were
                 Err(failure) if !self.replace && exists(&failure) => Err(taken(&self.address)),
-                Err(failure) => Err(storage.explain(&self.address, Doing::Write, failure)),
+                Err(failure) => Err(storage.explain(&self.address, Operation::Write, failure)),
             };
         }
         if !self.buffer.is_empty() {
@@ -283,7 +287,7 @@ impl ObjectWriter {
         if !matches!(done, Ok(Ok(()))) {
             self.upload = result.try_recv().ok();
         }
-        done?.map_err(|failure| storage.explain(&self.address, Doing::Write, failure))
+        done?.map_err(|failure| storage.explain(&self.address, Operation::Write, failure))
     }
 
     fn size(&self) -> usize {
@@ -313,7 +317,9 @@ impl ObjectWriter {
         match part.recv() {
             _ if self.storage.cancel().is_cancelled() => Err(Error::interrupted()),
             Ok(Ok(())) => Ok(()),
-            Ok(Err(failure)) => Err(self.storage.explain(&self.address, Doing::Write, failure)),
+            Ok(Err(failure)) => Err(self
+                .storage
+                .explain(&self.address, Operation::Write, failure)),
             Err(_) => Err(Error::internal("a part got lost")),
         }
     }

@@ -152,8 +152,8 @@ impl<'a> Watched<'a> {
     }
 
     fn case(&self, seed: u64, look: impl FnOnce()) {
-        struct Told<'n>(&'n str, u64);
-        impl Drop for Told<'_> {
+        struct SeedReport<'n>(&'n str, u64);
+        impl Drop for SeedReport<'_> {
             fn drop(&mut self) {
                 if thread::panicking() {
                     eprintln!("{}: this was seed {}", self.0, self.1);
@@ -165,7 +165,7 @@ impl<'a> Watched<'a> {
         self.running.0.store(seed, Ordering::Relaxed);
         self.running.1.store(millis, Ordering::Relaxed);
         ASKED.set(0);
-        let told = Told(self.name, seed);
+        let told = SeedReport(self.name, seed);
         look();
         let asked = ASKED.get();
         assert!(asked <= MOST, "{asked} bytes were asked for at a time");

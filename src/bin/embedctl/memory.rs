@@ -9,10 +9,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 /// The system's allocator, which remembers failed allocations.
-pub struct Remembering;
+pub struct RecordingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Remembering = Remembering;
+static ALLOCATOR: RecordingAllocator = RecordingAllocator;
 
 thread_local! {
     /// Size of this thread's last failed allocation; 0 after a later one of similar size succeeded. Needs no
@@ -36,7 +36,7 @@ fn remembered(memory: *mut u8, size: usize) -> *mut u8 {
 }
 
 // SAFETY: every call is the system's allocator's own; storing a number of the thread's allocates nothing.
-unsafe impl GlobalAlloc for Remembering {
+unsafe impl GlobalAlloc for RecordingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are the callee's.
         remembered(unsafe { System.alloc(layout) }, layout.size())

@@ -182,9 +182,11 @@ fn status(
     platform: Platform,
 ) -> ProviderStatus {
     let reports = || {
-        libraries
-            .iter()
-            .flat_map(|library| library.of(provider).map(move |report| (library, report)))
+        libraries.iter().flat_map(|library| {
+            library
+                .results_of(provider)
+                .map(move |report| (library, report))
+        })
     };
     let plugin = |library: &LibraryReport, report: &ProviderReport| {
         let plugin = library.plugin(report.plugin.as_deref()?)?;

@@ -14,8 +14,8 @@ use embedctl_native::{BATCH_TOKENS, Encoder, EncoderWorker, PreparedCache, Rows,
 
 use crate::batch::{Batch, TokenRows};
 use crate::engine::{
-    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, FinishRow, Output, PassedOver, Provider,
-    ResolvedEngine, Worker,
+    Arithmetic, BatchLimits, Cosine, Engine, EngineInfo, FinishRow, Output, Provider,
+    ResolvedEngine, SkippedCandidate, Worker,
 };
 use crate::error::{Error, Result};
 use crate::hash::Hash;
@@ -69,7 +69,7 @@ fn info_of(precision: Arithmetic, version: String, provider: Provider) -> Engine
 pub fn open(
     model: &Model,
     options: &ResolvedEngine,
-    passed_over: &[PassedOver],
+    passed_over: &[SkippedCandidate],
     provider: Provider,
 ) -> Result<Box<dyn Engine>> {
     let info = |precision: Arithmetic, version: String| EngineInfo {

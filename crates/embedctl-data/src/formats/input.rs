@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::reader::Reader;
 use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::Filling;
+use crate::reading::window::OpenWindow;
 use embedctl_common::error::Result;
 
 /// How a source of an input format is read.
@@ -20,7 +20,7 @@ pub(crate) trait InputSpec: Sync {
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         opener: &mut SourceOpener<'_>,
-        filling: &mut Filling,
+        filling: &mut OpenWindow,
     ) -> Result<Option<Box<dyn Reader>>>;
 
     /// Rows of each row group or record batch; `None` where the source does not say.

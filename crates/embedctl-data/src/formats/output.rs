@@ -21,7 +21,7 @@ use embedctl_common::stage::Clock;
 use embedctl_storage::Readable;
 
 /// The parts of a new writer.
-pub(crate) struct Beginning {
+pub(crate) struct WriterParts {
     pub target: Target,
     pub encoding: VectorEncoding,
     /// Names of the sources.
@@ -40,7 +40,7 @@ pub(crate) trait OutputSpec: Sync {
     ///
     /// # Errors
     /// If the format cannot hold such vectors, or the system refuses.
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>>;
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>>;
 
     /// Checks that the format has a form for a kept column of this type: by default, that JSON has one.
     ///

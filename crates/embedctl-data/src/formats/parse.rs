@@ -4,7 +4,7 @@ use std::str;
 use std::sync::Arc;
 
 use crate::formats::fault::{not_utf8, too_long};
-use crate::formats::jsonl::{self, Jsonl, Unseen};
+use crate::formats::jsonl::{self, Jsonl, UnseenField};
 use crate::formats::text;
 use crate::reading::columns::InputColumns;
 use crate::reading::format::InputFormat;
@@ -156,7 +156,7 @@ impl Parser {
     pub(crate) fn check_seen(&mut self, sources: &[Arc<Planned>]) -> Result<()> {
         match self.jsonl.unseen() {
             None => Ok(()),
-            Some(Unseen {
+            Some(UnseenField {
                 option,
                 name,
                 source,

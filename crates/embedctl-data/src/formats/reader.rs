@@ -2,13 +2,13 @@
 
 use super::parse::Parser;
 use crate::position::Seek;
-use crate::reading::pace::Pace;
-use crate::reading::window::Filling;
+use crate::reading::pace::WindowPacing;
+use crate::reading::window::OpenWindow;
 use arrow::datatypes::SchemaRef;
 use embedctl_common::error::Result;
 
 /// How filling a window ended.
-pub(crate) enum Filled {
+pub(crate) enum FillEnd {
     /// The window is full, or the source pauses and nothing is to be done meanwhile.
     Window,
     /// There are no more records.
@@ -24,9 +24,9 @@ pub(crate) trait Reader: Send {
     fn fill(
         &mut self,
         parser: &mut Parser,
-        filling: &mut Filling,
-        pace: &mut Pace,
-    ) -> Result<Filled>;
+        filling: &mut OpenWindow,
+        pace: &mut WindowPacing,
+    ) -> Result<FillEnd>;
 
     /// Bytes of the source (compressed, where it is) that were consumed so far.
     fn consumed(&self) -> u64;
@@ -43,7 +43,7 @@ pub(crate) trait Reader: Send {
     ///
     /// # Errors
     /// If the following bytes are not a stream.
-    fn next_stream(&mut self, _filling: &mut Filling) -> Result<bool> {
+    fn next_stream(&mut self, _filling: &mut OpenWindow) -> Result<bool> {
         Ok(false)
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::input::InputSpec;
 use super::parquet;
 use super::parse::{Parsed, Parser};
-use super::reader::{Filled, Reader};
+use super::reader::{FillEnd, Reader};
 use crate::position::Seek;
 use crate::reading::format::{self, InputFormat};
 use crate::reading::options::{InputOptions, Part};
-use crate::reading::pace::Pace;
+use crate::reading::pace::WindowPacing;
 use crate::reading::source::{OpenSource, Planned, SourceOpener};
-use crate::reading::window::Filling;
+use crate::reading::window::OpenWindow;
 use crate::record::Origin;
 use embedctl_common::error::Result;
 use embedctl_common::setting::INPUT_FORMAT;
@@ -25,7 +25,7 @@ impl InputSpec for LineInput {
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         opener: &mut SourceOpener<'_>,
-        filling: &mut Filling,
+        filling: &mut OpenWindow,
     ) -> Result<Option<Box<dyn Reader>>> {
         let reader = RowReader::open(source, options, opener, filling)?;
         Ok(Some(Box::new(reader)))
@@ -46,7 +46,7 @@ impl RowReader {
         source: &Arc<Planned>,
         options: &InputOptions,
         opener: &mut SourceOpener<'_>,
-        filling: &mut Filling,
+        filling: &mut OpenWindow,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
         columns.check_lines().map_err(|cause| source.usage(cause))?;
@@ -82,17 +82,17 @@ impl Reader for RowReader {
     fn fill(
         &mut self,
         parser: &mut Parser,
-        filling: &mut Filling,
-        pace: &mut Pace,
-    ) -> Result<Filled> {
+        filling: &mut OpenWindow,
+        pace: &mut WindowPacing,
+    ) -> Result<FillEnd> {
         while !filling.is_full() {
             if self.opened.lines.offset() >= self.end {
-                return Ok(Filled::End);
+                return Ok(FillEnd::End);
             }
             // Before each read, not each line: the beginning of a line may come long before its end.
             if !filling.is_empty() && !self.opened.lines.has_line() {
                 if pace.pauses(parser.decides(&filling.columns)) {
-                    return Ok(Filled::Window);
+                    return Ok(FillEnd::Window);
                 }
                 let read = self.opened.lines.read_on();
                 read.map_err(|error| self.source.failed(&self.opened, error))?;
@@ -100,7 +100,7 @@ impl Reader for RowReader {
             }
             let line = match self.opened.lines.next() {
                 Ok(Some(line)) => line,
-                Ok(None) => return Ok(Filled::End),
+                Ok(None) => return Ok(FillEnd::End),
                 Err(error) => return Err(self.source.failed(&self.opened, error)),
             };
             self.source.check_ends(&line)?;
@@ -123,7 +123,7 @@ impl Reader for RowReader {
                 Parsed::Nothing => {}
             }
         }
-        Ok(Filled::Window)
+        Ok(FillEnd::Window)
     }
 
     fn consumed(&self) -> u64 {

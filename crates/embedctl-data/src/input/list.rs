@@ -53,7 +53,7 @@ pub fn expand(
                 (_, None) => is_bare_part(path) && (format.is_some() || is_recognised(path)),
                 (_, found) => format.is_none() || found == format,
             };
-            let mut others = PassedOverFiles::default();
+            let mut others = SkippedFiles::default();
             let wanted = |path: &Path| !is_provenance(path) && (known(path) || others.add(path));
             let files = walk(input, wanted)?;
             notes.extend(others.note(input, format));
@@ -203,13 +203,13 @@ fn walk(root: &Path, mut wanted: impl FnMut(&Path) -> bool) -> Result<Vec<Source
 
 /// The files of a folder that are no sources, by their endings.
 #[derive(Default)]
-struct PassedOverFiles {
+struct SkippedFiles {
     endings: BTreeMap<String, usize>,
     /// Whether there is a document among them.
     documents: bool,
 }
 
-impl PassedOverFiles {
+impl SkippedFiles {
     /// Counts one; false.
     fn add(&mut self, path: &Path) -> bool {
         let ending = path.extension().map_or_else(

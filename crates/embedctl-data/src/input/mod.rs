@@ -26,8 +26,8 @@ pub use crate::reading::format::{InputFacts, InputFormat};
 pub use crate::reading::options::{
     DEFAULT_MAX_RECORD_BYTES, DEFAULT_WINDOW_ROWS, InputOptions, Part, Share, WINDOW_BYTES,
 };
-pub use crate::reading::pace::Settled;
+pub use crate::reading::pace::WrittenSignal;
 pub use crate::reading::source::Source;
 pub use crate::reading::template::Template;
 pub use list::{expand, resolve};
-pub use record_reader::{Listed, RecordReader};
+pub use record_reader::{ListedInput, RecordReader};

@@ -8,21 +8,21 @@ use arrow::datatypes::SchemaRef;
 use super::plan;
 use super::sample::Sampler;
 use crate::formats::parse::Parser;
-use crate::formats::reader::{Filled, Reader};
+use crate::formats::reader::{FillEnd, Reader};
 use crate::position::{Position, Seek};
 use crate::reading::columns::InputColumns;
 use crate::reading::options::{InputOptions, MOST_BYTES};
-use crate::reading::pace::{Pace, Settled};
+use crate::reading::pace::{WindowPacing, WrittenSignal};
 use crate::reading::places::{Partitions, PlaceColumns};
 use crate::reading::source::{Planned, Source, SourceOpener, Stdin};
-use crate::reading::window::Filling;
+use crate::reading::window::OpenWindow;
 use crate::record::{SourceNames, Window};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::size;
 
 /// An input, as a listing has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedInput {
     /// Bytes; `None` for a pipe, whose size is unknown.
     pub bytes: Option<u64>,
     /// Whether its records are rows of a table, whose columns have types.
@@ -32,7 +32,7 @@ pub struct Listed {
     pub is_whole: bool,
 }
 
-impl Listed {
+impl ListedInput {
     /// Whether it can be cut between lines.
     #[must_use]
     pub fn has_lines(&self) -> bool {
@@ -58,11 +58,11 @@ pub struct RecordReader {
     /// Bytes of the sources that were read to their end.
     consumed: u64,
     parser: Parser,
-    filling: Filling,
+    filling: OpenWindow,
     sampler: Option<Sampler>,
     /// The drawn records, once all were read.
     sample: Option<VecDeque<Window>>,
-    pace: Pace,
+    pace: WindowPacing,
 }
 
 impl RecordReader {
@@ -113,7 +113,7 @@ impl RecordReader {
         }
         let window_bytes = options.window_bytes.min(MOST_BYTES);
         let options = Arc::new(options);
-        let mut filling = Filling::new(columns, options.window_rows, window_bytes);
+        let mut filling = OpenWindow::new(columns, options.window_rows, window_bytes);
         filling.left = options.limit;
         filling.keeps_rejected = options.rejected_columns;
         filling
@@ -135,7 +135,7 @@ impl RecordReader {
             sampler: options.sample.map(|most| Sampler::new(most, options.seed)),
             sample: None,
             options,
-            pace: Pace::new(),
+            pace: WindowPacing::new(),
         })
     }
 
@@ -159,8 +159,8 @@ impl RecordReader {
     }
 
     /// The inputs with names, sizes and formats, as needed to divide them among shards.
-    pub fn listed(&self) -> impl Iterator<Item = Listed> {
-        self.sources.iter().map(|source| Listed {
+    pub fn listed(&self) -> impl Iterator<Item = ListedInput> {
+        self.sources.iter().map(|source| ListedInput {
             bytes: source.bytes,
             is_table: source.format.is_table(),
             is_whole: source.is_whole(),
@@ -190,7 +190,7 @@ impl RecordReader {
     /// other work is left (without a streamed output, only once the types of kept fields are decided). Without reports
     /// only full windows are passed on. `None`: a random sample reads everything first.
     #[must_use]
-    pub fn settled(&mut self) -> Option<Settled> {
+    pub fn settled(&mut self) -> Option<WrittenSignal> {
         self.sampler.is_none().then(|| self.pace.settled())
     }
 
@@ -258,10 +258,10 @@ impl RecordReader {
         while !self.filling.is_full() && !self.filling.is_done() {
             if let Some(opened) = &mut self.opened {
                 match opened.fill(&mut self.parser, &mut self.filling, &mut self.pace)? {
-                    Filled::Window => return Ok(()),
+                    FillEnd::Window => return Ok(()),
                     // Of several streams in one source, each ends as the input does.
-                    Filled::End if self.options.streams => return Ok(()),
-                    Filled::End => {
+                    FillEnd::End if self.options.streams => return Ok(()),
+                    FillEnd::End => {
                         self.consumed += opened.consumed();
                         self.opened = None;
                     }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::reading::fault::unsound;
+use crate::reading::unsound;
 use crate::record::{Origin, Reject, Texts, Window};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};

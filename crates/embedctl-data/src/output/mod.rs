@@ -21,7 +21,7 @@ pub use crate::writing::format::{
 pub use crate::writing::kinds::{KindColumns, no_rows};
 pub use crate::writing::layout::OutputNames;
 pub use crate::writing::options::{
-    BesideVectors, Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType,
+    AdditionalVectors, Destination, EMBEDDING, OutputOptions, RowNumbers, VectorType,
 };
 pub use crate::writing::overlap::refuse_overlap;
 pub use crate::writing::proof::SelfHashed;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::formats::output::Beginning;
+use crate::formats::output::WriterParts;
 use crate::record::SourceNames;
 use crate::vectors::{RecordedColumn, RecordedColumns, VectorForm, unreadable};
 use crate::writing::encoding::VectorEncoding;
@@ -83,7 +83,7 @@ pub fn create(
     let encoding = VectorEncoding::new(options, dimensions)?;
     let sidecars = options.names(dimensions, names.len())?.sidecars;
     let target = Target::create(&place, options.force, &sidecars, files)?;
-    format.spec().create(Beginning {
+    format.spec().create(WriterParts {
         target,
         encoding,
         names,

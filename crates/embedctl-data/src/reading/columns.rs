@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::cells::{self, Basis, Builder, Cell, KeptColumn};
-use super::fault::unsound;
 use super::fields::{IdType, KeepType};
 use super::fit;
 use super::options::{ID, InputOptions};
 use super::places::PlaceColumns;
 use super::texts::is_text;
+use super::unsound;
 use crate::record::{JSON_COLUMN, Origin};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};

@@ -11,10 +11,10 @@ use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{and, cast, is_not_null, is_null};
 use arrow::datatypes::{DataType, Float64Type};
 
-use super::fault::unsound;
 use super::fields::KeepType;
 use super::json::whole_number;
 use super::texts::{is_text, string, strings, unpacked};
+use super::unsound;
 use crate::retype::{self, exact_cast};
 use embedctl_common::error::{Error, Result};
 

@@ -13,7 +13,6 @@ pub(crate) mod columns;
 pub(crate) mod compression;
 pub(crate) mod csv_options;
 pub(crate) mod elements;
-pub(crate) mod fault;
 pub(crate) mod fields;
 pub(crate) mod fit;
 pub(crate) mod format;
@@ -27,3 +26,11 @@ pub(crate) mod source;
 pub(crate) mod template;
 pub(crate) mod texts;
 pub(crate) mod window;
+
+use arrow::error::ArrowError;
+use embedctl_common::error::Error;
+
+/// The error for columns that do not go together.
+pub(crate) fn unsound(error: ArrowError) -> Error {
+    Error::internal(format!("columns of the input: {error}"))
+}

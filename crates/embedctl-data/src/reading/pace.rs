@@ -27,10 +27,10 @@ type Chunk = io::Result<Vec<u8>>;
 
 /// A source that is read ahead of its reader.
 #[derive(Clone)]
-pub(crate) struct Ahead(Arc<Mutex<Inlet>>);
+pub(crate) struct ReadAhead(Arc<Mutex<ReadAheadBuffer>>);
 
 /// Bytes that were read and not yet taken.
-struct Inlet {
+struct ReadAheadBuffer {
     chunks: Receiver<Chunk>,
     chunk: io::Cursor<Vec<u8>>,
     /// Its error, once: after it, and at its end, there is nothing more.
@@ -38,7 +38,7 @@ struct Inlet {
     ended: bool,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Starts to read `source`.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Ahead {
                 }
             }
         })?;
-        Ok(Self(Arc::new(Mutex::new(Inlet {
+        Ok(Self(Arc::new(Mutex::new(ReadAheadBuffer {
             chunks,
             chunk: io::Cursor::default(),
             failed: None,
@@ -73,7 +73,7 @@ impl Ahead {
     }
 }
 
-impl Inlet {
+impl ReadAheadBuffer {
     fn take(&mut self, chunk: Result<Chunk, RecvError>) {
         match chunk {
             Ok(Ok(chunk)) => self.chunk = io::Cursor::new(chunk),
@@ -89,7 +89,7 @@ impl Inlet {
     }
 }
 
-impl Read for Ahead {
+impl Read for ReadAhead {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut inlet = locked(&self.0);
         if !inlet.is_ready() {
@@ -105,9 +105,9 @@ impl Read for Ahead {
 
 /// Tells a reader that a window it has handed on is written.
 #[derive(Debug, Clone)]
-pub struct Settled(Sender<()>);
+pub struct WrittenSignal(Sender<()>);
 
-impl Settled {
+impl WrittenSignal {
     /// One more window is written.
     pub fn window(&self) {
         // The reader may be at its end, and gone.
@@ -116,7 +116,7 @@ impl Settled {
 }
 
 /// When to hand on a window that is not full.
-pub(crate) struct Pace {
+pub(crate) struct WindowPacing {
     settled: (Sender<()>, Receiver<()>),
     in_flight: u64,
     /// Whether written windows are reported; otherwise a pause ends no window.
@@ -124,10 +124,10 @@ pub(crate) struct Pace {
     /// Whether the output is a stream that is read while it is written.
     pub(crate) is_awaited: bool,
     /// The source that is read, if it may pause.
-    pub(crate) source: Option<Ahead>,
+    pub(crate) source: Option<ReadAhead>,
 }
 
-impl Pace {
+impl WindowPacing {
     pub(crate) fn new() -> Self {
         Self {
             settled: unbounded(),
@@ -139,9 +139,9 @@ impl Pace {
     }
 
     /// The handle for the writer of the windows.
-    pub(crate) fn settled(&mut self) -> Settled {
+    pub(crate) fn settled(&mut self) -> WrittenSignal {
         self.is_told = true;
-        Settled(self.settled.0.clone())
+        WrittenSignal(self.settled.0.clone())
     }
 
     /// A window was handed on.
@@ -201,10 +201,10 @@ mod tests {
         }
     }
 
-    fn sent() -> (std::sync::mpsc::Sender<Vec<u8>>, Ahead, Pace) {
+    fn sent() -> (std::sync::mpsc::Sender<Vec<u8>>, ReadAhead, WindowPacing) {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let ahead = Ahead::of(Box::new(Sent(receiver))).unwrap();
-        let mut pace = Pace::new();
+        let ahead = ReadAhead::of(Box::new(Sent(receiver))).unwrap();
+        let mut pace = WindowPacing::new();
         pace.source = Some(ahead.clone());
         let _ = pace.settled();
         (sender, ahead, pace)
@@ -275,7 +275,7 @@ mod tests {
                 Ok(1)
             }
         }
-        let mut ahead = Ahead::of(Box::new(FailsAfterwards(false))).unwrap();
+        let mut ahead = ReadAhead::of(Box::new(FailsAfterwards(false))).unwrap();
         let mut bytes = Vec::new();
         let error = ahead.read_to_end(&mut bytes).unwrap_err();
         assert_eq!(

@@ -43,11 +43,13 @@ impl Paths {
         for name in names {
             let slot = 2 * paths.fields;
             paths.fields += 1;
-            Node::of(&mut paths.roots, name).slots.push(slot);
+            Node::find_or_insert(&mut paths.roots, name)
+                .slots
+                .push(slot);
             if let Some((first, rest)) = name.split_once('.') {
-                let mut node = Node::of(&mut paths.roots, first);
+                let mut node = Node::find_or_insert(&mut paths.roots, first);
                 for key in rest.split('.') {
-                    node = Node::of(&mut node.children, key);
+                    node = Node::find_or_insert(&mut node.children, key);
                 }
                 node.slots.push(slot + 1);
             }
@@ -64,7 +66,7 @@ impl Paths {
     pub(crate) fn add(&mut self, name: &str) {
         let slot = 2 * self.fields;
         self.fields += 1;
-        Node::of(&mut self.roots, name).slots.push(slot);
+        Node::find_or_insert(&mut self.roots, name).slots.push(slot);
     }
 
     /// The wanted fields of `object`, one JSON object. Of keys given twice the last one counts.
@@ -106,7 +108,7 @@ impl Nodes {
 
 impl Node {
     /// The node of `key` among `nodes`, made if need be.
-    fn of<'n>(nodes: &'n mut Nodes, key: &str) -> &'n mut Self {
+    fn find_or_insert<'n>(nodes: &'n mut Nodes, key: &str) -> &'n mut Self {
         let index = nodes.place(key).unwrap_or_else(|| {
             nodes.places.insert(key.to_owned(), nodes.all.len());
             nodes.all.push(Self {

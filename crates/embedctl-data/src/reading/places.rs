@@ -7,11 +7,11 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 
 use super::cells::{Basis, Builder, Cell, KeptColumn};
-use super::fault::unsound;
 use super::fields::KeepType;
 use super::json;
 use super::options::InputOptions;
 use super::source::Planned;
+use super::unsound;
 use crate::record::{Origin, SourceNames};
 use crate::retype;
 use arrow::array::{Array, ArrayRef, Int64Array, Int64Builder, Scalar, StringArray, StringBuilder};

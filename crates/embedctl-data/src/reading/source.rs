@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch_lines::BatchLines;
-use super::compression::{self, Counted, Decoded, SourceCompression};
+use super::compression::{self, CountedSource, Decoded, SourceCompression};
 use super::elements::ElementLines;
 use super::json;
 use super::lines::{Line, LineReader, TextStart};
 use super::options::Part;
-use super::pace::{Ahead, Pace};
+use super::pace::{ReadAhead, WindowPacing};
 use crate::position::Seek;
 use crate::reading::format::{self, InputFormat};
 use embedctl_common::error::{Cause, Error, ErrorKind, Place, Result};
@@ -148,7 +148,7 @@ impl Stdin {
 /// The means to open a source: standard input, and the pauses of the source that is read.
 pub(crate) struct SourceOpener<'r> {
     pub stdin: &'r mut Option<Stdin>,
-    pub pace: &'r mut Pace,
+    pub pace: &'r mut WindowPacing,
 }
 
 impl Planned {
@@ -270,7 +270,7 @@ impl Planned {
         if !self.may_pause() {
             return Ok(reader);
         }
-        let ahead = Ahead::of(reader)?;
+        let ahead = ReadAhead::of(reader)?;
         opener.pace.source = Some(ahead.clone());
         Ok(Box::new(ahead))
     }
@@ -346,7 +346,7 @@ impl Planned {
             let failed = |error| Error::io("read", &self.name, error);
             let reader = bytes.reader_from(byte).map_err(failed)?;
             let rest = self.bytes.map(|bytes| bytes.saturating_sub(byte));
-            let counted = Counted::new(reader, rest);
+            let counted = CountedSource::new(reader, rest);
             opener.pace.source = None;
             return Ok(OpenSource {
                 compressed: counted.count(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::DataType;
 
-use super::fault::unsound;
+use super::unsound;
 use crate::retype::exact_cast;
 use crate::value_text::value_text;
 use embedctl_common::error::{Error, Result};

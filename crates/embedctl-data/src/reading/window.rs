@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::cells::Cell;
 use super::columns::InputColumns;
-use super::fault::unsound;
+use super::unsound;
 use crate::position::Position;
 use crate::record::{Origin, RecordFields, Reject, Texts, Window};
 use arrow::array::{BooleanArray, RecordBatch};
@@ -53,7 +53,7 @@ pub(crate) struct Piece<'a> {
 }
 
 /// The window that is being filled.
-pub(crate) struct Filling {
+pub(crate) struct OpenWindow {
     pub columns: InputColumns,
     /// Of tables: the pieces of this window's columns, in order.
     pieces: Vec<RecordBatch>,
@@ -85,7 +85,7 @@ struct HeldRecord {
     fields: RecordFields,
 }
 
-impl Filling {
+impl OpenWindow {
     pub(crate) fn new(columns: InputColumns, most_rows: usize, most_bytes: usize) -> Self {
         Self {
             columns,

@@ -42,7 +42,7 @@ impl RowNumbers {
 
 /// Another kind of vectors that a row has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BesideVectors {
+pub struct AdditionalVectors {
     /// What their numbers are.
     pub numbers: RowNumbers,
     /// Components of a vector.

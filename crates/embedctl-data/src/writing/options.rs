@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::calibration::Calibration;
-pub use super::numbers::{BesideVectors, RowNumbers};
+pub use super::numbers::{AdditionalVectors, RowNumbers};
 use super::quantize::Dtype;
 use crate::record::RowVectors;
 pub use crate::writing::format::{Compression, OutputFormat};
@@ -60,7 +60,7 @@ pub struct OutputOptions {
     /// What is written.
     pub numbers: RowNumbers,
     /// The other kinds of vectors that a row has, each of which gets a column.
-    pub beside: Vec<BesideVectors>,
+    pub beside: Vec<AdditionalVectors>,
     /// Whether sparse vectors are maps from terms to weights, in place of indices and values.
     pub sparse_tokens: bool,
     /// Whether the file beside a matrix names the source of each row even if there is one alone. It gives its line in any

@@ -62,7 +62,7 @@ pub fn refuse_overlap<'a>(
                 let sidecars = output.resolved_format()?.possible_sidecars();
                 let own: Vec<_> = sidecars.iter().map(|it| with_ending(path, it)).collect();
                 let former = SIDECARS
-                    .of(path)
+                    .existing(path)
                     .filter(|it| output.force && !own.contains(it));
                 for sidecar in own.iter().cloned().chain(former) {
                     let what = format!("{}, which {OUTPUT} writes or replaces,", sidecar.display());
@@ -74,7 +74,7 @@ pub fn refuse_overlap<'a>(
     if let Some(path) = reuse {
         folders.push((REUSE.into(), path));
         // The output may take its place.
-        let files = SIDECARS.of(path).chain([path.to_path_buf()]);
+        let files = SIDECARS.existing(path).chain([path.to_path_buf()]);
         for file in files {
             let what = format!("{}, read for {REUSE}", file.display());
             let _ = add(what, Identity::of_path(&file));

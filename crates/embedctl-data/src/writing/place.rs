@@ -122,9 +122,9 @@ fn look(path: &Path, option: SetBy) -> Result<PlaceKind> {
     let resolved = match ended(atomic::follow(path, is_descriptor))
         .map_err(|error| write_error(path, error))?
     {
-        Followed::Path(resolved) => resolved,
+        LinkTarget::Path(resolved) => resolved,
         #[cfg(unix)]
-        Followed::Descriptor(number) => return Ok(PlaceKind::Descriptor(number)),
+        LinkTarget::Descriptor(number) => return Ok(PlaceKind::Descriptor(number)),
     };
     match fs::symlink_metadata(&resolved) {
         Ok(metadata) if metadata.is_dir() => return Err(folder()),
@@ -179,20 +179,20 @@ fn is_fifo(_: &fs::Metadata) -> bool {
 }
 
 /// Where a path leads.
-enum Followed {
+enum LinkTarget {
     Path(PathBuf),
     #[cfg(unix)]
     Descriptor(std::os::fd::RawFd),
 }
 
 /// Where a path leads, by one of the ways to follow links.
-fn ended(end: io::Result<PathBuf>) -> io::Result<Followed> {
+fn ended(end: io::Result<PathBuf>) -> io::Result<LinkTarget> {
     let end = end?;
     #[cfg(unix)]
     if let Some(number) = descriptor(&end) {
-        return Ok(Followed::Descriptor(number));
+        return Ok(LinkTarget::Descriptor(number));
     }
-    Ok(Followed::Path(end))
+    Ok(LinkTarget::Path(end))
 }
 
 fn is_descriptor(path: &Path) -> bool {
@@ -243,7 +243,7 @@ impl Identity {
             Err(_) => return Self::default(), // refused elsewhere
         }
         match ended(atomic::leads_to(path, is_descriptor)) {
-            Ok(Followed::Path(resolved)) => {
+            Ok(LinkTarget::Path(resolved)) => {
                 let metadata = fs::metadata(&resolved).ok();
                 if metadata.as_ref().is_some_and(|it| !it.is_file()) {
                     return Self::default();
@@ -257,7 +257,7 @@ impl Identity {
                 }
             }
             #[cfg(unix)]
-            Ok(Followed::Descriptor(number)) => Self::of_open(handle::duplicate(number).ok()),
+            Ok(LinkTarget::Descriptor(number)) => Self::of_open(handle::duplicate(number).ok()),
             Err(_) => Self::default(),
         }
     }

@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use embedctl_common::background_hash::BackgroundHash;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::hash::{self, Hash};
-use embedctl_common::hash_beside::HashBeside;
 use embedctl_common::stage::Clock;
 
 /// Names of hashes that stand in the bytes that they are over.
@@ -41,7 +41,7 @@ pub(crate) const MOST_FOOTER: u64 = 64 << 20;
 /// begun.
 pub struct SelfHashed<W> {
     inner: W,
-    hash: Option<HashBeside>,
+    hash: Option<BackgroundHash>,
     written: u64,
     /// Where the footer begins, and what was written of it.
     footer: Option<(u64, Vec<u8>)>,
@@ -53,7 +53,7 @@ impl<W> SelfHashed<W> {
     pub fn new(inner: W, proves: bool, clock: &Arc<Clock>) -> Self {
         Self {
             inner,
-            hash: proves.then(|| HashBeside::new(clock)),
+            hash: proves.then(|| BackgroundHash::new(clock)),
             written: 0,
             footer: None,
         }
@@ -66,7 +66,7 @@ impl<W> SelfHashed<W> {
 
     /// The hash of what has passed, where it is taken.
     pub fn hash(&mut self) -> Option<&Hash> {
-        self.hash.as_mut().map(HashBeside::hash)
+        self.hash.as_mut().map(BackgroundHash::hash)
     }
 
     /// The bytes written from now on are the footer. All earlier bytes must have left their buffers.

@@ -29,7 +29,7 @@ pub(crate) struct Target {
 #[derive(Debug)]
 enum Sink {
     /// Written beside its name.
-    Beside(BesideFiles),
+    Beside(SidecarFiles),
     /// Written directly.
     Open(File),
     /// A FIFO without a reader yet: opened when there is something to write.
@@ -41,7 +41,7 @@ enum Sink {
 }
 
 #[derive(Debug)]
-struct BesideFiles {
+struct SidecarFiles {
     main: AtomicFile,
     sidecars: Vec<AtomicFile>,
 }
@@ -86,7 +86,7 @@ impl Target {
                 let main = AtomicFile::create(path, &files.pending).map_err(|error| {
                     Error::io("create a file in", parent(path), with_remedy(error))
                 })?;
-                Sink::Beside(BesideFiles {
+                Sink::Beside(SidecarFiles {
                     main,
                     sidecars: Vec::new(),
                 })

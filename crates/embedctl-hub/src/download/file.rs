@@ -18,7 +18,7 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::small_file;
 use embedctl_common::threads::locked;
 
-use super::{Download, KeptIn};
+use super::{Download, FileDestination};
 
 impl Download<'_> {
     /// Brings one file here, unless it is, and verifies it.
@@ -43,8 +43,8 @@ impl Download<'_> {
             listing.0.insert(path.to_owned(), remote.clone());
         }
         let file = match &self.place {
-            KeptIn::Cache(store) => self.get_into_cache(store, path, &remote)?,
-            KeptIn::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
+            FileDestination::Cache(store) => self.get_into_cache(store, path, &remote)?,
+            FileDestination::Folder(folder) => self.get_into_folder(folder, path, &remote)?,
         };
         if let Some(locked) = &self.wanted.locked {
             locked.verify(&self.name, &file)?;

@@ -15,7 +15,9 @@ use super::lockfile::{LARGEST, LockedModel};
 use super::revision::Revision;
 use super::select::{self as selection, FileSelection, MODULES, ModuleFolders};
 use super::store::CachedRepository;
-use super::{Downloaded, DownloadedFile, HubSettings, Transfer, Wanted, not_cached, offline};
+use super::{
+    Downloaded, DownloadedFile, HubSettings, ModelFilesRequest, Transfer, not_cached, offline,
+};
 use crate::onnx_file::OnnxChoice;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, Result};
@@ -32,7 +34,7 @@ use embedctl_onnx::graph::Graph;
 /// If a file cannot be fetched. A model that was complete before stays as it was.
 pub fn download(
     settings: &HubSettings,
-    wanted: &Wanted,
+    wanted: &ModelFilesRequest,
     transfer: &dyn Transfer,
     cancel: &CancelToken,
 ) -> Result<Downloaded> {
@@ -42,7 +44,7 @@ pub fn download(
 }
 
 /// Where the files go.
-enum KeptIn {
+enum FileDestination {
     Cache(CachedRepository),
     Folder(ModelFolder),
 }
@@ -50,12 +52,12 @@ enum KeptIn {
 /// A download at work: the commit and its files are known.
 struct Download<'a> {
     client: &'a Client<'a>,
-    wanted: &'a Wanted,
+    wanted: &'a ModelFilesRequest,
     transfer: &'a dyn Transfer,
     /// The model as messages name it.
     name: String,
     store: CachedRepository,
-    place: KeptIn,
+    place: FileDestination,
     commit: String,
     // Grows where the Hub's list has no sizes and hashes, and they are asked for one by one.
     // Only whole entries are ever put in.
@@ -65,7 +67,11 @@ struct Download<'a> {
 }
 
 impl<'a> Download<'a> {
-    fn new(client: &'a Client<'a>, wanted: &'a Wanted, transfer: &'a dyn Transfer) -> Result<Self> {
+    fn new(
+        client: &'a Client<'a>,
+        wanted: &'a ModelFilesRequest,
+        transfer: &'a dyn Transfer,
+    ) -> Result<Self> {
         let settings = client.settings();
         let store = CachedRepository::new(&settings.cache, &wanted.model.repository);
         let Revision {
@@ -77,7 +83,7 @@ impl<'a> Download<'a> {
             Some(folder) => {
                 let coming = |path: &str| listing.contains(path);
                 let model = &wanted.model;
-                KeptIn::Folder(ModelFolder::open(
+                FileDestination::Folder(ModelFolder::open(
                     folder,
                     model,
                     coming,
@@ -85,7 +91,7 @@ impl<'a> Download<'a> {
                     transfer,
                 )?)
             }
-            None => KeptIn::Cache(store.clone()),
+            None => FileDestination::Cache(store.clone()),
         };
         Ok(Self {
             client,
@@ -238,12 +244,12 @@ impl<'a> Download<'a> {
                 || blob().is_some_and(|blob| blob.is_file())
         };
         match &self.place {
-            KeptIn::Folder(folder) => {
+            FileDestination::Folder(folder) => {
                 folder.staged(path).is_file()
                     || folder.place(path).is_ok_and(|place| place.is_file())
                     || in_cache()
             }
-            KeptIn::Cache(_) => in_cache(),
+            FileDestination::Cache(_) => in_cache(),
         }
     }
 
@@ -255,12 +261,12 @@ impl<'a> Download<'a> {
         selection: &FileSelection,
     ) -> Result<PathBuf> {
         match &self.place {
-            KeptIn::Folder(folder) => {
+            FileDestination::Folder(folder) => {
                 let onnx = selection.onnx.as_deref();
                 folder.finish(&self.wanted.model, &self.commit, onnx, files)?;
                 Ok(folder.path().to_path_buf())
             }
-            KeptIn::Cache(store) => {
+            FileDestination::Cache(store) => {
                 let weights: Vec<&str> = selection.weights().collect();
                 let mut order: Vec<&DownloadedFile> = files.values().collect();
                 order.sort_by_key(|file| weights.iter().position(|path| *path == file.path));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Pooling, WorksOn};
+use super::{ModuleInput, Pooling};
 use crate::PoolingMode;
 use crate::layers::{AutoEncoder, Dense, DenseActivation, LayerNorm, Residual};
 use crate::metadata::{self, AutoEncoderConfig, DenseConfig, PoolingConfig, SpladeConfig};
@@ -80,7 +80,7 @@ pub(super) fn pooling(folder: &Path) -> Result<Pooling> {
 }
 
 /// `scores`: whether its output may be scores.
-pub(super) fn dense(folder: &Path, scores: bool, works_on: WorksOn) -> Result<Dense> {
+pub(super) fn dense(folder: &Path, scores: bool, works_on: ModuleInput) -> Result<Dense> {
     let file = folder.join("config.json");
     let config = metadata::read_known::<DenseConfig>(&file, DENSE_KEYS)?.ok_or_else(|| {
         Error::model(file.display(), "is missing: modules.json lists this module")

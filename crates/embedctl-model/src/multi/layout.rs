@@ -28,15 +28,15 @@ pub(crate) enum MultiLayout {
 
 /// A key that may be absent, null or set.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Stated(pub Option<Value>);
+pub(crate) struct ConfigKey(pub Option<Value>);
 
-impl<'de> Deserialize<'de> for Stated {
+impl<'de> Deserialize<'de> for ConfigKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(|value| Self(Some(value)))
     }
 }
 
-impl Stated {
+impl ConfigKey {
     /// Whether the key is there.
     pub fn is_there(&self) -> bool {
         self.0.is_some()
@@ -59,15 +59,15 @@ impl Stated {
 #[serde(default)]
 pub(crate) struct MultiConfig {
     pub model_type: Option<String>,
-    pub query_prefix: Stated,
-    pub document_prefix: Stated,
-    pub query_length: Stated,
-    pub document_length: Stated,
-    pub query_expansion: Stated,
-    pub do_query_expansion: Stated,
-    pub attend_to_expansion_tokens: Stated,
-    pub attend_to_mask_tokens: Stated,
-    pub skiplist_words: Stated,
+    pub query_prefix: ConfigKey,
+    pub document_prefix: ConfigKey,
+    pub query_length: ConfigKey,
+    pub document_length: ConfigKey,
+    pub query_expansion: ConfigKey,
+    pub do_query_expansion: ConfigKey,
+    pub attend_to_expansion_tokens: ConfigKey,
+    pub attend_to_mask_tokens: ConfigKey,
+    pub skiplist_words: ConfigKey,
 }
 
 impl MultiConfig {
@@ -97,7 +97,7 @@ impl MultiConfig {
             skiplist_words,
         ]
         .into_iter()
-        .any(Stated::is_there)
+        .any(ConfigKey::is_there)
     }
 
     /// The words without a vector, where it lists some.

@@ -6,7 +6,7 @@ mod token_pooling;
 
 use std::collections::BTreeSet;
 
-pub(crate) use layout::{MultiFiles, MultiLayout, Stated};
+pub(crate) use layout::{ConfigKey, MultiFiles, MultiLayout};
 pub(crate) use modules::{MultiModule, ScoringMask, read};
 pub use token_pooling::TokenPooling;
 

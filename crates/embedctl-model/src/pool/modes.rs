@@ -85,16 +85,16 @@ impl PoolingRule {
         for (&mode, weights) in self.modes.iter().zip(out.chunks_exact_mut(length.max(1))) {
             weights.fill(0.0);
             match taken(mode, &counted, self.excluded) {
-                Taken::One(place) => weights[place] = 1.0,
-                Taken::None => {}
-                Taken::Greatest(tokens) => weights[tokens].fill(1.0),
-                Taken::Sum {
+                PooledTokens::One(place) => weights[place] = 1.0,
+                PooledTokens::None => {}
+                PooledTokens::Greatest(tokens) => weights[tokens].fill(1.0),
+                PooledTokens::Sum {
                     tokens,
                     weight,
                     divisor,
                 } => {
                     for place in tokens {
-                        weights[place] = weight.of(place) / divisor;
+                        weights[place] = weight.at(place) / divisor;
                     }
                 }
             }
@@ -103,7 +103,7 @@ impl PoolingRule {
 }
 
 /// The tokens that a mode takes of a row, by their places.
-enum Taken {
+enum PooledTokens {
     /// One token's state.
     One(usize),
     /// None: the vector is zero.
@@ -129,7 +129,7 @@ enum TokenWeight {
 
 impl TokenWeight {
     #[allow(clippy::cast_precision_loss)] // rows are far shorter than 2^24 tokens
-    fn of(self, place: usize) -> f32 {
+    fn at(self, place: usize) -> f32 {
         match self {
             Self::Equal => 1.0,
             Self::From(first) => (place - first + 1) as f32,
@@ -138,16 +138,16 @@ impl TokenWeight {
 }
 
 /// The tokens that `mode` takes of those at `real`, of which the first `excluded` are left out.
-fn taken(mode: PoolingMode, real: &Range<usize>, excluded: usize) -> Taken {
+fn taken(mode: PoolingMode, real: &Range<usize>, excluded: usize) -> PooledTokens {
     let start = (real.start + excluded).min(real.end);
     let is_empty = start == real.end;
     match mode {
         // With every token excluded the reference falls back to the first one.
-        PoolingMode::Cls if is_empty => Taken::One(real.start),
-        PoolingMode::Cls => Taken::One(start),
-        PoolingMode::LastToken if is_empty => Taken::None,
-        PoolingMode::LastToken => Taken::One(real.end - 1),
-        PoolingMode::Max => Taken::Greatest(start..real.end),
+        PoolingMode::Cls if is_empty => PooledTokens::One(real.start),
+        PoolingMode::Cls => PooledTokens::One(start),
+        PoolingMode::LastToken if is_empty => PooledTokens::None,
+        PoolingMode::LastToken => PooledTokens::One(real.end - 1),
+        PoolingMode::Max => PooledTokens::Greatest(start..real.end),
         PoolingMode::Mean | PoolingMode::MeanSqrtLen | PoolingMode::WeightedMean => {
             let weight = match mode {
                 // Weights count from the first real token, the prompt's included.
@@ -157,7 +157,7 @@ fn taken(mode: PoolingMode, real: &Range<usize>, excluded: usize) -> Taken {
             let tokens = start..real.end;
             let sum: f64 = tokens
                 .clone()
-                .map(|place| f64::from(weight.of(place)))
+                .map(|place| f64::from(weight.at(place)))
                 .sum();
             #[allow(clippy::cast_possible_truncation)] // the reference's is one of f32, too
             let sum = (sum as f32).max(1e-9);
@@ -165,7 +165,7 @@ fn taken(mode: PoolingMode, real: &Range<usize>, excluded: usize) -> Taken {
                 PoolingMode::MeanSqrtLen => sum.sqrt(),
                 _ => sum,
             };
-            Taken::Sum {
+            PooledTokens::Sum {
                 tokens,
                 weight,
                 divisor,
@@ -187,9 +187,9 @@ pub(super) fn pool_one(
     let token = |index: usize| &states[index * width..(index + 1) * width];
     let base = out.len();
     match taken(mode, real, excluded) {
-        Taken::One(place) => out.extend_from_slice(token(place)),
-        Taken::None => out.resize(base + width, 0.0),
-        Taken::Greatest(tokens) => {
+        PooledTokens::One(place) => out.extend_from_slice(token(place)),
+        PooledTokens::None => out.resize(base + width, 0.0),
+        PooledTokens::Greatest(tokens) => {
             out.resize(base + width, f32::NEG_INFINITY);
             for index in tokens {
                 // NaN and infinity must survive: they are found and reported later.
@@ -202,13 +202,13 @@ pub(super) fn pool_one(
                 }
             }
         }
-        Taken::Sum {
+        PooledTokens::Sum {
             tokens,
             weight,
             divisor,
         } => {
             out.resize(base + width, 0.0);
-            let weight = |index| weight.of(index);
+            let weight = |index| weight.at(index);
             sum_tokens(states, width, tokens, weight, &mut out[base..]);
             out[base..].iter_mut().for_each(|sum| *sum /= divisor);
         }

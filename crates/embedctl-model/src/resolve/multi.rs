@@ -14,7 +14,7 @@ use crate::heads;
 use crate::layers::{Dense, DenseActivation, Residual};
 use crate::metadata;
 use crate::modules::{ModuleWeights, Modules};
-use crate::multi::layout::{MultiFiles, MultiLayout, Stated};
+use crate::multi::layout::{ConfigKey, MultiFiles, MultiLayout};
 use crate::multi::modules::ScoringMask;
 use crate::multi::{MultiKind, TokenPooling};
 use crate::options::{ModelOptions, TextRole, refuse_given};
@@ -209,7 +209,7 @@ impl MultiContext<'_> {
     }
 
     /// The lengths that the files state: the Transformer's own before PyLate's and Stanford's.
-    fn lengths(&self) -> StatedLengths {
+    fn lengths(&self) -> ConfiguredLengths {
         let MultiFiles {
             layout,
             config,
@@ -238,7 +238,7 @@ impl MultiContext<'_> {
             };
             expansion = Some(fixed(attends.is_true(), query.take().unwrap_or(0)));
         }
-        let stated = |own: &Stated, other: Option<usize>| match own.is_there() {
+        let stated = |own: &ConfigKey, other: Option<usize>| match own.is_there() {
             true => own.number(),
             false => other,
         };
@@ -247,7 +247,7 @@ impl MultiContext<'_> {
         if own.query_expansion.is_there() {
             expansion.clone_from(&own.query_expansion.0);
         }
-        StatedLengths {
+        ConfiguredLengths {
             query,
             document,
             expansion: expansion.filter(|value| !value.is_null()),
@@ -255,7 +255,7 @@ impl MultiContext<'_> {
     }
 }
 
-struct StatedLengths {
+struct ConfiguredLengths {
     query: Option<usize>,
     document: Option<usize>,
     expansion: Option<Value>,

@@ -135,9 +135,15 @@ fn weights_of_llama_cpp_are_called_that() {
         ..ModelOptions::default()
     };
     let words = ["GGUF", "model-Q4_K_M.gguf", "org/name"];
-    assert_says(Model::open(&options(alone.path()), WeightsPreference::Onnx), &words);
+    assert_says(
+        Model::open(&options(alone.path()), WeightsPreference::Onnx),
+        &words,
+    );
     let file = alone.path().join("model-Q4_K_M.gguf");
-    assert_says(Model::open(&options(&file), WeightsPreference::Onnx), &words);
+    assert_says(
+        Model::open(&options(&file), WeightsPreference::Onnx),
+        &words,
+    );
     let beside = Variant::of("bert-cls").remove("onnx");
     fs::write(beside.0.path().join("model-Q4_K_M.gguf"), b"GGUF").unwrap();
     beside.refused(&words);

@@ -23,7 +23,7 @@ const NEIGHBOURS: usize = 4096;
 
 /// Where no token of a tokenizer can lie across: before white space between two letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Joints {
+pub(super) struct CutPoints {
     pub(super) space: bool,
     pub(super) newline: bool,
     /// Whether it is the pre-tokenizer that splits there, and not the vocabulary that ends.
@@ -32,7 +32,7 @@ pub(super) struct Joints {
     ascii: bool,
 }
 
-impl Joints {
+impl CutPoints {
     pub(super) fn of(tokenizer: &Tokenizer, steps: &BoundedSteps, side: Side) -> Self {
         if !added_tokens_end(tokenizer) || !keeps_places(tokenizer.get_normalizer(), side) {
             return Self::default();
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn joints_are_white_space_between_letters() {
-        let joints = Joints {
+        let joints = CutPoints {
             space: true,
             newline: false,
             splits: true,

@@ -2,7 +2,7 @@
 //!
 //! The crate needs some sixty bytes of memory for each byte of text, and more than twice that where no pre-tokenizer
 //! cuts it into words. So a long text is tokenized only as far as the limit needs, and the bytes in work over all
-//! threads are bounded. A text is cut at a joint ([`Joints`]), so that a part has the same tokens as that range of the
+//! threads are bounded. A text is cut at a joint ([`CutPoints`]), so that a part has the same tokens as that range of the
 //! whole text; a text without a joint is tokenized whole.
 
 use std::ops::Range;
@@ -14,8 +14,8 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{Encoding, OffsetType, Tokenizer};
 
+use super::joints::CutPoints;
 use crate::bounded::BoundedSteps;
-use super::joints::Joints;
 use crate::Side;
 use crate::budget::TextBudget;
 use embedctl_common::error::Cause;
@@ -35,7 +35,7 @@ pub(super) struct LongTexts {
     tokens: usize,
     side: Side,
     /// Found for the first text that asks.
-    joints: OnceLock<Joints>,
+    joints: OnceLock<CutPoints>,
     /// `WordPiece` behind BERT's normalizer and pre-tokenizer: a word beyond this many characters is one
     /// unknown token, however long it is.
     longest_word: Option<usize>,
@@ -57,22 +57,22 @@ struct LongTextRoom {
 
 impl LongTextRoom {
     /// Waits until there is room for `bytes`, or no other text is in work.
-    fn enter(&self, bytes: usize) -> Inside<'_> {
+    fn enter(&self, bytes: usize) -> RoomGuard<'_> {
         let taken = locked(&self.taken);
         let full = |taken: &mut usize| *taken > 0 && *taken + bytes > ROOM;
         let taken = self.left.wait_while(taken, full);
         *taken.unwrap_or_else(PoisonError::into_inner) += bytes;
-        Inside { room: self, bytes }
+        RoomGuard { room: self, bytes }
     }
 }
 
 /// Leaves when dropped.
-struct Inside<'a> {
+struct RoomGuard<'a> {
     room: &'a LongTextRoom,
     bytes: usize,
 }
 
-impl Drop for Inside<'_> {
+impl Drop for RoomGuard<'_> {
     fn drop(&mut self) {
         *locked(&self.room.taken) -= self.bytes;
         self.room.left.notify_all();
@@ -183,7 +183,7 @@ impl LongTexts {
         }
         let joints = self
             .joints
-            .get_or_init(|| Joints::of(&self.tokenizer, &self.steps, self.side));
+            .get_or_init(|| CutPoints::of(&self.tokenizer, &self.steps, self.side));
         if !(joints.space || joints.newline) {
             return 0..text.len();
         }

@@ -8,7 +8,7 @@ use super::heads::Heads;
 use super::operators::AttentionOperator;
 use super::own::OWN;
 use super::packed::Packing;
-use super::rotary::{TurnRows, Turns};
+use super::rotary::{RotaryFactors, RotaryRows};
 use super::shared::SharedValues;
 use super::writer::GraphWriter;
 use embedctl_common::error::Result;
@@ -24,7 +24,7 @@ pub(super) struct ScoreTerms<'a> {
     /// The rows of the table of relative positions, `[queries, keys]`.
     pub relative_rows: Option<&'a str>,
     /// How far queries and keys are turned.
-    pub turns: Option<&'a Turns>,
+    pub turns: Option<&'a RotaryFactors>,
     /// Where tokens belong, if padding is left out.
     pub packing: Option<&'a Packing>,
 }
@@ -49,7 +49,7 @@ impl GraphWriter {
         let made = self.product(network, input, into, [architecture.hidden, query + 2 * key])?;
         let turns_inside = terms.turns.filter(|turns| {
             terms.operator == AttentionOperator::Grouped
-                && matches!(turns.rows, TurnRows::InOrder)
+                && matches!(turns.rows, RotaryRows::InOrder)
                 && size.is_multiple_of(16)
                 && turns.pairs.is_multiple_of(8)
         });
@@ -97,7 +97,7 @@ impl GraphWriter {
         &mut self,
         attention: &AttentionDescription,
         beside: &BesideProducts,
-        turns: Option<&Turns>,
+        turns: Option<&RotaryFactors>,
         parts: &mut [Heads; 3],
     ) {
         let over_all = attention.query_key_norm.is_some_and(|norm| norm.all_heads);
@@ -145,7 +145,7 @@ impl GraphWriter {
         attention: &AttentionDescription,
         layer: &Layer,
         [queries, keys, values]: [&str; 3],
-        turns: Option<&Turns>,
+        turns: Option<&RotaryFactors>,
         shared: &SharedValues,
     ) -> String {
         let mut inputs = vec![

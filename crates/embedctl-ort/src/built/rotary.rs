@@ -11,16 +11,16 @@ use embedctl_common::error::Result;
 
 /// Cosines and sines of a set of frequencies.
 #[derive(Debug, Clone)]
-pub(super) struct Turns {
+pub(super) struct RotaryFactors {
     pub cosines: String,
     pub sines: String,
     pub pairs: usize,
-    pub rows: TurnRows,
+    pub rows: RotaryRows,
 }
 
 /// The rows of the tables that a batch's tokens take.
 #[derive(Debug, Clone)]
-pub(super) enum TurnRows {
+pub(super) enum RotaryRows {
     /// The tables are cut for the batch, `[length, 1, pairs]` or `[rows, length, 1, pairs]`.
     Cut,
     /// The tables are whole, `[positions, pairs]`, and tokens take them in their order.
@@ -36,7 +36,7 @@ impl GraphWriter {
         network: &PlainNetwork,
         longest: usize,
         shared: &SharedValues,
-    ) -> Result<Vec<Turns>> {
+    ) -> Result<Vec<RotaryFactors>> {
         let sets = &network.architecture().rotary;
         let tables = network.turns(longest)?;
         // Long rows turn in another way; where none can be so long, there is nothing to choose.
@@ -55,8 +55,8 @@ impl GraphWriter {
                     let [first, none] = [first as i64, 0].map(|row| self.integer(row));
                     let start = self.node("Where", &[&is_long, &first, &none], Vec::new());
                     let rows = self.add(&start, &shared.places);
-                    Turns {
-                        rows: TurnRows::Chosen(rows),
+                    RotaryFactors {
+                        rows: RotaryRows::Chosen(rows),
                         ..turns
                     }
                 }
@@ -76,7 +76,7 @@ impl GraphWriter {
             let is_long = self.unsqueeze(&is_long, &[2, 3]);
             let mut of =
                 |long: &str, short: &str| self.node("Where", &[&is_long, long, short], Vec::new());
-            chosen[index] = Turns {
+            chosen[index] = RotaryFactors {
                 cosines: of(&made[other].cosines, &made[index].cosines),
                 sines: of(&made[other].sines, &made[index].sines),
                 ..made[index].clone()
@@ -92,7 +92,7 @@ impl GraphWriter {
     }
 
     /// The first rows of a table, as many as the batch has positions.
-    fn cut(&mut self, table: &RotaryTable, pairs: usize, shared: &SharedValues) -> Turns {
+    fn cut(&mut self, table: &RotaryTable, pairs: usize, shared: &SharedValues) -> RotaryFactors {
         let mut of = |values: &[f32]| {
             let rows = values.len() / pairs.max(1);
             let table = self.floats_of(FloatType::F32, &[rows, 1, pairs], values);
@@ -108,16 +108,16 @@ impl GraphWriter {
                 narrow => self.cast(&first, narrow.number()),
             }
         };
-        Turns {
+        RotaryFactors {
             cosines: of(&table.cosines),
             sines: of(&table.sines),
             pairs,
-            rows: TurnRows::Cut,
+            rows: RotaryRows::Cut,
         }
     }
 
     /// The rows of tables, one after another.
-    fn whole(&mut self, tables: &[&RotaryTable], pairs: usize) -> Turns {
+    fn whole(&mut self, tables: &[&RotaryTable], pairs: usize) -> RotaryFactors {
         let mut of = |values: fn(&RotaryTable) -> &[f32]| {
             let all: Vec<f32> = tables
                 .iter()
@@ -126,25 +126,25 @@ impl GraphWriter {
                 .collect();
             self.floats(&[all.len() / pairs.max(1), pairs], &all)
         };
-        Turns {
+        RotaryFactors {
             cosines: of(|table| &table.cosines),
             sines: of(|table| &table.sines),
             pairs,
-            rows: TurnRows::InOrder,
+            rows: RotaryRows::InOrder,
         }
     }
 
     /// Turns queries or keys.
-    pub(super) fn turn(&mut self, heads: &mut Heads, turns: &Turns) {
+    pub(super) fn turn(&mut self, heads: &mut Heads, turns: &RotaryFactors) {
         let whole = 2 * turns.pairs == heads.size;
         let rows = match &turns.rows {
-            TurnRows::Cut => {
+            RotaryRows::Cut => {
                 self.split_heads(heads);
                 heads.name = self.turned(&heads.name, heads.size, turns);
                 return;
             }
-            TurnRows::InOrder => self.integers(&[0]),
-            TurnRows::Chosen(rows) => rows.clone(),
+            RotaryRows::InOrder => self.integers(&[0]),
+            RotaryRows::Chosen(rows) => rows.clone(),
         };
         self.join_heads(heads);
         let mut attributes = Vec::new();
@@ -159,7 +159,7 @@ impl GraphWriter {
     }
 
     /// Turns `[rows, length, heads, size]` with standard operators.
-    fn turned(&mut self, heads: &str, size: usize, turns: &Turns) -> String {
+    fn turned(&mut self, heads: &str, size: usize, turns: &RotaryFactors) -> String {
         let pairs = turns.pairs;
         let mut sizes = vec![pairs, pairs];
         if 2 * pairs < size {

@@ -39,8 +39,8 @@ use self::weights::{SharedSessions, SharedWeights};
 use super::built::{FloatType, Operators};
 use super::feeds::Feeds;
 use super::{
-    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, PassedOver, Provider,
-    ResolvedEngine, Worker, single_device,
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Provider, ResolvedEngine,
+    SkippedCandidate, Worker, single_device,
 };
 use crate::runtime::selection::LibrarySelection;
 use crate::runtime::{engine_error, process};
@@ -69,7 +69,7 @@ pub fn open(
     options: &ResolvedEngine,
     provider: Provider,
     selection: &LibrarySelection,
-    passed_over: &[PassedOver],
+    passed_over: &[SkippedCandidate],
 ) -> Result<Box<dyn Engine>> {
     let frame = &model.config.frame;
     let mut candidates = Operators::candidates(provider, options, frame).into_iter();
@@ -94,7 +94,7 @@ pub fn open(
     let builds = provider.weights_of(model) == WeightsKind::Checkpoint;
     let elsewhere = Operators::candidates(provider, options, &Frame::default());
     if builds && frame.hides_tokens() && elsewhere[0].is_fused() {
-        info.passed_over.push(PassedOver {
+        info.passed_over.push(SkippedCandidate {
             candidate: format!("ONNX Runtime's own operators on {provider}"),
             reason: "they take lengths of rows, but queries of this model end with tokens that none attends to"
                 .into(),
@@ -113,7 +113,7 @@ pub fn open(
             Err(error) if own.is_empty() || options.cancel.is_cancelled() => return Err(error),
             Err(error) => error,
         };
-        info.passed_over.push(PassedOver {
+        info.passed_over.push(SkippedCandidate {
             candidate: format!(
                 "ONNX Runtime's own operators ({}) on {provider}",
                 own.join(", ")
@@ -172,7 +172,7 @@ fn on_processor(
             Ok(sessions) => shared = Some(sessions),
             Err(_) if opener.cancel.is_cancelled() => return Err(Error::interrupted()),
             // Sessions work without, too, in more memory. If the model is at fault, loading it reports that.
-            Err(reason) => info.passed_over.push(PassedOver {
+            Err(reason) => info.passed_over.push(SkippedCandidate {
                 candidate: "weights shared between workers".into(),
                 reason,
                 named: false,
@@ -232,7 +232,7 @@ fn on_devices(
                     && !sessions.is_empty() =>
             {
                 // Devices are counted by trying: this is the first number without a device.
-                info.passed_over.push(PassedOver {
+                info.passed_over.push(SkippedCandidate {
                     candidate: format!("{} device {number}", opener.provider),
                     reason: error.to_string(),
                     named: false,

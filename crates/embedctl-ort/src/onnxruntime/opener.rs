@@ -20,7 +20,7 @@ use super::weights::release_free_memory;
 use crate::built::FloatType;
 #[cfg(test)]
 use crate::engine::ResolvedEngine;
-use crate::engine::{EngineOptions, Placed, Provider, Worker as _, single_device};
+use crate::engine::{EngineOptions, PlacedWork, Provider, Worker as _, single_device};
 use crate::feeds::Feeds;
 use crate::provider::OptionValue;
 use crate::provider::options::{POOLING, value_of};
@@ -64,9 +64,9 @@ pub(super) struct Opener {
 }
 
 /// A session whose provider was proved to do the work.
-pub(super) struct Proved {
+pub(super) struct VerifiedSession {
     pub session: Session,
-    pub placement: Vec<Placed>,
+    pub placement: Vec<PlacedWork>,
     /// See [`agreement::check`].
     pub cosine_to_cpu: Option<f64>,
     /// Where outputs are put, where they are bound.
@@ -246,7 +246,7 @@ impl Opener {
     }
 
     /// A session on device `number` that has run a batch, whose products were not left to the CPU.
-    pub(super) fn proved(&self, model: &Model, number: u32) -> Result<Proved> {
+    pub(super) fn proved(&self, model: &Model, number: u32) -> Result<VerifiedSession> {
         let provider = |reason: String| provider_error(reason);
         let builder = self.builder().map_err(|error| self.refused(&error))?;
         let builder = placement::record(builder).map_err(provider)?;
@@ -303,7 +303,7 @@ impl Opener {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
         let _ = self.products_on_cpu.set(products_on_cpu(&session));
-        Ok(Proved {
+        Ok(VerifiedSession {
             session,
             placement,
             cosine_to_cpu,

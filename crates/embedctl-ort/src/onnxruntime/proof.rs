@@ -12,9 +12,9 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use super::session::OrtWorker;
-use crate::engine::{Placed, Provider, Worker};
+use crate::engine::{PlacedWork, Provider, Worker};
 use crate::runtime::placement::{
-    self, AssignedNode, CPU, RanNode, library_name, multiplies_matrices,
+    self, AssignedNode, CPU, ProfiledNode, library_name, multiplies_matrices,
 };
 use embedctl_common::atomic::ScratchFolder;
 use embedctl_common::error::{Cause, with_causes};
@@ -55,7 +55,7 @@ impl Profiling {
         session: &Mutex<Session>,
         worker: &mut OrtWorker,
         batch: &Batch,
-    ) -> Result<Vec<RanNode>, String> {
+    ) -> Result<Vec<ProfiledNode>, String> {
         for _ in 0..2 {
             worker
                 .run(batch)
@@ -120,10 +120,10 @@ pub(super) fn products_on_cpu(assigned: &[AssignedNode]) -> usize {
 /// `operators` are those of the model's own graph, as in [`embedctl_model::Graph::operators`]: an operator under
 /// another name is a part of the graph that the provider compiled.
 pub(super) fn judge(
-    nodes: &[RanNode],
+    nodes: &[ProfiledNode],
     provider: Provider,
     operators: &BTreeSet<String>,
-) -> (Vec<Placed>, Option<Cause>) {
+) -> (Vec<PlacedWork>, Option<Cause>) {
     let wanted = library_name(provider).unwrap_or_default();
     let mut all: BTreeMap<&str, ProviderWork> = BTreeMap::new();
     all.entry(wanted).or_default();
@@ -160,9 +160,9 @@ pub(super) fn judge(
         }
     };
     let on_cpu = all.get(CPU).map_or(0.0, share);
-    let mut placed: Vec<Placed> = all
+    let mut placed: Vec<PlacedWork> = all
         .iter()
-        .map(|(&name, work)| Placed {
+        .map(|(&name, work)| PlacedWork {
             provider: short_name(name),
             nodes: work.nodes,
             matrix_percent: share(work).round() as u8,
@@ -195,7 +195,7 @@ struct ProviderWork {
 
 /// Whether a node stands for a part of the graph that its provider compiled. Such nodes bear names of
 /// their own making.
-fn is_compiled(node: &RanNode, operators: &BTreeSet<String>) -> bool {
+fn is_compiled(node: &ProfiledNode, operators: &BTreeSet<String>) -> bool {
     let name = node.operator.as_str();
     let known = operators
         .iter()
@@ -221,8 +221,8 @@ fn short_name(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn node(provider: &str, operator: &str, time: u64, products: Option<u64>) -> RanNode {
-        RanNode {
+    fn node(provider: &str, operator: &str, time: u64, products: Option<u64>) -> ProfiledNode {
+        ProfiledNode {
             provider: provider.into(),
             operator: operator.into(),
             time,
@@ -249,12 +249,12 @@ mod tests {
         assert_eq!(
             placed,
             [
-                Placed {
+                PlacedWork {
                     provider: "webgpu".into(),
                     nodes: 2,
                     matrix_percent: 100
                 },
-                Placed {
+                PlacedWork {
                     provider: "cpu".into(),
                     nodes: 2,
                     matrix_percent: 0

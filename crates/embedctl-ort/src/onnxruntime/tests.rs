@@ -23,7 +23,7 @@ pub(super) fn open(
     model: &Model,
     options: &EngineOptions,
     provider: Provider,
-    passed_over: &[PassedOver],
+    passed_over: &[SkippedCandidate],
 ) -> Result<Box<dyn Engine>> {
     let selection = LibrarySelection::new(&options.runtime, 0, true, &options.cancel);
     let resolved = ResolvedEngine {

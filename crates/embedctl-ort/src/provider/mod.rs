@@ -166,7 +166,7 @@ impl FromStr for ProviderChoice {
 
 /// A library or provider that was considered and not taken.
 #[derive(Debug, Clone, Serialize)]
-pub struct PassedOver {
+pub struct SkippedCandidate {
     /// Path or provider name.
     pub candidate: String,
     /// The reason, in the loader's or provider's own words.

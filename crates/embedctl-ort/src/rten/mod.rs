@@ -18,8 +18,8 @@ pub use self::check::check;
 use self::graph::{RtenGraph, RtenSource, RunThreads};
 use super::feeds::Feeds;
 use super::{
-    BatchLimits, CPU_LIMITS, Engine, EngineInfo, Output, PassedOver, Provider, ResolvedEngine,
-    Worker, single_device,
+    BatchLimits, CPU_LIMITS, Engine, EngineInfo, Output, Provider, ResolvedEngine,
+    SkippedCandidate, Worker, single_device,
 };
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Cause, Error, Result};
@@ -53,7 +53,7 @@ const OPENING_TIME: Duration = Duration::from_secs(600);
 pub fn open(
     model: &Model,
     options: &ResolvedEngine,
-    passed_over: &[PassedOver],
+    passed_over: &[SkippedCandidate],
 ) -> Result<Box<dyn Engine>> {
     single_device(Provider::Rten, options)?;
     let source = RtenSource::of(model, options)?;

@@ -180,7 +180,7 @@ impl BoundedLines {
     }
 
     /// The lines that a part completes.
-    pub(super) fn of(&mut self, part: &[u8]) -> Vec<String> {
+    pub(super) fn complete(&mut self, part: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for &byte in part {
             if byte == b'\n' {
@@ -292,8 +292,8 @@ mod tests {
     #[test]
     fn lines_come_in_parts_and_have_an_end() {
         let mut lines = BoundedLines::new(5);
-        assert_eq!(lines.of(b"on"), [""; 0]);
-        assert_eq!(lines.of(b"e\ntwo\nthree and"), ["one", "two"]);
-        assert_eq!(lines.of(b" more\n"), ["three"]);
+        assert_eq!(lines.complete(b"on"), [""; 0]);
+        assert_eq!(lines.complete(b"e\ntwo\nthree and"), ["one", "two"]);
+        assert_eq!(lines.complete(b" more\n"), ["three"]);
     }
 }

@@ -15,7 +15,7 @@ use super::discovery::Candidate;
 use super::fault::LibraryFault;
 use super::plugin::Plugin;
 use super::{NAME, binary};
-use crate::provider::PassedOver;
+use crate::provider::SkippedCandidate;
 use embedctl_common::error::{Error, ErrorKind, with_causes};
 use embedctl_common::threads::locked;
 
@@ -37,7 +37,7 @@ pub(crate) struct Library {
     /// The plug-in that the wanted provider comes from, registered; `None`: its own build has it.
     pub plugin: Option<Plugin>,
     /// Libraries that were tried before it.
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<SkippedCandidate>,
 }
 
 /// Loads the library at `path` and no other, for a process that was started for it.
@@ -63,7 +63,7 @@ pub(crate) fn load_exactly(path: &Path) -> Result<Library, LibraryFault> {
 pub(crate) fn start(
     candidate: &Candidate,
     version: String,
-    passed_over: Vec<PassedOver>,
+    passed_over: Vec<SkippedCandidate>,
 ) -> Result<Library, Error> {
     init(&candidate.path, version, passed_over).map_err(|reason| {
         let path = candidate.path.display();
@@ -72,7 +72,11 @@ pub(crate) fn start(
     })
 }
 
-fn init(path: &Path, version: String, passed_over: Vec<PassedOver>) -> Result<Library, String> {
+fn init(
+    path: &Path,
+    version: String,
+    passed_over: Vec<SkippedCandidate>,
+) -> Result<Library, String> {
     let builder = ort::init_from(path).map_err(|error| match error {
         // Its own message leaves out the cause.
         ort::LoadDynamicError::Dlopen { error, .. } => with_causes(&error),

@@ -123,7 +123,7 @@ unsafe fn text(text: *const c_char) -> String {
 
 /// A node that ran, as the profiler saw it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RanNode {
+pub(crate) struct ProfiledNode {
     /// The provider, in the library's words.
     pub provider: String,
     /// The operator without its domain, or the name of a compiled part of the graph.
@@ -135,7 +135,7 @@ pub(crate) struct RanNode {
 }
 
 /// The nodes of the last run in a profile that the library has written.
-pub(crate) fn last_run(profile: &[u8]) -> Result<Vec<RanNode>, String> {
+pub(crate) fn last_run(profile: &[u8]) -> Result<Vec<ProfiledNode>, String> {
     let events: Vec<TraceEvent> =
         serde_json::from_slice(profile).map_err(|error| format!("the profile: {error}"))?;
     let run = events
@@ -149,7 +149,7 @@ pub(crate) fn last_run(profile: &[u8]) -> Result<Vec<RanNode>, String> {
         .filter(|event| event.cat == "Node" && during.contains(&event.ts))
         // Older libraries also log the time around a kernel.
         .filter(|event| event.name.ends_with("_kernel_time"))
-        .map(|event| RanNode {
+        .map(|event| ProfiledNode {
             provider: event.args.provider.clone(),
             operator: event.args.op_name.clone(),
             time: event.dur,

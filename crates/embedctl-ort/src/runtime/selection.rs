@@ -16,7 +16,7 @@ use std::path::Path;
 use self::asking::CandidateAnswer;
 use super::discovery::{self, Candidate, FoundLibraries, NamedLibrary};
 use super::library::{self, Library};
-use super::probe::{self, Attempts, LibraryReport};
+use super::probe::{self, LibraryReport, ProviderTrials};
 use super::search_path::{SearchPath, System, real};
 use super::{Plugin, RuntimeOptions, plugin, preload, provider_error, unusable};
 use crate::provider::Provider;
@@ -227,7 +227,7 @@ impl<'a> LibrarySelection<'a> {
             return Ok(Err(RefusedCandidate::Lacks(CAME_WITHOUT.into())));
         }
         if let (Some(command), Provider::Cpu) = (&self.options.probe, provider) {
-            let attempts = Attempts::These(vec![provider]);
+            let attempts = ProviderTrials::These(vec![provider]);
             let stop = self.cancel;
             match probe::ask(command, candidate, 0, attempts, stop) {
                 Ok(report) => {

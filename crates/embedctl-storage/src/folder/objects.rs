@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 use tempfile::TempDir;
 
 use super::{Content, Entry, FolderLock, LARGEST_READ, OWN, SharedFolder, own};
-use crate::{Address, Child, Readable, Storage, Written};
+use crate::{Address, Child, Readable, Storage, WrittenObject};
 use embedctl_common::error::{Error, Place, Result};
 use embedctl_common::threads::locked;
 
@@ -126,7 +126,7 @@ impl SharedFolder for ObjectFolder {
             Content::Bytes(bytes) | Content::Durable(bytes) => Ok(bytes.to_vec()),
             Content::File(file) => fs::read(file).map_err(|error| Error::io("read", file, error)),
         };
-        let put: Option<Written> = match self.after.get() {
+        let put: Option<WrittenObject> = match self.after.get() {
             Some(last) => last.put_new(&at, bytes()?)?,
             None => match self.storage.put_new(&at, bytes()?) {
                 // An interrupted run has some seconds left to upload its finished rows.

@@ -7,7 +7,7 @@ use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Resolved};
 use embedctl::hub::{
     self, CheckedFile, CheckedModel, Downloaded, FileVerdict, HubSettings, ListedKind,
-    ListedWeights, Lock, LockedModel, ModelId, Wanted,
+    ListedWeights, Lock, LockedModel, ModelFilesRequest, ModelId,
 };
 use embedctl::model::{FileChoice, ModelName, ModelOptions, OnnxChoice, WeightsPreference};
 use embedctl::output::RunFiles;
@@ -103,15 +103,15 @@ impl DownloadRun<'_> {
         Ok(Resolved::of(&model, &engine)?.files())
     }
 
-    fn wanted(&self) -> Result<Vec<Wanted>, CommandFailure> {
+    fn wanted(&self) -> Result<Vec<ModelFilesRequest>, CommandFailure> {
         let Some(path) = &self.args.locked else {
             return self.args.models.iter().map(|name| self.one(name)).collect();
         };
         let lock = Lock::read(path)?;
-        let of = |locked: &LockedModel| Wanted {
+        let of = |locked: &LockedModel| ModelFilesRequest {
             local_dir: self.args.local_dir.clone(),
             locked: Some(locked.clone()),
-            ..Wanted::of(locked.id())
+            ..ModelFilesRequest::of(locked.id())
         };
         if self.args.models.is_empty() {
             return Ok(lock.models.iter().map(of).collect());
@@ -135,16 +135,16 @@ impl DownloadRun<'_> {
             .collect()
     }
 
-    fn one(&self, name: &str) -> Result<Wanted, CommandFailure> {
-        Ok(Wanted {
+    fn one(&self, name: &str) -> Result<ModelFilesRequest, CommandFailure> {
+        Ok(ModelFilesRequest {
             choice: self.choice()?,
             all: self.args.all,
             local_dir: self.args.local_dir.clone(),
-            ..Wanted::of(parse(name)?)
+            ..ModelFilesRequest::of(parse(name)?)
         })
     }
 
-    fn fetch(&self, wanted: &Wanted) -> Result<LockedModel, CommandFailure> {
+    fn fetch(&self, wanted: &ModelFilesRequest) -> Result<LockedModel, CommandFailure> {
         let downloaded = self.bring(wanted)?;
         let size: u64 = downloaded.files.iter().map(|file| file.size).sum();
         let fetched = downloaded.files.iter().filter(|file| file.fetched).count();
@@ -168,10 +168,10 @@ impl DownloadRun<'_> {
         })
     }
 
-    fn bring(&self, wanted: &Wanted) -> Result<Downloaded, CommandFailure> {
+    fn bring(&self, wanted: &ModelFilesRequest) -> Result<Downloaded, CommandFailure> {
         let downloads = self.printer.downloads();
         let result = hub::meant(wanted.model.meanings(), |model| {
-            let wanted = Wanted {
+            let wanted = ModelFilesRequest {
                 model,
                 ..wanted.clone()
             };
@@ -265,7 +265,7 @@ impl DownloadRun<'_> {
                     "run the same command without --offline to download them again",
                 ));
             }
-            let wanted = Wanted {
+            let wanted = ModelFilesRequest {
                 model: parse(name)?.at(&checked.revision),
                 choice: FileChoice {
                     weights: match checked.onnx {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::EngineOptions;
 use embedctl::input::{InputFormat, InputOptions, Source};
-use embedctl::inspect::{self, Inspection, Texts, Verified};
+use embedctl::inspect::{self, Inspection, Texts, Verification};
 use embedctl::model::ModelOptions;
 use embedctl::output::RunFiles;
 use embedctl::storage::{Readable, Storage};
@@ -89,7 +89,7 @@ fn verify(
     count: usize,
     storage: Option<&Storage>,
     cancel: &CancelToken,
-) -> Result<Verified, CommandFailure> {
+) -> Result<Verification, CommandFailure> {
     let (sources, format) = texts(args, &file.file, storage)?;
     let texts = Texts {
         sources,

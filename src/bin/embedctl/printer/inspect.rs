@@ -1,6 +1,6 @@
 //! The table of `embedctl inspect`, for people.
 
-use embedctl::inspect::{ColumnAgreement, Difference, Folder, Health, Inspection, Verified};
+use embedctl::inspect::{ColumnAgreement, Difference, Folder, Health, Inspection, Verification};
 use serde_json::Value;
 
 use super::Printer;
@@ -16,7 +16,7 @@ impl Printer {
         folders: &[Folder],
         files: &[Inspection],
         differences: &[Difference],
-        verified: Option<&Verified>,
+        verified: Option<&Verification>,
     ) -> Result<(), CommandFailure> {
         let mut table = TextTable::default();
         for one in folders {
@@ -202,7 +202,7 @@ fn provenance(made: &Value, table: &mut TextTable) {
 }
 
 /// The agreement of a column with vectors that were computed again.
-fn agreement(column: &ColumnAgreement, verified: &Verified) -> String {
+fn agreement(column: &ColumnAgreement, verified: &Verification) -> String {
     let same = match column.same {
         true => "as they were",
         false => "NOT as they were",

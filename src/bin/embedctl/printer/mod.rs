@@ -34,7 +34,7 @@ pub use devices::table as devices_table;
 pub use info::table as info_table;
 pub use meter::Meter;
 pub use parser::print_parser_answer;
-pub use progress::{Hooks, Live};
+pub use progress::{Hooks, LiveProgress};
 pub use summary::{RunReport, destination, engine as engine_label, stage_fields};
 pub use table::TextTable;
 pub use transfer::Downloads;
@@ -227,7 +227,7 @@ impl Printer {
     }
 
     /// The progress display of a run. `data_on_terminal`: rows go to a terminal, where a bar would overwrite them.
-    pub fn progress(&self, data_on_terminal: bool, hooks: Hooks) -> Arc<Live> {
+    pub fn progress(&self, data_on_terminal: bool, hooks: Hooks) -> Arc<LiveProgress> {
         let terminal = self.draws();
         let display = match self.progress {
             When::Never => Display::Nothing,
@@ -238,7 +238,7 @@ impl Printer {
             }
             When::Auto => Display::Nothing,
         };
-        Arc::new(Live::new(self.clone(), display, hooks))
+        Arc::new(LiveProgress::new(self.clone(), display, hooks))
     }
 
     /// The progress display of downloads.

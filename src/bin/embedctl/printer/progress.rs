@@ -61,7 +61,7 @@ pub struct Hooks {
 
 /// Shows a run while it lasts.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveProgress {
     printer: Printer,
     display: Display,
     hooks: Hooks,
@@ -95,7 +95,7 @@ impl ProgressState {
     }
 }
 
-impl Live {
+impl LiveProgress {
     pub(super) fn new(printer: Printer, display: Display, hooks: Hooks) -> Self {
         Self {
             printer,
@@ -207,7 +207,7 @@ impl Live {
     }
 }
 
-impl Progress for Live {
+impl Progress for LiveProgress {
     fn started(&self, info: &EngineInfo, input: InputSize) {
         (self.hooks.started)(&self.printer, info, self.hooks.output);
         self.beside(|| {
@@ -263,7 +263,7 @@ impl Progress for Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveProgress {
     fn drop(&mut self) {
         if let Display::Bar(bar) = &self.display {
             bar.finish_and_clear();

@@ -53,7 +53,7 @@ impl Default for Sidecars {
 
 impl Sidecars {
     /// The files that an earlier run has written beside `main`.
-    pub fn of(self, main: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    pub fn existing(self, main: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         let main = main.to_path_buf();
         let paths = self.endings.iter();
         let paths = paths.map(move |ending| with_ending(&main, ending));

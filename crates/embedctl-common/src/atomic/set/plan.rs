@@ -44,7 +44,7 @@ impl Plan {
             }
         };
         let replaced = replace && fs::symlink_metadata(main).is_ok();
-        let former = sidecars.of(main);
+        let former = sidecars.existing(main);
         let former = former
             .filter(|path| replaced && !files.iter().any(|file| file.name() == path))
             .map(|path| member(None, &path));

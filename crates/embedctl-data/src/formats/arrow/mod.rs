@@ -15,11 +15,11 @@ use serde_json::Value;
 pub use footer::ArrowBatches;
 
 use super::input::InputSpec;
-use super::output::{Beginning, OutputSpec};
+use super::output::{OutputSpec, WriterParts};
 use crate::formats::reader::Reader;
 use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::Filling;
+use crate::reading::window::OpenWindow;
 use crate::vectors::kinds::places;
 use crate::vectors::{RecordedColumns, TakeBatch, TakeVector};
 use crate::writing::kinds::KindColumns;
@@ -38,7 +38,7 @@ impl InputSpec for ArrowInput {
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         opener: &mut SourceOpener<'_>,
-        filling: &mut Filling,
+        filling: &mut OpenWindow,
     ) -> Result<Option<Box<dyn Reader>>> {
         open::open(source, options, opener, filling)
     }
@@ -52,7 +52,7 @@ impl InputSpec for ArrowInput {
 pub(super) struct ArrowFileOutput;
 
 impl OutputSpec for ArrowFileOutput {
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::IpcWriter::new(begin, true)))
     }
 
@@ -88,7 +88,7 @@ impl OutputSpec for ArrowFileOutput {
 pub(super) struct ArrowStreamOutput;
 
 impl OutputSpec for ArrowStreamOutput {
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>> {
         Ok(match begin.streams {
             true => Box::new(answers::BatchWriter::new(begin.target, begin.encoding)),
             false => Box::new(write::IpcWriter::new(begin, false)),

@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 
 use super::read::{ArrowFile, ArrowStream};
 use crate::formats::columnar::open::{START, damaged, index, part, wrong};
-use crate::formats::columnar::table::AskedColumns;
+use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, TableReader};
 use crate::formats::reader::Reader;
 use crate::position::Seek;
-use crate::reading::compression::Counted;
+use crate::reading::compression::CountedSource;
 use crate::reading::format::{ARROW_MAGIC as MAGIC, PARQUET_MAGIC};
 use crate::reading::options::{InputOptions, Part};
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::Filling;
+use crate::reading::window::OpenWindow;
 use embedctl_common::error::Result;
 use embedctl_common::setting::INPUT_FORMAT;
 use embedctl_storage::Bytes;
@@ -29,7 +29,7 @@ pub(super) fn open(
     source: &Arc<Planned>,
     options: &Arc<InputOptions>,
     opener: &mut SourceOpener<'_>,
-    filling: &mut Filling,
+    filling: &mut OpenWindow,
 ) -> Result<Option<Box<dyn Reader>>> {
     let Some((batches, table, rows, skip)) = opened(source, options, opener, filling)? else {
         return Ok(None);
@@ -65,13 +65,13 @@ fn is_file(source: &Planned, bytes: &dyn Bytes) -> Result<bool> {
     Ok(start == MAGIC)
 }
 
-type Opened = (Box<dyn Batches>, AskedColumns, u64, u64);
+type Opened = (Box<dyn Batches>, RequestedColumns, u64, u64);
 
 fn opened(
     source: &Arc<Planned>,
     options: &Arc<InputOptions>,
     opener: &mut SourceOpener<'_>,
-    filling: &mut Filling,
+    filling: &mut OpenWindow,
 ) -> Result<Option<Opened>> {
     let failed = |error| damaged(source, START, error);
     let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
@@ -80,7 +80,7 @@ fn opened(
     {
         opener.pace.source = None;
         let mut file = ArrowFile::open(source, bytes)?;
-        let table = AskedColumns::new(source, options, &file.schema(), columns, warnings)?;
+        let table = RequestedColumns::new(source, options, &file.schema(), columns, warnings)?;
         if !options.window_per_batch {
             file.project(&table);
         }
@@ -95,7 +95,7 @@ fn opened(
     if source.part != Part::Whole {
         return Err(source.usage("an Arrow stream cannot be read in parts"));
     }
-    let mut stream = Counted::new(source.stream(opener)?, source.bytes);
+    let mut stream = CountedSource::new(source.stream(opener)?, source.bytes);
     let mut next = || {
         let mut bytes = Vec::new();
         let read = stream
@@ -126,7 +126,7 @@ fn opened(
     };
     let stream = Box::new(io::Cursor::new(start).chain(rest));
     let stream = ArrowStream::open(source, stream, consumed)?;
-    let table = AskedColumns::new(source, options, &stream.schema(), columns, warnings)?;
+    let table = RequestedColumns::new(source, options, &stream.schema(), columns, warnings)?;
     let before = source.start.map_or(0, |(rows, _)| rows);
     Ok(Some((Box::new(stream), table, 0, before)))
 }

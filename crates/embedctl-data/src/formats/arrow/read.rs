@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::claims::CheckedMessages;
 use super::footer::{Footer, batch, rows};
 use crate::formats::columnar::open::{footer, guarded};
-use crate::formats::columnar::table::AskedColumns;
+use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, at_most, entered};
 use crate::position::Seek;
 use crate::reading::source::Planned;
@@ -57,7 +57,7 @@ impl ArrowFile {
     }
 
     /// Decodes only the columns of `table`.
-    pub(super) fn project(&mut self, table: &AskedColumns) {
+    pub(super) fn project(&mut self, table: &RequestedColumns) {
         self.columns = projection(&self.footer.schema, table);
     }
 
@@ -264,7 +264,7 @@ fn stream_reader(source: &Planned, shared: &Shared) -> Result<StreamReader<Share
 
 /// The asked columns by their places at the top; `None` where they are most of all: the decoder compares each column with
 /// each that is asked for.
-fn projection(schema: &SchemaRef, table: &AskedColumns) -> Option<Vec<usize>> {
+fn projection(schema: &SchemaRef, table: &RequestedColumns) -> Option<Vec<usize>> {
     let asked: HashSet<&str> = table
         .paths()
         .filter_map(|path| path.first().map(String::as_str))

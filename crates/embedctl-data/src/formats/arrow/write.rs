@@ -8,7 +8,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::formats::output::Beginning;
+use crate::formats::output::WriterParts;
 use crate::record::Rows;
 use crate::retype;
 use crate::writing::encoding::BatchBuilder;
@@ -49,7 +49,7 @@ type HashedSink = BufWriter<SelfHashed<Target>>;
 
 impl IpcWriter {
     /// Begins a file, or a stream.
-    pub fn new(begin: Beginning, is_file: bool) -> Self {
+    pub fn new(begin: WriterParts, is_file: bool) -> Self {
         let target = begin.target;
         let shown = target.shown().to_path_buf();
         // A stream's hash stands beside it.

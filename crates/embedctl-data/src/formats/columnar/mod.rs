@@ -13,14 +13,14 @@ pub(crate) mod table;
 
 use std::sync::Arc;
 
-use self::table::{AskedColumns, Prepared};
+use self::table::{Prepared, RequestedColumns};
 use crate::formats::parse::Parser;
-use crate::formats::reader::{Filled, Reader};
+use crate::formats::reader::{FillEnd, Reader};
 use crate::position::Seek;
 use crate::reading::columns::InputColumns;
-use crate::reading::pace::Pace;
+use crate::reading::pace::WindowPacing;
 use crate::reading::source::Planned;
-use crate::reading::window::{Filling, Piece};
+use crate::reading::window::{OpenWindow, Piece};
 use crate::record::Origin;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -53,7 +53,7 @@ pub(crate) trait Batches: Send {
 pub(crate) struct TableReader {
     source: Arc<Planned>,
     batches: Box<dyn Batches>,
-    table: AskedColumns,
+    table: RequestedColumns,
     /// A batch some of whose rows are not in a window yet.
     pending: Option<(Prepared, usize, Seek)>,
     /// The rows behind those, and where they begin.
@@ -64,7 +64,12 @@ pub(crate) struct TableReader {
 }
 
 impl Reader for TableReader {
-    fn fill(&mut self, _: &mut Parser, filling: &mut Filling, pace: &mut Pace) -> Result<Filled> {
+    fn fill(
+        &mut self,
+        _: &mut Parser,
+        filling: &mut OpenWindow,
+        pace: &mut WindowPacing,
+    ) -> Result<FillEnd> {
         while !filling.is_full() {
             let Some((batch, row, seek)) = &mut self.pending else {
                 if !filling.is_empty() && pace.pauses(false) {
@@ -75,7 +80,7 @@ impl Reader for TableReader {
                     rest => rest,
                 };
                 match next {
-                    None => return Ok(Filled::End),
+                    None => return Ok(FillEnd::End),
                     Some((mut batch, seek)) => {
                         let rows = self.table.fitting(&batch)?;
                         if rows < batch.num_rows() && !self.window_per_batch {
@@ -109,7 +114,7 @@ impl Reader for TableReader {
                 self.pending = None;
             }
         }
-        Ok(Filled::Window)
+        Ok(FillEnd::Window)
     }
 
     fn consumed(&self) -> u64 {
@@ -131,7 +136,7 @@ impl Reader for TableReader {
         Some(self.batches.schema())
     }
 
-    fn next_stream(&mut self, filling: &mut Filling) -> Result<bool> {
+    fn next_stream(&mut self, filling: &mut OpenWindow) -> Result<bool> {
         if !self.batches.next_stream()? {
             return Ok(false);
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
 
-use super::table::AskedColumns;
+use super::table::RequestedColumns;
 use super::{Batches, TableReader};
 use crate::reading::compression::{SourceCompression, explain};
 use crate::reading::options::{InputOptions, Part};
@@ -18,7 +18,7 @@ impl TableReader {
     pub(crate) fn begin(
         source: &Arc<Planned>,
         options: &InputOptions,
-        (batches, table): (Box<dyn Batches>, AskedColumns),
+        (batches, table): (Box<dyn Batches>, RequestedColumns),
         (before, skip): (u64, u64),
     ) -> Result<Self> {
         let mut reader = Self {

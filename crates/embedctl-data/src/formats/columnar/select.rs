@@ -78,7 +78,7 @@ pub(crate) fn find(names: &ColumnNames<'_>, name: &str) -> Option<TableColumn> {
 
 impl TableColumn {
     /// Its values in `batch`, whose columns have these `names`; null where a struct on the way is.
-    pub(crate) fn of(&self, batch: &RecordBatch, names: &ColumnNames<'_>) -> Result<ArrayRef> {
+    pub(crate) fn values(&self, batch: &RecordBatch, names: &ColumnNames<'_>) -> Result<ArrayRef> {
         let missing = || Error::internal(format!("the column {:?} was not read", self.path));
         let (first, rest) = self.path.split_first().ok_or_else(missing)?;
         let mut array = Arc::clone(batch.column(names.place(first).ok_or_else(missing)?));

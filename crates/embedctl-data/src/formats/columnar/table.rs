@@ -10,12 +10,12 @@ use super::sizes::RowSizes;
 use crate::formats::fault::{no_text, too_long};
 use crate::json_values::add_value;
 use crate::reading::columns::{InputColumns, is_json};
-use crate::reading::fault::unsound;
 use crate::reading::fit::{fit, misfits, not_json, rounded};
 use crate::reading::json;
 use crate::reading::options::InputOptions;
 use crate::reading::source::Planned;
 use crate::reading::texts::{string, strings};
+use crate::reading::unsound;
 use crate::record::{Origin, RecordFields};
 use crate::retype::exact_cast;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, new_null_array};
@@ -28,7 +28,7 @@ use embedctl_common::setting::{ID_FIELD, ID_TYPE, KEEP};
 const TOGETHER: usize = 64 << 20;
 
 /// The asked columns of one table.
-pub(crate) struct AskedColumns {
+pub(crate) struct RequestedColumns {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
     /// One, or those of the template.
@@ -55,7 +55,7 @@ pub(crate) struct Prepared {
     pub kept_bytes: usize,
 }
 
-impl AskedColumns {
+impl RequestedColumns {
     /// Finds the asked columns in a table of that schema, and gives the window's columns their types.
     ///
     /// # Errors
@@ -79,10 +79,10 @@ impl AskedColumns {
         Ok(table)
     }
 
-    /// As [`AskedColumns::new`], for another stream of the same source.
+    /// As [`RequestedColumns::new`], for another stream of the same source.
     ///
     /// # Errors
-    /// As [`AskedColumns::new`].
+    /// As [`RequestedColumns::new`].
     pub(crate) fn begin(
         &mut self,
         schema: &SchemaRef,
@@ -155,7 +155,7 @@ impl AskedColumns {
         let rows = batch.num_rows();
         let schema = batch.schema();
         let names = ColumnNames::of(&schema);
-        let found = self.carried().map(|column| column.of(batch, &names));
+        let found = self.carried().map(|column| column.values(batch, &names));
         let found = found.collect::<Result<Vec<_>>>()?;
         let memory: usize = found.iter().map(size).sum();
         let sizes = RowSizes::of(found.iter());
@@ -246,13 +246,13 @@ impl AskedColumns {
         let held = ColumnNames::of(&held);
         let of_texts = texts.iter().zip(&self.texts).map(|(name, column)| {
             let field = Arc::clone(&column.field);
-            Ok((name.clone(), field, column.of(batch, &held)?))
+            Ok((name.clone(), field, column.values(batch, &held)?))
         });
         let of_texts = of_texts.collect::<Result<Vec<_>>>()?;
         found.splice(after_id..after_id, of_texts);
         for (index, column) in self.partitions.iter().enumerate() {
             if let Some(column) = column {
-                let own = column.of(batch, &held)?;
+                let own = column.values(batch, &held)?;
                 let clashes = columns
                     .of_places()
                     .clashes(index, self.source.index, &own)?;
@@ -262,7 +262,7 @@ impl AskedColumns {
             }
         }
         let texts = self.texts.iter().map(|column| {
-            let array = column.of(batch, &held)?;
+            let array = column.values(batch, &held)?;
             strings(&array)
         });
         Ok(Prepared {
@@ -285,7 +285,7 @@ impl AskedColumns {
         let rows = batch.num_rows();
         let schema = batch.schema();
         let names = ColumnNames::of(&schema);
-        let found = self.carried().map(|column| column.of(batch, &names));
+        let found = self.carried().map(|column| column.values(batch, &names));
         let mut found = found.collect::<Result<Vec<_>>>()?;
         let limit = self.options.max_record_bytes;
         let beyond = RowSizes::of(found.iter()).beyond(limit, rows);

@@ -16,16 +16,16 @@ use self::split::{Split, SplitFields};
 use super::input::InputSpec;
 use crate::formats::fault::{CONVERT, no_text, not_utf8};
 use crate::formats::parse::Parser;
-use crate::formats::reader::{Filled, Reader};
+use crate::formats::reader::{FillEnd, Reader};
 use crate::position::Seek;
 use crate::reading::cells::Cell;
 use crate::reading::columns::InputColumns;
 use crate::reading::csv_options::{CsvDialect, Delimiter};
 use crate::reading::json;
 use crate::reading::options::InputOptions;
-use crate::reading::pace::Pace;
+use crate::reading::pace::WindowPacing;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::{Filling, Record, RejectedFields};
+use crate::reading::window::{OpenWindow, Record, RejectedFields};
 use crate::record::{Origin, RecordFields};
 use arrow::datatypes::{DataType, Field};
 use embedctl_common::error::{Cause, Error, Place, Result};
@@ -48,7 +48,7 @@ impl InputSpec for CsvInput {
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         opener: &mut SourceOpener<'_>,
-        filling: &mut Filling,
+        filling: &mut OpenWindow,
     ) -> Result<Option<Box<dyn Reader>>> {
         let dialect = CsvDialect::new(&options.csv, self.separator);
         let reader = CsvReader::open(dialect, source, options, opener, filling)?;
@@ -62,13 +62,13 @@ struct CsvReader {
     dialect: CsvDialect,
     records: Records,
     split: Split,
-    asked: AskedFields,
+    asked: RequestedFields,
     /// Whether the user was told of a quoted field over many lines.
     has_warned: bool,
 }
 
 /// The asked fields of a source's records.
-struct AskedFields {
+struct RequestedFields {
     source: Arc<Planned>,
     options: Arc<InputOptions>,
     header: Vec<String>,
@@ -87,7 +87,7 @@ impl CsvReader {
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         opener: &mut SourceOpener<'_>,
-        filling: &mut Filling,
+        filling: &mut OpenWindow,
     ) -> Result<Self> {
         let (columns, warnings) = (&mut filling.columns, &mut filling.warnings);
         let limit = options.max_record_bytes;
@@ -138,7 +138,7 @@ impl CsvReader {
                     other => format!("say `{CSV_DELIMITER} '{other}'` if that is the separator"),
                 }));
         }
-        let mut asked = AskedFields {
+        let mut asked = RequestedFields {
             source: Arc::clone(source),
             options: Arc::clone(options),
             header,
@@ -202,7 +202,7 @@ impl CsvReader {
     }
 }
 
-impl AskedFields {
+impl RequestedFields {
     /// Finds the asked fields in the header.
     fn find(&mut self, columns: &mut InputColumns, warnings: &mut Vec<String>) -> Result<()> {
         let (source, options, header) = (&self.source, &self.options, &self.header);
@@ -427,12 +427,17 @@ fn header(source: &Planned, fields: &SplitFields) -> Result<Vec<String>> {
 }
 
 impl Reader for CsvReader {
-    fn fill(&mut self, _: &mut Parser, filling: &mut Filling, pace: &mut Pace) -> Result<Filled> {
+    fn fill(
+        &mut self,
+        _: &mut Parser,
+        filling: &mut OpenWindow,
+        pace: &mut WindowPacing,
+    ) -> Result<FillEnd> {
         while !filling.is_full() {
             // Records that are whole don't wait for the end of one that is not.
             let found = self.records.next(&self.source, filling.is_empty())?;
             match found {
-                NextRecord::End => return Ok(Filled::End),
+                NextRecord::End => return Ok(FillEnd::End),
                 NextRecord::Waits if pace.pauses(false) => break,
                 NextRecord::Waits => {
                     self.records.read_on(&self.source)?;
@@ -475,7 +480,7 @@ impl Reader for CsvReader {
                 }
             }
         }
-        Ok(Filled::Window)
+        Ok(FillEnd::Window)
     }
 
     fn consumed(&self) -> u64 {

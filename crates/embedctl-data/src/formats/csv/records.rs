@@ -35,15 +35,15 @@ pub(super) struct Records {
     /// Where it begins.
     pub origin: Origin,
     /// The lines so far of an unfinished record, the state of its quotes, and its length.
-    lines: Vec<Kept>,
+    lines: Vec<KeptLine>,
     quotes: Quotes,
     size: usize,
     /// Lines that were read in vain, as a part of a record that was none.
-    again: VecDeque<Kept>,
+    again: VecDeque<KeptLine>,
 }
 
 /// A line, kept.
-struct Kept {
+struct KeptLine {
     /// With its end.
     bytes: Vec<u8>,
     /// How much of that is the end.
@@ -104,7 +104,7 @@ impl Records {
         Ok(())
     }
 
-    fn line(&mut self, source: &Planned) -> Result<Option<Kept>> {
+    fn line(&mut self, source: &Planned) -> Result<Option<KeptLine>> {
         if let Some(line) = self.again.pop_front() {
             return Ok(Some(line));
         }
@@ -125,7 +125,7 @@ impl Records {
             1 => b"\n",
             _ => b"\r\n",
         });
-        Ok(Some(Kept {
+        Ok(Some(KeptLine {
             bytes,
             end,
             number,

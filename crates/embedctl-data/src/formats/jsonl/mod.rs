@@ -10,9 +10,9 @@ mod write;
 
 use std::io::Read;
 
-pub(crate) use read::{Jsonl, Unseen, fields, is_blank};
+pub(crate) use read::{Jsonl, UnseenField, fields, is_blank};
 
-use super::output::{Beginning, OutputSpec};
+use super::output::{OutputSpec, WriterParts};
 use crate::vectors::{RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::format::Compression;
 use crate::writing::kinds::KindColumns;
@@ -24,7 +24,7 @@ use embedctl_storage::Readable;
 pub(super) struct JsonlOutput(pub Compression);
 
 impl OutputSpec for JsonlOutput {
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::JsonlWriter::new(
             begin.target,
             begin.encoding,

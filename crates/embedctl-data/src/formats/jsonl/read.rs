@@ -40,7 +40,7 @@ pub(crate) struct Jsonl {
 }
 
 /// A named field that no record of the first window has had.
-pub(crate) struct Unseen {
+pub(crate) struct UnseenField {
     pub option: Setting,
     pub name: String,
     /// The first record's source, and its fields.
@@ -208,10 +208,10 @@ impl Jsonl {
 
     /// At the end of a window: the first named field that no record has had so far. Only the first window
     /// with a record is asked.
-    pub(crate) fn unseen(&mut self) -> Option<Unseen> {
+    pub(crate) fn unseen(&mut self) -> Option<UnseenField> {
         let (source, fields) = self.first.take()?;
         let (_, option, name) = std::mem::take(&mut self.unseen).into_iter().next()?;
-        Some(Unseen {
+        Some(UnseenField {
             option,
             name,
             source,

@@ -11,7 +11,7 @@ use std::io::Read;
 
 pub(crate) use rows::MatrixRows;
 
-use super::output::{Beginning, OutputSpec};
+use super::output::{OutputSpec, WriterParts};
 use crate::vectors::{ChosenRows, RecordedColumns, TakeBatch, TakeVector, in_order};
 use crate::writing::kinds::KindColumns;
 use crate::writing::writer::VectorWriter;
@@ -32,7 +32,7 @@ pub(super) enum MatrixOutput {
 pub(super) struct NpzOutput;
 
 impl OutputSpec for NpzOutput {
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(npz::NpzWriter::new(begin)?))
     }
 
@@ -70,7 +70,7 @@ fn batch_of(name: &str, column: ArrayRef) -> Result<RecordBatch> {
 }
 
 impl OutputSpec for MatrixOutput {
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>> {
         let is_npy = *self == Self::Npy;
         let writer = write::MatrixWriter::new(begin, is_npy)?;
         Ok(Box::new(writer))

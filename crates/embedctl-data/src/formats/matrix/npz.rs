@@ -11,7 +11,7 @@ use flate2::Crc;
 
 use super::write::RowDescriptions;
 use super::{BATCH_ROWS, batch_of};
-use crate::formats::output::Beginning;
+use crate::formats::output::WriterParts;
 use crate::record::Rows;
 use crate::vectors::{
     CUT, StoredVector, TakeBatch, TakeVector, array, failed, in_full, in_order, no_such_vectors,
@@ -39,13 +39,13 @@ const LARGE: u64 = 0xffff_ffff;
 const MOST_ROW: u64 = 1 << 24;
 
 /// An array of which more and more is known.
-struct Gathered {
+struct GrowingArray {
     file: BufWriter<File>,
     bytes: u64,
     crc: Crc,
 }
 
-impl Gathered {
+impl GrowingArray {
     fn new(target: &Target) -> Result<Self> {
         let file = tempfile::tempfile();
         let file =
@@ -68,9 +68,9 @@ pub(super) struct NpzWriter {
     target: Target,
     encoding: VectorEncoding,
     rows: RowDescriptions,
-    values: Gathered,
-    indices: Gathered,
-    ends: Gathered,
+    values: GrowingArray,
+    indices: GrowingArray,
+    ends: GrowingArray,
     entries: u64,
     hash: Hash,
     written: u64,
@@ -80,15 +80,15 @@ pub(super) struct NpzWriter {
 
 impl NpzWriter {
     /// Begins an archive.
-    pub fn new(begin: Beginning) -> Result<Self> {
+    pub fn new(begin: WriterParts) -> Result<Self> {
         let mut target = begin.target;
         let rows = RowDescriptions::begin(&mut target, begin.names, begin.names_files)?;
-        let mut ends = Gathered::new(&target)?;
+        let mut ends = GrowingArray::new(&target)?;
         let begun = ends.add(&0_i64.to_le_bytes());
         begun.map_err(|error| target.error(error))?;
         Ok(Self {
-            values: Gathered::new(&target)?,
-            indices: Gathered::new(&target)?,
+            values: GrowingArray::new(&target)?,
+            indices: GrowingArray::new(&target)?,
             ends,
             target,
             encoding: begin.encoding,
@@ -108,7 +108,7 @@ impl NpzWriter {
     }
 
     /// Writes a member: the header of an array, and the array's bytes.
-    fn member(&mut self, name: &str, header: &[u8], mut array: Gathered) -> Result<()> {
+    fn member(&mut self, name: &str, header: &[u8], mut array: GrowingArray) -> Result<()> {
         let name = format!("{name}.npy");
         let mut crc = Crc::new();
         crc.update(header);
@@ -244,7 +244,7 @@ impl VectorWriter for NpzWriter {
         let (rows, entries) = (self.rows.count(), self.entries);
         let width = self.encoding.columns()[0].dimensions as u64;
         for name in MEMBERS {
-            let mut small = Gathered::new(&self.target)?;
+            let mut small = GrowingArray::new(&self.target)?;
             let (kind, shape, array) = match name {
                 "data" => ("<f4", format!("{entries},"), &mut self.values),
                 "indices" => ("<i4", format!("{entries},"), &mut self.indices),
@@ -260,7 +260,7 @@ impl VectorWriter for NpzWriter {
                     ("<i8", "2,".to_owned(), &mut small)
                 }
             };
-            let array = std::mem::replace(array, Gathered::new(&self.target)?);
+            let array = std::mem::replace(array, GrowingArray::new(&self.target)?);
             self.member(name, &header(kind, &shape), array)?;
         }
         self.end()?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use crate::formats::json_columns::JsonColumns;
-use crate::formats::output::Beginning;
+use crate::formats::output::WriterParts;
 use crate::json_values::push;
 use crate::record::{Origin, Rows, SourceNames};
 use crate::writing::encoding::VectorEncoding;
@@ -13,9 +13,9 @@ use crate::writing::npy;
 use crate::writing::sidecar;
 use crate::writing::target::{Sidecar, Target};
 use crate::writing::writer::{Finish, VectorWriter};
+use embedctl_common::background_hash::BackgroundHash;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::hash::Hash;
-use embedctl_common::hash_beside::HashBeside;
 use embedctl_common::setting::OUTPUT_FORMAT;
 
 /// Bytes of rows' descriptions that gather before they are handed to the system.
@@ -149,12 +149,12 @@ pub(super) struct MatrixWriter {
     /// Rows of the matrix.
     vectors: u64,
     /// Of the values, without the header: of the array's bytes as a reader has them.
-    values: HashBeside,
+    values: BackgroundHash,
 }
 
 impl MatrixWriter {
     /// Begins a matrix on a target that can be rewritten.
-    pub fn new(begin: Beginning, is_npy: bool) -> Result<Self> {
+    pub fn new(begin: WriterParts, is_npy: bool) -> Result<Self> {
         let mut target = begin.target;
         let is_multi = begin.encoding.is_multi();
         let lengths = is_multi
@@ -167,7 +167,7 @@ impl MatrixWriter {
             target,
             is_npy,
             encoding: begin.encoding,
-            values: HashBeside::new(&begin.clock),
+            values: BackgroundHash::new(&begin.clock),
         };
         writer.append(&writer.header()?)?;
         Ok(writer)

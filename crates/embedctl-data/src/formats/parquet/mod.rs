@@ -19,11 +19,11 @@ pub(crate) use pages::MOST_ELEMENTS;
 pub(super) use read::not_a_file;
 
 use super::input::InputSpec;
-use super::output::{Beginning, OutputSpec};
+use super::output::{OutputSpec, WriterParts};
 use crate::formats::reader::Reader;
 use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::Filling;
+use crate::reading::window::OpenWindow;
 use crate::vectors::{ChosenRows, RecordedColumns, TakeVector};
 use crate::writing::kinds::KindColumns;
 use crate::writing::made;
@@ -41,7 +41,7 @@ impl InputSpec for ParquetInput {
         source: &Arc<Planned>,
         options: &Arc<InputOptions>,
         opener: &mut SourceOpener<'_>,
-        filling: &mut Filling,
+        filling: &mut OpenWindow,
     ) -> Result<Option<Box<dyn Reader>>> {
         read::open(source, options, opener, filling).map(Some)
     }
@@ -55,7 +55,7 @@ impl InputSpec for ParquetInput {
 pub(super) struct ParquetOutput;
 
 impl OutputSpec for ParquetOutput {
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::ParquetWriter::new(begin)))
     }
 

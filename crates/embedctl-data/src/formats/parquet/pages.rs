@@ -41,7 +41,7 @@ pub struct FileChunks {
     largest_value: u64,
     /// Elements of lists that were decoded since the last step.
     elements: Arc<AtomicU64>,
-    held: Arc<Mutex<HeldPages>>,
+    held: Arc<Mutex<BufferedPages>>,
     /// Why a page is not decoded although nothing is wrong with it.
     refusal: Arc<OnceLock<Cause>>,
 }
@@ -60,14 +60,14 @@ struct ColumnPages {
 
 /// The pages in memory, without small ones.
 #[derive(Default)]
-struct HeldPages {
+struct BufferedPages {
     /// Bytes of a column's dictionary, the page before, and the present one, for each column of a row group.
     columns: Vec<[u64; 3]>,
     /// Bytes of them all.
     total: u64,
 }
 
-impl HeldPages {
+impl BufferedPages {
     /// Adds a page of the column `leaf`, and says how many bytes are held while it is decompressed.
     fn add(&mut self, leaf: usize, page: &PageClaims, is_compressed: bool) -> u64 {
         let counted = |bytes: u64| if bytes > USUAL { bytes } else { 0 };
@@ -125,7 +125,7 @@ impl FileChunks {
         let mut columns: Vec<_> = columns.collect();
         columns.sort_by_key(|column| column.start);
         let leaves = columns.iter().map(|column| column.leaf + 1).max();
-        let held = HeldPages {
+        let held = BufferedPages {
             columns: vec![[0; 3]; leaves.unwrap_or(0)],
             total: 0,
         };

@@ -16,14 +16,14 @@ use ::parquet::file::reader::Length;
 use super::footer::load;
 use super::pages::FileChunks;
 use crate::formats::columnar::open::{START, Spot, damaged, footer, guarded, index, part, wrong};
-use crate::formats::columnar::table::AskedColumns;
+use crate::formats::columnar::table::RequestedColumns;
 use crate::formats::columnar::{Batches, TableReader, at_most, entered};
 use crate::formats::reader::Reader;
 use crate::position::Seek;
 use crate::reading::format::PARQUET_MAGIC as MAGIC;
 use crate::reading::options::InputOptions;
 use crate::reading::source::{Planned, SourceOpener};
-use crate::reading::window::Filling;
+use crate::reading::window::OpenWindow;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use embedctl_common::error::{Error, Result};
@@ -49,7 +49,7 @@ pub(super) fn open(
     source: &Arc<Planned>,
     options: &Arc<InputOptions>,
     opener: &mut SourceOpener<'_>,
-    filling: &mut Filling,
+    filling: &mut OpenWindow,
 ) -> Result<Box<dyn Reader>> {
     let Some(bytes) = source.bytes() else {
         return Err(not_a_file(source));
@@ -58,7 +58,7 @@ pub(super) fn open(
     opener.pace.source = None;
     check(source, bytes.as_ref())?;
     let mut parquet = Parquet::open(source, bytes)?;
-    let table = AskedColumns::new(source, options, &parquet.schema(), columns, warnings)?;
+    let table = RequestedColumns::new(source, options, &parquet.schema(), columns, warnings)?;
     let window = (options.window_rows, options.window_bytes);
     parquet.largest_value = options.max_record_bytes as u64;
     parquet.project(Some(&table).filter(|_| !options.window_per_batch), window)?;
@@ -180,7 +180,7 @@ impl Parquet {
     }
 
     /// Reads only the columns of `table`, in steps that fill a window of `window` (rows, bytes).
-    fn project(&mut self, table: Option<&AskedColumns>, window: (usize, usize)) -> Result<()> {
+    fn project(&mut self, table: Option<&RequestedColumns>, window: (usize, usize)) -> Result<()> {
         self.window = window;
         let Some(table) = table else { return Ok(()) };
         // Strings as views: a value that a page holds once is not copied for every row.

@@ -21,7 +21,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
 /// How the pages of some columns are compressed by other threads.
-pub(super) struct BesidePages {
+pub(super) struct BackgroundPages {
     pub(super) threads: PageThreads,
     /// Those columns.
     pub(super) columns: Vec<ColumnPath>,
@@ -73,7 +73,7 @@ impl<W: Write + Send> RowGroupWriter<W> {
         sink: W,
         schema: SchemaRef,
         properties: WriterProperties,
-        beside: Option<BesidePages>,
+        beside: Option<BackgroundPages>,
     ) -> Result<Self> {
         let most = (
             properties.max_row_group_row_count().unwrap_or(usize::MAX),

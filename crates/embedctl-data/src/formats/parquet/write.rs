@@ -11,8 +11,8 @@ use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPro
 use ::parquet::schema::types::ColumnPath;
 
 use super::page_threads::{PageThreads, ZSTD_LEVEL, threads_of};
-use super::row_groups::{BesidePages, RowGroupWriter};
-use crate::formats::output::Beginning;
+use super::row_groups::{BackgroundPages, RowGroupWriter};
+use crate::formats::output::WriterParts;
 use crate::record::Rows;
 use crate::retype;
 use crate::writing::encoding::BatchBuilder;
@@ -54,7 +54,7 @@ pub(super) struct ParquetWriter {
 
 impl ParquetWriter {
     /// Begins a file.
-    pub fn new(begin: Beginning) -> Self {
+    pub fn new(begin: WriterParts) -> Self {
         Self {
             shown: begin.target.shown().to_path_buf(),
             target: Some(begin.target),
@@ -230,14 +230,14 @@ pub(super) fn with_pages_beside(
     encoding: &VectorEncoding,
     row_group_bytes: usize,
     threads: PageThreads,
-) -> BesidePages {
+) -> BackgroundPages {
     let lists = encoding.kinds().filter(|kind| !is_small(kind));
     let columns: Vec<ColumnPath> = lists.flat_map(list_paths).collect();
     let mut properties = properties(schema, encoding, row_group_bytes);
     for column in &columns {
         properties = properties.set_column_compression(column.clone(), Compression::UNCOMPRESSED);
     }
-    BesidePages {
+    BackgroundPages {
         threads,
         columns,
         properties: properties.build(),

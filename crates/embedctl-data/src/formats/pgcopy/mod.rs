@@ -5,7 +5,7 @@ mod interval;
 mod vectors;
 mod write;
 
-use super::output::{Beginning, OutputSpec};
+use super::output::{OutputSpec, WriterParts};
 use crate::vectors::{RecordedColumns, TakeVector};
 use crate::writing::refused::RefusedValue;
 use crate::writing::writer::VectorWriter;
@@ -19,7 +19,7 @@ use embedctl_storage::Readable;
 pub(super) struct PgcopyOutput;
 
 impl OutputSpec for PgcopyOutput {
-    fn create(&self, begin: Beginning) -> Result<Box<dyn VectorWriter>> {
+    fn create(&self, begin: WriterParts) -> Result<Box<dyn VectorWriter>> {
         Ok(Box::new(write::PgcopyWriter::new(
             begin.target,
             begin.encoding,

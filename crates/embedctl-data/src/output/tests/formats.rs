@@ -10,7 +10,7 @@ use super::parquet::read_parquet;
 use crate::output::proof::{Proof, prove};
 use crate::output::tests::support::*;
 use crate::output::{
-    BesideVectors, ChosenVectors, Compression, Destination, Dtype, Finish, OutputFormat,
+    AdditionalVectors, ChosenVectors, Compression, Destination, Dtype, Finish, OutputFormat,
     OutputOptions, RowNumbers, RunFiles, SparseForm, TemporaryVectors, create,
     provenance as provenance_of, read_vectors,
 };
@@ -442,7 +442,7 @@ fn names_that_are_taken_are_refused_before_any_work() {
 /// The columns of every kind and width have names of their own, and none of them is a record's.
 #[test]
 fn columns_of_every_kind_and_width_take_their_names() {
-    let beside = |numbers| BesideVectors { numbers, width: 4 };
+    let beside = |numbers| AdditionalVectors { numbers, width: 4 };
     let several = OutputOptions {
         beside: vec![beside(RowNumbers::Sparse), beside(RowNumbers::Multi)],
         ..OutputOptions::default()

@@ -37,7 +37,7 @@ impl Expansion {
     /// Counts further bytes of the line.
     ///
     /// # Errors
-    /// [`Expands`], if they are too many for the bytes that they were compressed to.
+    /// [`ExpansionGuard`], if they are too many for the bytes that they were compressed to.
     pub fn add(&mut self, bytes: usize) -> io::Result<()> {
         self.length += bytes as u64;
         let read = self.compressed.load(Ordering::Relaxed) - self.before;
@@ -46,7 +46,7 @@ impl Expansion {
             return Ok(());
         }
         let (line, length) = (self.line, self.length);
-        let expands = Expands { line, length, read };
+        let expands = ExpansionGuard { line, length, read };
         Err(io::Error::new(io::ErrorKind::InvalidData, expands))
     }
 }
@@ -57,7 +57,7 @@ impl Expansion {
     "line {line} exceeds the record limit by over {length} bytes, compressed to about {read}. Real text does not \
      compress that well"
 )]
-pub(super) struct Expands {
+pub(super) struct ExpansionGuard {
     line: u64,
     length: u64,
     read: u64,

@@ -3,16 +3,22 @@
 use std::io::{self, ErrorKind};
 
 use super::SourceCompression;
-use super::expansion::Expands;
+use super::expansion::ExpansionGuard;
 use embedctl_common::error::Cause;
 
 /// The meaning of `error` for a stream of this kind, and the remedy. `None`: nothing about the stream, the
 /// system could not read it.
 pub fn explain(encoding: SourceCompression, error: &io::Error) -> Option<Cause> {
-    if let Some(short) = error.get_ref().and_then(|it| it.downcast_ref::<CutShort>()) {
+    if let Some(short) = error
+        .get_ref()
+        .and_then(|it| it.downcast_ref::<TruncatedSource>())
+    {
         return Some(Cause::of(short.to_string()).with("run again when it is complete"));
     }
-    if let Some(expands) = error.get_ref().and_then(|it| it.downcast_ref::<Expands>()) {
+    if let Some(expands) = error
+        .get_ref()
+        .and_then(|it| it.downcast_ref::<ExpansionGuard>())
+    {
         let remedy = "if the line is right, decompress the file first";
         return Some(Cause::of(expands.to_string()).with(remedy));
     }
@@ -67,7 +73,7 @@ pub fn explain_start(named: SourceCompression, error: &io::Error) -> Option<Caus
     "it had {size} bytes when the run began and ends after {read} now: it was cut or replaced during \
      the run"
 )]
-pub(crate) struct CutShort {
+pub(crate) struct TruncatedSource {
     pub read: u64,
     pub size: u64,
 }

@@ -20,7 +20,7 @@ use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
 pub use self::expansion::Expansion;
-use self::explain::CutShort;
+use self::explain::TruncatedSource;
 pub use self::explain::{explain, explain_start};
 use self::gzip::Members;
 
@@ -69,7 +69,7 @@ pub(crate) fn decode(
     named: Option<SourceCompression>,
     size: Option<u64>,
 ) -> io::Result<Decoded> {
-    let mut source = Counted::new(source, size);
+    let mut source = CountedSource::new(source, size);
     let consumed = source.count();
     let start = start::read(&mut source, named)?;
     let found = start::encoding(&start, named);
@@ -103,14 +103,14 @@ pub(crate) fn decode(
 }
 
 /// Counts the bytes that are read, and finds a source that became shorter.
-pub(crate) struct Counted {
+pub(crate) struct CountedSource {
     source: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
     /// How much there must be at least.
     size: u64,
 }
 
-impl Counted {
+impl CountedSource {
     pub(crate) fn new(source: Box<dyn Read + Send>, size: Option<u64>) -> Self {
         Self {
             source,
@@ -125,12 +125,12 @@ impl Counted {
     }
 }
 
-impl Read for Counted {
+impl Read for CountedSource {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let bytes = self.source.read(into)?;
         let before = self.count.fetch_add(bytes as u64, Ordering::Relaxed);
         if bytes == 0 && before < self.size && !into.is_empty() {
-            let short = CutShort {
+            let short = TruncatedSource {
                 read: before,
                 size: self.size,
             };

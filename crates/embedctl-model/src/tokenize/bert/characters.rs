@@ -43,14 +43,14 @@ impl NormalizedCharacter {
 
 /// The normalized form of one character of the text.
 #[derive(Debug, Clone, Default)]
-struct Fold {
+struct NormalizedForm {
     /// `None`: it depends on its neighbours.
     pieces: Option<Box<[NormalizedCharacter]>>,
     /// Whether an added token begins with it.
     begins_added: bool,
 }
 
-type Block = Box<[Fold]>;
+type Block = Box<[NormalizedForm]>;
 
 /// The same for the characters that most texts consist of.
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +122,7 @@ impl Characters {
         Some((fold.pieces.as_deref()?, c.len_utf8()))
     }
 
-    fn fold(&self, c: char) -> &Fold {
+    fn fold(&self, c: char) -> &NormalizedForm {
         let code = c as usize;
         let block = self.blocks[code / BLOCK].get_or_init(|| {
             let first = code - code % BLOCK;
@@ -131,7 +131,7 @@ impl Characters {
                     u32::try_from(code)
                         .ok()
                         .and_then(char::from_u32)
-                        .map_or_else(Fold::default, |c| self.learn(c))
+                        .map_or_else(NormalizedForm::default, |c| self.learn(c))
                 })
                 .collect()
         });
@@ -139,8 +139,8 @@ impl Characters {
     }
 
     /// Asks the crate for the normalized form of a character.
-    fn learn(&self, c: char) -> Fold {
-        Fold {
+    fn learn(&self, c: char) -> NormalizedForm {
+        NormalizedForm {
             pieces: self.pieces(c),
             begins_added: self.added.iter().any(|token| token.starts_with(c)),
         }
@@ -182,7 +182,7 @@ impl Characters {
     }
 }
 
-fn ascii(fold: &Fold) -> Ascii {
+fn ascii(fold: &NormalizedForm) -> Ascii {
     if fold.begins_added {
         return Ascii::Other;
     }

@@ -16,7 +16,7 @@ const HEADINGS: usize = 6;
 ///
 /// # Errors
 /// If the parser of Markdown fails on the text.
-pub(super) fn of(text: &str, by: ChunkBy) -> Result<Vec<Vec<usize>>, Cause> {
+pub(super) fn part_starts(text: &str, by: ChunkBy) -> Result<Vec<Vec<usize>>, Cause> {
     Ok(match by {
         ChunkBy::Tokens => Vec::new(),
         ChunkBy::Sentences => vec![sentences(text)],
@@ -112,7 +112,7 @@ mod tests {
 
     /// The first words of the parts of each kind.
     fn words(text: &str, by: ChunkBy) -> Vec<Vec<&str>> {
-        let marks = of(text, by).unwrap();
+        let marks = part_starts(text, by).unwrap();
         let word = |start: &usize| text[*start..].lines().next().unwrap_or_default();
         marks
             .iter()

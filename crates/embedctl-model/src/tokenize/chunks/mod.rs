@@ -255,7 +255,7 @@ impl TextTokenizer {
                         Some(ends) => ends,
                         None => self.any.ends(text)?,
                     },
-                    marks: marks::of(text, how.by)?,
+                    marks: marks::part_starts(text, how.by)?,
                     tokens: how.tokens,
                     prompt: self.prompt_ids,
                     overlap: how.overlap,

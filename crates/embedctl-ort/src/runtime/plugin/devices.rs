@@ -53,14 +53,14 @@ pub(in crate::runtime) fn look(environment: &Environment, path: &Path) -> Plugin
         report.unusable = Some(missing.map_or(words, |missing| missing.reason));
         return report;
     }
-    for device in of(environment, path) {
+    for device in devices_of(environment, path) {
         report.about(&device);
         report.devices.extend(describe(&device));
     }
     if report.devices.is_empty() {
         let named = format!("{}.virtual", file_name(path));
         if environment.register_ep_library(named, path).is_ok() {
-            for device in of(environment, path) {
+            for device in devices_of(environment, path) {
                 report.about(&device);
             }
         }
@@ -82,7 +82,7 @@ impl PluginReport {
 }
 
 /// The devices of the plug-in at `path`, including devices that are absent and only compiled for.
-fn of<'e>(environment: &'e Environment, path: &Path) -> impl Iterator<Item = Device<'e>> {
+fn devices_of<'e>(environment: &'e Environment, path: &Path) -> impl Iterator<Item = Device<'e>> {
     let path = path.to_string_lossy().into_owned();
     environment.devices().filter(move |device| {
         own_metadata(device, c"library_path").is_some_and(|file| file == path)
@@ -98,7 +98,7 @@ pub(in crate::runtime) fn choose<'e>(
     kind: Option<&str>,
     number: u32,
 ) -> Result<Device<'e>, String> {
-    let mut offered: Vec<(String, Device)> = of(environment, path)
+    let mut offered: Vec<(String, Device)> = devices_of(environment, path)
         .filter_map(|device| Some((describe(&device)?, device)))
         .filter(|(described, _)| Some(described.provider.as_str()) == library_name(provider))
         .map(|(described, device)| (described.kind, device))

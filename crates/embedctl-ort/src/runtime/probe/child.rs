@@ -16,7 +16,7 @@ use embedctl_common::error::Cause;
 
 /// The providers that a child tries, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Attempts {
+pub enum ProviderTrials {
     /// All of the library's providers except these.
     AllBut(Vec<Provider>),
     /// These providers.
@@ -31,15 +31,15 @@ pub struct ProbeRequest {
     pub(super) plugin: Option<PathBuf>,
     /// Number of the device to try, in the provider's own order.
     pub(super) device: u32,
-    pub(super) attempts: Attempts,
+    pub(super) attempts: ProviderTrials,
 }
 
 impl ProbeRequest {
     /// As arguments of the child.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let (word, list) = match &self.attempts {
-            Attempts::AllBut(list) => ("all-but", list),
-            Attempts::These(list) => ("these", list),
+            ProviderTrials::AllBut(list) => ("all-but", list),
+            ProviderTrials::These(list) => ("these", list),
         };
         let names: Vec<&str> = list.iter().map(|provider| provider.name()).collect();
         vec![
@@ -79,8 +79,8 @@ impl ProbeRequest {
             plugin: (!plugin.is_empty()).then(|| plugin.into()),
             device: device.to_str()?.parse().ok()?,
             attempts: match word.to_str()? {
-                "all-but" => Attempts::AllBut(list),
-                "these" => Attempts::These(list),
+                "all-but" => ProviderTrials::AllBut(list),
+                "these" => ProviderTrials::These(list),
                 _ => return None,
             },
         })
@@ -124,8 +124,8 @@ fn answer(request: &ProbeRequest, output: &mut dyn Write) -> io::Result<()> {
         None => library_name(*provider).is_some_and(|name| available.iter().any(|one| one == name)),
     };
     let attempts = match &request.attempts {
-        Attempts::These(list) => list.clone(),
-        Attempts::AllBut(left_out) => Provider::ALL
+        ProviderTrials::These(list) => list.clone(),
+        ProviderTrials::AllBut(left_out) => Provider::ALL
             .into_iter()
             .filter(|provider| has(provider) && !left_out.contains(provider))
             .collect(),
@@ -189,13 +189,14 @@ mod tests {
     #[test]
     fn arguments_are_understood_as_they_were_meant() {
         for attempts in [
-            Attempts::AllBut(Vec::new()),
-            Attempts::AllBut(vec![Provider::Cuda, Provider::Cpu]),
-            Attempts::These(vec![Provider::OpenVino]),
+            ProviderTrials::AllBut(Vec::new()),
+            ProviderTrials::AllBut(vec![Provider::Cuda, Provider::Cpu]),
+            ProviderTrials::These(vec![Provider::OpenVino]),
         ] {
             let request = ProbeRequest {
                 library: "/a b/libonnxruntime.so".into(),
-                plugin: matches!(attempts, Attempts::These(_)).then(|| "/a b/libplugin.so".into()),
+                plugin: matches!(attempts, ProviderTrials::These(_))
+                    .then(|| "/a b/libplugin.so".into()),
                 device: 3,
                 attempts,
             };

@@ -20,7 +20,7 @@ use std::time::Duration;
 pub use child::{ProbeRequest, serve};
 pub use report::LibraryReport;
 
-pub use child::Attempts;
+pub use child::ProviderTrials;
 
 use super::binary;
 use super::discovery::{self, Candidate, NamedLibrary};
@@ -81,7 +81,7 @@ pub fn survey(
         let asked: Vec<_> = candidates
             .iter()
             .map(|candidate| {
-                let everything = Attempts::AllBut(Vec::new());
+                let everything = ProviderTrials::AllBut(Vec::new());
                 (
                     candidate,
                     spawn_scoped(scope, "probe", move || {
@@ -124,7 +124,7 @@ pub(super) fn ask(
     command: &ProbeCommand,
     candidate: &Candidate,
     device: u32,
-    attempts: Attempts,
+    attempts: ProviderTrials,
     stop: &CancelToken,
 ) -> io::Result<LibraryReport> {
     if let Some(doubt) = &candidate.doubt {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, never, select};
 
 use super::ProbeCommand;
-use super::child::{Attempts, ProbeRequest};
+use super::child::{ProbeRequest, ProviderTrials};
 use super::protocol::Event;
 use super::report::LibraryReport;
 use crate::provider::ProviderReport;
@@ -44,7 +44,7 @@ pub(super) fn ask(
     command: &ProbeCommand,
     candidate: &Candidate,
     device: u32,
-    attempts: Attempts,
+    attempts: ProviderTrials,
     stop: &CancelToken,
 ) -> io::Result<LibraryReport> {
     let mut report = LibraryReport::new(candidate);
@@ -104,11 +104,11 @@ pub(super) fn ask(
             ..ProviderReport::refused(provider, death)
         });
         let rest = match &mut request.attempts {
-            Attempts::AllBut(left_out) => {
+            ProviderTrials::AllBut(left_out) => {
                 *left_out = report.providers.iter().map(|one| one.provider).collect();
                 true
             }
-            Attempts::These(list) => {
+            ProviderTrials::These(list) => {
                 list.retain(|one| report.provider(*one).is_none());
                 !list.is_empty()
             }
@@ -139,7 +139,7 @@ fn listen(
     let errors = child.errors(u64::MAX)?;
     let silent = never();
     let mut open_errors = &errors;
-    let mut last_words = LastWords::default();
+    let mut last_words = StderrTail::default();
     let mut lines = BoundedLines::new(LONGEST_LINE);
     let mut said = 0;
     let end = 'listening: loop {
@@ -150,7 +150,7 @@ fn listen(
                     if said >= MOST_SAID {
                         break AnswerEnd::Died(format!("it printed {said} bytes and was stopped"));
                     }
-                    for line in lines.of(&part) {
+                    for line in lines.complete(&part) {
                     match Event::read(&line) {
                         Some(Event::Done) => break 'listening AnswerEnd::Done,
                         Some(event) => heard(event),
@@ -195,9 +195,9 @@ fn still_busy(command: &ProbeCommand) -> String {
 
 /// The end of a child's standard error.
 #[derive(Default)]
-struct LastWords(Vec<u8>);
+struct StderrTail(Vec<u8>);
 
-impl LastWords {
+impl StderrTail {
     fn add(&mut self, part: &[u8]) {
         self.0.extend_from_slice(part);
         let excess = self.0.len().saturating_sub(LAST_WORDS);

@@ -87,11 +87,11 @@ impl LibraryReport {
     /// The result of trying `provider`, if it was tried: a plug-in's first, if there are several.
     #[must_use]
     pub fn provider(&self, provider: Provider) -> Option<&ProviderReport> {
-        self.of(provider).next()
+        self.results_of(provider).next()
     }
 
     /// All results of trying `provider`, plug-ins' first.
-    pub fn of(&self, provider: Provider) -> impl Iterator<Item = &ProviderReport> {
+    pub fn results_of(&self, provider: Provider) -> impl Iterator<Item = &ProviderReport> {
         let all = self.providers.iter();
         all.filter(move |report| report.provider == provider)
     }

@@ -8,9 +8,9 @@ use crossbeam_channel::{select, unbounded};
 
 use super::refused::{CAME_WITHOUT, RefusedCandidate, passed_over};
 use super::{ChosenLibrary, LibrarySelection, may_have};
-use crate::provider::{PassedOver, Provider};
+use crate::provider::{Provider, SkippedCandidate};
 use crate::runtime::discovery::Candidate;
-use crate::runtime::probe::{self, Attempts, ProbeCommand};
+use crate::runtime::probe::{self, ProbeCommand, ProviderTrials};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::spawn_scoped;
@@ -22,7 +22,7 @@ pub(super) enum CandidateAnswer<'c> {
         candidate: &'c Candidate,
         chosen: ChosenLibrary,
         /// The candidates before it.
-        passed_over: Vec<PassedOver>,
+        passed_over: Vec<SkippedCandidate>,
     },
     /// Why none works.
     None(Vec<(Candidate, RefusedCandidate)>),
@@ -57,7 +57,7 @@ impl LibrarySelection<'_> {
                 let (sender, stop) = (sender.clone(), &stop);
                 let failed = sender.clone();
                 let ask = move || {
-                    let attempts = Attempts::These(vec![provider]);
+                    let attempts = ProviderTrials::These(vec![provider]);
                     let answer = probe::ask(command, candidate, device, attempts, stop);
                     let _ = sender.send((index, answer));
                 };

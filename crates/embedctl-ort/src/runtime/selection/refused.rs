@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::LibrarySelection;
 use crate::provider::obtain::how_to_get;
-use crate::provider::{PassedOver, Provider};
+use crate::provider::{Provider, SkippedCandidate};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::LibraryReport;
 use crate::runtime::{NAME, provider_error};
@@ -191,10 +191,10 @@ pub(super) fn list_providers(report: &LibraryReport) -> String {
     format!("it has {}", names.join(", "))
 }
 
-pub(super) fn passed_over(refused: &[(Candidate, RefusedCandidate)]) -> Vec<PassedOver> {
+pub(super) fn passed_over(refused: &[(Candidate, RefusedCandidate)]) -> Vec<SkippedCandidate> {
     refused
         .iter()
-        .map(|(candidate, refused)| PassedOver {
+        .map(|(candidate, refused)| SkippedCandidate {
             candidate: title(candidate),
             reason: match refused {
                 RefusedCandidate::Library(cause) | RefusedCandidate::Provider(cause) => {

@@ -51,7 +51,7 @@ pub fn run(
     let named = args.workload.input.iter().map(PathBuf::as_path);
     let storage = stores::storage(named, &args.stores.options, messages, &cancel)?;
     let options = options(args, messages, storage.as_ref())?;
-    let picture = args.result.plot.as_deref().map(Picture::of).transpose()?;
+    let picture = args.result.plot.as_deref().map(PlotFile::of).transpose()?;
     let baseline = args.result.baseline.as_deref().map(baseline).transpose()?;
     let mut inputs = args.workload.input.iter();
     super::check_input(inputs.any(|path| path == Path::new("-")), printer)?;
@@ -232,9 +232,9 @@ fn baseline(path: &Path) -> Result<BenchReport, CommandFailure> {
 }
 
 /// Where a picture goes.
-struct Picture<'a>(&'a Path);
+struct PlotFile<'a>(&'a Path);
 
-impl<'a> Picture<'a> {
+impl<'a> PlotFile<'a> {
     /// Refuses a path that cannot be written, before anything is measured.
     fn of(path: &'a Path) -> Result<Self, CommandFailure> {
         if !path

@@ -5,7 +5,7 @@ mod verdicts;
 
 use std::fmt;
 
-use embedctl::bench::{BenchReport, MeasuredConfiguration, OpenedAs, Row, Stages};
+use embedctl::bench::{BenchReport, MeasuredConfiguration, OpenedConfiguration, Row, Stages};
 use embedctl::safe_text;
 use embedctl::size::per;
 
@@ -80,7 +80,7 @@ fn head(f: &mut fmt::Formatter<'_>, report: &BenchReport) -> fmt::Result {
 }
 
 /// Where the work was done, and how near to the CPU's its results are; nothing on the CPU itself.
-fn proof(opened: &OpenedAs) -> Vec<String> {
+fn proof(opened: &OpenedConfiguration) -> Vec<String> {
     let placed = opened.placement.iter().map(|one| {
         let (percent, provider) = (one.matrix_percent, &one.provider);
         format!("{percent} % of the matrix products on {provider}")
@@ -91,7 +91,7 @@ fn proof(opened: &OpenedAs) -> Vec<String> {
 }
 
 /// Devices and options that the provider was given.
-fn options(opened: &OpenedAs) -> String {
+fn options(opened: &OpenedConfiguration) -> String {
     let devices: Vec<String> = opened.devices.iter().map(u32::to_string).collect();
     let devices = (!devices.is_empty()).then(|| format!("device {}", devices.join(",")));
     let parts = devices.iter().chain(&opened.options);

@@ -24,7 +24,7 @@ const CORES: usize = 4;
 
 /// The SHA-256 of the bytes added so far.
 #[derive(Debug)]
-pub struct HashBeside {
+pub struct BackgroundHash {
     /// Bytes that are not hashed yet.
     block: Vec<u8>,
     /// Of all bytes before the block, while no thread has it.
@@ -43,7 +43,7 @@ struct HashThread {
     thread: JoinHandle<Hash>,
 }
 
-impl HashBeside {
+impl BackgroundHash {
     /// The hash of nothing; `clock` counts the processor time of the thread.
     #[must_use]
     pub fn new(clock: &Arc<Clock>) -> Self {
@@ -134,7 +134,7 @@ mod tests {
             .collect();
         for may_start in [false, true] {
             for size in [1 << 10, BLOCK - 1, BLOCK, 2 * BLOCK + 1, all.len()] {
-                let mut beside = HashBeside::new(&Arc::default());
+                let mut beside = BackgroundHash::new(&Arc::default());
                 beside.may_start = may_start;
                 all.chunks(size).for_each(|part| beside.add(part));
                 assert_eq!(beside.thread.is_some(), may_start);
@@ -151,14 +151,14 @@ mod tests {
     fn bytes_are_added_behind_a_hash_that_was_taken() {
         let all = vec![3; 5 * BLOCK / 2];
         for may_start in [false, true] {
-            let mut beside = HashBeside::new(&Arc::default());
+            let mut beside = BackgroundHash::new(&Arc::default());
             beside.may_start = may_start;
             for end in 1..=5 {
                 beside.add(&all[(end - 1) * BLOCK / 2..end * BLOCK / 2]);
                 assert_eq!(beside.hash().hex(), hash::of(&all[..end * BLOCK / 2]));
             }
         }
-        let mut few = HashBeside::new(&Arc::default());
+        let mut few = BackgroundHash::new(&Arc::default());
         few.add(b"few");
         assert!(few.thread.is_none());
         assert_eq!(few.hash().hex(), hash::of("few"));

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::Job;
 use super::part::SourceState;
-use super::shards::Stretch;
+use super::shards::ShardRange;
 
 /// The facts of a job that all of its parts share.
 #[derive(Debug)]
-pub struct About {
+pub struct JobFacts {
     /// The job.
     pub job: Job,
     /// Hash of the fingerprint.
@@ -18,10 +18,10 @@ pub struct About {
     /// Indices of the first one that the shard reads, and of the one behind its last.
     pub share: Range<u32>,
     /// The shard's share of them; empty for a job without shards.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<ShardRange>,
 }
 
-impl About {
+impl JobFacts {
     /// The sources that the shard reads.
     pub(super) fn of_share(&self) -> &[SourceState] {
         let Range { start, end } = self.share;

@@ -14,7 +14,7 @@ use crate::storage::{Content, SharedFolder};
 use embedctl_common::small_file;
 
 /// Files beside a part that is about to be put.
-pub(super) struct Beside {
+pub(super) struct PartSidecars {
     /// The part's name, without its ending.
     part: String,
     /// The tags after it in the names of files that are put aside; an ending follows.
@@ -23,7 +23,7 @@ pub(super) struct Beside {
     files: Vec<(String, Vec<u8>)>,
 }
 
-impl Beside {
+impl PartSidecars {
     /// Stores aside the files at `paths`, which belong beside the part `name`, whose file is at `path`.
     pub(super) fn aside(
         storage: &dyn SharedFolder,
