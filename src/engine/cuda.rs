@@ -16,7 +16,7 @@ use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, Rows};
 
 use crate::batch::Batch;
 use crate::engine::{
-    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, PassedOver,
+    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, SkippedCandidate,
     Provider, ResolvedEngine, Worker,
 };
 use crate::error::{Cause, Error, ErrorKind, Result};
@@ -104,7 +104,7 @@ fn libraries(cancel: &CancelToken) -> Result<(Libraries, PathBuf)> {
 pub(super) fn open(
     model: &Model,
     options: &ResolvedEngine,
-    passed_over: &[PassedOver],
+    passed_over: &[SkippedCandidate],
 ) -> Result<Box<dyn Engine>> {
     let float = options.float.unwrap_or(FloatType::F32);
     let element = match float {

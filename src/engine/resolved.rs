@@ -258,7 +258,7 @@ pub fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> 
                 match cuda::lacks(model) {
                     None => cuda::open(model, options, &passed_over),
                     Some(reason) => {
-                        passed_over.push(PassedOver {
+                        passed_over.push(SkippedCandidate {
                             candidate: cuda::CANDIDATE.to_owned(),
                             reason,
                             named: true,
