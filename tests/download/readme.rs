@@ -34,6 +34,7 @@ const DOCS: &[&str] = &[
     "docs/providers.md",
     "docs/python.md",
     "docs/score.md",
+    "docs/search.md",
     "docs/serve.md",
     "docs/sparse.md",
     "docs/speed.md",
@@ -49,6 +50,7 @@ const RUN: &[&str] = &[
     "docs/numbers.md",
     "docs/operator.md",
     "docs/output.md",
+    "docs/search.md",
 ];
 
 /// The packages that `python` blocks import.
