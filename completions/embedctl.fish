@@ -46,9 +46,10 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Dow
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write a model\'s network as an ONNX file'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "search" -d 'Find the rows of an output that are nearest to a query'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "config" -d 'Show the settings in effect and the source of each'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "completions" -d 'Print a shell\'s completion script'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "man" -d 'Print the manual page (roff)'
@@ -91,7 +92,7 @@ parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
@@ -168,8 +169,7 @@ skip\t'Leave the record out, count it, and continue'
 null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l metrics -d 'File in Prometheus\' text format, as node_exporter\'s textfile collector reads it (FILE.prom)' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two updates of --stats and --metrics' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l stats-interval -d 'Seconds between two updates of --stats' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
 always\t''
@@ -192,7 +192,6 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l late -d 'Lat
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
-complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand embed" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
@@ -390,7 +389,7 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l verify -d 
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l input -d 'The embedded input, if FILE does not hold the texts' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s m -l model -d 'The model, if it is not at the place in the provenance' -r -f -a "(__fish_complete_directories)"
@@ -434,6 +433,54 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbo
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s k -l top -d 'Rows to find for a query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l queries -d 'File of queries, in an input format of embed: each line of a text file is one' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l like-row -d 'Find the rows nearest to the row with this id, which is left out itself' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l where -d 'Refused: rows are not filtered here' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s o -l output -d 'File for the hits [default: standard output]' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s f -l output-format -d 'Format of the hits [default: by the extension of PATH]' -r -f -a "parquet\t''
+arrow\t''
+jsonl\t''
+trec\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s m -l model -d 'The model, if it is not at the place in the provenance' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l prompt -d 'Text to put before every query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l prompt-name -d 'Name of the model\'s prompt for queries [default: query, where the model has it]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l task -d 'Task of the queries, for models with tasks of their own' -r -f -a "query\t''
+document\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l vectors -d 'Kind of vectors to compare, where rows have several: dense, sparse or multi' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l json -d 'Print one JSON object per hit'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l force -d 'Replace PATH if it exists'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
@@ -447,7 +494,7 @@ parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l model-file -d 'ONNX file of the model, such as onnx/model_fp16.onnx' -r
@@ -553,7 +600,7 @@ mixed\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l input -d 'Your own records instead: any input of embed, also addresses; may be repeated; \'-\': standard input' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l query-field -l query-column -d 'Field that holds the query of a pair, for rerankers [default: a built-in query for every 16 records]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l max-record-bytes -d 'Largest record size, such as 512KiB; larger records are left out [default: 4MiB]' -r
@@ -627,7 +674,6 @@ always\t''
 never\t''"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l config -d 'Settings file; no other file is read' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l tune -d 'Find the best batch tokens, threads and window, and save them for embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -l json -d 'Print one JSON object instead of tables'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s q -l quiet -d 'Show only errors and rejected records'
 complete -c embedctl -n "__fish_embedctl_using_subcommand bench" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
@@ -710,7 +756,7 @@ parquet\t'Apache Parquet'
 arrow\t'Apache Arrow: a file, or a stream'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-delimiter -d 'Character that separates CSV fields, such as \';\' or \'|\' [default: a comma; in TSV a tab]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-quote -d 'Quote around CSV fields; none: quotes are ordinary characters [default: \'"\']' -r
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-escape -d 'Character that takes away the meaning of the next one in CSV, such as \'\\\'' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-escape -d 'Escape character of CSV, such as \'\\\'' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l csv-null -d 'CSV field that is null, such as \'\\N\', NULL or \'\' [default: no field is null]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-field -l text-column -d 'Field or column that holds the text; nested as a.b' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l text-template -d 'Build the text from several fields: \'{title}\\n{body}\'' -r
@@ -754,8 +800,7 @@ skip\t'Leave the record out, count it, and continue'
 null\t'Write a row with a null vector and the reason in the column embedding_error, count it, and continue'"
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l rejects -d 'JSONL file for skipped records: the whole record with file, line and reason' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats -d 'JSON file for the summary, written during the run and at its end' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l metrics -d 'File in Prometheus\' text format, as node_exporter\'s textfile collector reads it (FILE.prom)' -r -F
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats-interval -d 'Seconds between two updates of --stats and --metrics' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l stats-interval -d 'Seconds between two updates of --stats' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l query-field -l query-column -d 'Field or column that holds the query of a pair; nested as a.b [default: texts are scored alone]' -r
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l top-labels -d 'Add the columns top_labels and top_scores: the N highest scores, highest first' -r
@@ -820,7 +865,6 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l streams -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-profile -d 'Ignore the settings that `bench --tune` saved for this model on this machine'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
@@ -831,17 +875,18 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s v -l verbose
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "export" -d 'Write a model\'s network as an ONNX file'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, its bottleneck, and the best settings'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "config" -d 'Show the settings in effect and the source of each'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "export" -d 'Write a model\'s network as an ONNX file'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "search" -d 'Find the rows of an output that are nearest to a query'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "config" -d 'Show the settings in effect and the source of each'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
