@@ -42,6 +42,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
+            [CompletionResult]::new('search', 'search', [CompletionResultType]::ParameterValue, 'Find the rows of an output that are nearest to a query')
             [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with reference vectors from sentence-transformers')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show hardware, runtimes and working providers, and why the others do not work')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure the speed of a model on this machine, and its bottleneck')
@@ -296,6 +297,42 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
             [CompletionResult]::new('--same', '--same', [CompletionResultType]::ParameterName, 'Exit with 1 unless the vectors of all files can be mixed')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
+            [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Never use the network: models must be in the cache')
+            [CompletionResult]::new('--no-config', '--no-config', [CompletionResultType]::ParameterName, 'Read no settings files')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'embedctl;search' {
+            [CompletionResult]::new('-k', '-k', [CompletionResultType]::ParameterName, 'Rows to find for a query')
+            [CompletionResult]::new('--top', '--top', [CompletionResultType]::ParameterName, 'Rows to find for a query')
+            [CompletionResult]::new('--queries', '--queries', [CompletionResultType]::ParameterName, 'File of queries, in an input format of embed: each line of a text file is one')
+            [CompletionResult]::new('--like-row', '--like-row', [CompletionResultType]::ParameterName, 'Find the rows nearest to the row with this id, which is left out itself')
+            [CompletionResult]::new('--where', '--where', [CompletionResultType]::ParameterName, 'Refused: rows are not filtered here')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'File for the hits [default: standard output]')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'File for the hits [default: standard output]')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Format of the hits [default: by the extension of PATH]')
+            [CompletionResult]::new('--output-format', '--output-format', [CompletionResultType]::ParameterName, 'Format of the hits [default: by the extension of PATH]')
+            [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'The model, if it is not at the place in the provenance')
+            [CompletionResult]::new('--model', '--model', [CompletionResultType]::ParameterName, 'The model, if it is not at the place in the provenance')
+            [CompletionResult]::new('--prompt', '--prompt', [CompletionResultType]::ParameterName, 'Text to put before every query')
+            [CompletionResult]::new('--prompt-name', '--prompt-name', [CompletionResultType]::ParameterName, 'Name of the model''s prompt for queries [default: query, where the model has it]')
+            [CompletionResult]::new('--task', '--task', [CompletionResultType]::ParameterName, 'Task of the queries, for models with tasks of their own')
+            [CompletionResult]::new('--vectors', '--vectors', [CompletionResultType]::ParameterName, 'Kind of vectors to compare, where rows have several: dense, sparse or multi')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--provider', '--provider', [CompletionResultType]::ParameterName, 'Execution providers in order of preference, or auto')
+            [CompletionResult]::new('--storage-option', '--storage-option', [CompletionResultType]::ParameterName, 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated')
+            [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Show progress: on a terminal, always, or never')
+            [CompletionResult]::new('--log-format', '--log-format', [CompletionResultType]::ParameterName, 'Format of messages on standard error; json prints one object per line')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour messages; ''auto'' respects NO_COLOR')
+            [CompletionResult]::new('--cache-dir', '--cache-dir', [CompletionResultType]::ParameterName, 'Folder of the Hub''s model cache')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Settings file; no other file is read')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one JSON object per hit')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Replace PATH if it exists')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show only errors and rejected records')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show more: load time, skipped libraries and why')
@@ -586,6 +623,7 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Describe a model, and the providers that run it on this machine')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a model''s network as an ONNX file')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Check files of vectors: their origin, their health, and whether they can be mixed')
+            [CompletionResult]::new('search', 'search', [CompletionResultType]::ParameterValue, 'Find the rows of an output that are nearest to a query')
             [CompletionResult]::new('verify-model', 'verify-model', [CompletionResultType]::ParameterValue, 'Compare a model''s vectors with reference vectors from sentence-transformers')
             [CompletionResult]::new('devices', 'devices', [CompletionResultType]::ParameterValue, 'Show hardware, runtimes and working providers, and why the others do not work')
             [CompletionResult]::new('bench', 'bench', [CompletionResultType]::ParameterValue, 'Measure the speed of a model on this machine, and its bottleneck')
@@ -612,6 +650,9 @@ Register-ArgumentCompleter -Native -CommandName 'embedctl' -ScriptBlock {
             break
         }
         'embedctl;help;inspect' {
+            break
+        }
+        'embedctl;help;search' {
             break
         }
         'embedctl;help;verify-model' {

@@ -39,6 +39,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand info 'Describe a model, and the providers that run it on this machine'
             cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
+            cand search 'Find the rows of an output that are nearest to a query'
             cand verify-model 'Compare a model''s vectors with reference vectors from sentence-transformers'
             cand devices 'Show hardware, runtimes and working providers, and why the others do not work'
             cand bench 'Measure the speed of a model on this machine, and its bottleneck'
@@ -287,6 +288,41 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand --config 'Settings file; no other file is read'
             cand --same 'Exit with 1 unless the vectors of all files can be mixed'
             cand --json 'Print one JSON object'
+            cand -q 'Show only errors and rejected records'
+            cand --quiet 'Show only errors and rejected records'
+            cand -v 'Show more: load time, skipped libraries and why'
+            cand --verbose 'Show more: load time, skipped libraries and why'
+            cand --offline 'Never use the network: models must be in the cache'
+            cand --no-config 'Read no settings files'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'embedctl;search'= {
+            cand -k 'Rows to find for a query'
+            cand --top 'Rows to find for a query'
+            cand --queries 'File of queries, in an input format of embed: each line of a text file is one'
+            cand --like-row 'Find the rows nearest to the row with this id, which is left out itself'
+            cand --where 'Refused: rows are not filtered here'
+            cand -o 'File for the hits [default: standard output]'
+            cand --output 'File for the hits [default: standard output]'
+            cand -f 'Format of the hits [default: by the extension of PATH]'
+            cand --output-format 'Format of the hits [default: by the extension of PATH]'
+            cand -m 'The model, if it is not at the place in the provenance'
+            cand --model 'The model, if it is not at the place in the provenance'
+            cand --prompt 'Text to put before every query'
+            cand --prompt-name 'Name of the model''s prompt for queries [default: query, where the model has it]'
+            cand --task 'Task of the queries, for models with tasks of their own'
+            cand --vectors 'Kind of vectors to compare, where rows have several: dense, sparse or multi'
+            cand -p 'Execution providers in order of preference, or auto'
+            cand --provider 'Execution providers in order of preference, or auto'
+            cand --storage-option 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated'
+            cand --progress 'Show progress: on a terminal, always, or never'
+            cand --log-format 'Format of messages on standard error; json prints one object per line'
+            cand --color 'Colour messages; ''auto'' respects NO_COLOR'
+            cand --cache-dir 'Folder of the Hub''s model cache'
+            cand --config 'Settings file; no other file is read'
+            cand --json 'Print one JSON object per hit'
+            cand --force 'Replace PATH if it exists'
             cand -q 'Show only errors and rejected records'
             cand --quiet 'Show only errors and rejected records'
             cand -v 'Show more: load time, skipped libraries and why'
@@ -569,6 +605,7 @@ set edit:completion:arg-completer[embedctl] = {|@words|
             cand info 'Describe a model, and the providers that run it on this machine'
             cand export 'Write a model''s network as an ONNX file'
             cand inspect 'Check files of vectors: their origin, their health, and whether they can be mixed'
+            cand search 'Find the rows of an output that are nearest to a query'
             cand verify-model 'Compare a model''s vectors with reference vectors from sentence-transformers'
             cand devices 'Show hardware, runtimes and working providers, and why the others do not work'
             cand bench 'Measure the speed of a model on this machine, and its bottleneck'
@@ -589,6 +626,8 @@ set edit:completion:arg-completer[embedctl] = {|@words|
         &'embedctl;help;export'= {
         }
         &'embedctl;help;inspect'= {
+        }
+        &'embedctl;help;search'= {
         }
         &'embedctl;help;verify-model'= {
         }

@@ -46,6 +46,7 @@ complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "download" -d 'Dow
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "export" -d 'Write a model\'s network as an ONNX file'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "search" -d 'Find the rows of an output that are nearest to a query'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
 complete -c embedctl -n "__fish_embedctl_needs_command" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
@@ -432,6 +433,54 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s v -l verbo
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s k -l top -d 'Rows to find for a query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l queries -d 'File of queries, in an input format of embed: each line of a text file is one' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l like-row -d 'Find the rows nearest to the row with this id, which is left out itself' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l where -d 'Refused: rows are not filtered here' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s o -l output -d 'File for the hits [default: standard output]' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s f -l output-format -d 'Format of the hits [default: by the extension of PATH]' -r -f -a "parquet\t''
+arrow\t''
+jsonl\t''
+trec\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s m -l model -d 'The model, if it is not at the place in the provenance' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l prompt -d 'Text to put before every query' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l prompt-name -d 'Name of the model\'s prompt for queries [default: query, where the model has it]' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l task -d 'Task of the queries, for models with tasks of their own' -r -f -a "query\t''
+document\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l vectors -d 'Kind of vectors to compare, where rows have several: dense, sparse or multi' -r -f -a "dense\t''
+sparse\t''
+multi\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s p -l provider -d 'Execution providers in order of preference, or auto' -r -f -a "auto\t''
+native\t''
+cpu\t''
+cuda\t''
+tensorrt\t''
+tensorrt-rtx\t''
+directml\t''
+coreml\t''
+openvino\t''
+webgpu\t''
+xnnpack\t''
+migraphx\t''
+rten\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l storage-option -d 'Setting of the object stores, such as aws_region=eu-west-1; may be repeated' -r
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l progress -d 'Show progress: on a terminal, always, or never' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l log-format -d 'Format of messages on standard error; json prints one object per line' -r -f -a "text\t''
+json\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l color -d 'Colour messages; \'auto\' respects NO_COLOR' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l cache-dir -d 'Folder of the Hub\'s model cache' -r -f -a "(__fish_complete_directories)"
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l config -d 'Settings file; no other file is read' -r -F
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l json -d 'Print one JSON object per hit'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l force -d 'Replace PATH if it exists'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s q -l quiet -d 'Show only errors and rejected records'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s v -l verbose -d 'Show more: load time, skipped libraries and why'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l offline -d 'Never use the network: models must be in the cache'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -l no-config -d 'Read no settings files'
+complete -c embedctl -n "__fish_embedctl_using_subcommand search" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l against -d 'Reference vectors, one row per text: .npy, .npz, an output of embed, or an address (s3://, gs://, az://, https://, hf://)' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -l texts -d 'Texts of the reference vectors, in an input format of embed [default: VECTORS with the extension .jsonl or .txt]' -r -F
 complete -c embedctl -n "__fish_embedctl_using_subcommand verify-model" -s i -l input-format -d 'Format of all inputs [default: by extension; text for standard input]' -r -f -a "text\t'A line is a record'
@@ -814,11 +863,11 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l dry-run -d '
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l uuid -d 'Add the column uuid: a UUID of each row, the same in every run'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l streams -d 'Answer one Arrow stream after another, each with its own schema, until standard input closes'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l source-columns -d 'Add the columns file and line with the place of each record in the input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-cache -d 'Neither read nor keep packed weights in the user\'s cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l fail-on-empty -d 'Fail and write nothing if there is no record to embed'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l softmax -d 'Turn several scores of a record into probabilities, whose sum is 1'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-text -d 'Add the column chunk_text with the text of each chunk'
-complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l chunk-id -d 'Add the column chunk_id, a key of each chunk: ID#CHUNK, such as 17#0'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l late -d 'Late chunking: run each text whole, and pool the states of each chunk\'s tokens'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l sparse-tokens -d 'Write sparse vectors as maps from tokens to weights, as Elasticsearch and OpenSearch take them'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s q -l quiet -d 'Show only errors and rejected records'
@@ -826,17 +875,18 @@ complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s v -l verbose
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l offline -d 'Never use the network: models must be in the cache'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -l no-config -d 'Read no settings files'
 complete -c embedctl -n "__fish_embedctl_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "embed" -d 'Embed the records of files or of standard input'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "export" -d 'Write a model\'s network as an ONNX file'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "config" -d 'Show the settings in effect and the source of each'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "completions" -d 'Print a shell\'s completion script'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "man" -d 'Print the manual page (roff)'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
-complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect verify-model devices bench config completions man score" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "embed" -d 'Embed the records of files or of standard input'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "serve" -d 'Serve a model\'s vectors or scores over HTTP, as embed and score compute them'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "download" -d 'Download and verify models from the Hugging Face Hub'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "info" -d 'Describe a model, and the providers that run it on this machine'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "export" -d 'Write a model\'s network as an ONNX file'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "inspect" -d 'Check files of vectors: their origin, their health, and whether they can be mixed'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "search" -d 'Find the rows of an output that are nearest to a query'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "verify-model" -d 'Compare a model\'s vectors with reference vectors from sentence-transformers'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "devices" -d 'Show hardware, runtimes and working providers, and why the others do not work'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "bench" -d 'Measure the speed of a model on this machine, and its bottleneck'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "config" -d 'Show the settings in effect and the source of each'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "completions" -d 'Print a shell\'s completion script'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "man" -d 'Print the manual page (roff)'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "score" -d 'Score pairs of texts with a reranker, or single texts with a classifier'
+complete -c embedctl -n "__fish_embedctl_using_subcommand help; and not __fish_seen_subcommand_from embed serve download info export inspect search verify-model devices bench config completions man score" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -20,6 +20,7 @@ pub mod job;
 pub mod pipeline;
 pub mod progress;
 pub mod reuse;
+pub mod search;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod survey;

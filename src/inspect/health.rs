@@ -186,6 +186,7 @@ mod tests {
         for values in vectors {
             watch.add(StoredVector {
                 column: "embedding",
+                row: 0,
                 dtype: Dtype::F32,
                 values,
             });

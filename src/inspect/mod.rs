@@ -20,8 +20,8 @@ use serde_json::Value;
 pub use belongs::ContentCheck;
 pub use differences::differences;
 pub use health::{Health, RepeatCount};
-#[cfg(feature = "serve")]
-pub(crate) use recorded::RecordedModel;
+pub(crate) use recorded::{QUERY_PROMPT, RecordedModel};
+pub(crate) use verify::same_model;
 pub use verify::{ColumnAgreement, Texts, Verification, kept_texts, verify};
 
 use crate::cancel::CancelToken;

@@ -9,6 +9,9 @@ use crate::model::{
     ModelOptions, ModelTask, PoolingMode, ScoreTask, TextRole, TextTask, VectorKind, WeightsKind,
 };
 
+/// The name that models give to their prompt for queries.
+pub(crate) const QUERY_PROMPT: &str = "query";
+
 /// A model with what overrode its own files.
 pub(crate) struct RecordedModel {
     /// Its options, but for the pooling.
@@ -93,6 +96,46 @@ impl RecordedModel {
                 false => Vec::new(),
             },
         })
+    }
+
+    /// `options`, made of this provenance, with the settings that depend on the model's own files, which must be here by now:
+    /// a setting that is as in the files is left to them.
+    ///
+    /// # Errors
+    /// If the model cannot be opened.
+    pub(crate) fn settled(
+        made: &Value,
+        options: ModelOptions,
+        engine: &EngineOptions,
+    ) -> Result<ModelOptions> {
+        let then = VectorIdentity::of_provenance(made).settings;
+        let open = |options: &ModelOptions| Resolved::of(options, engine)?.open_files();
+        let mut options = options;
+        let own = open(&options)?.config;
+        let recorded = Self::of(made, None, &options)?;
+        // Named again, its own modes would be another thing.
+        if options.pooling.is_none()
+            && !recorded.pooling.is_empty()
+            && own.pooling != recorded.pooling
+        {
+            options.pooling = Some(recorded.pooling);
+        }
+        if let Some(dimensions) = &then.dimensions
+            && options.dimensions.is_empty()
+            && own.vectors() != *dimensions
+        {
+            options.dimensions.clone_from(&dimensions.0);
+        }
+        if options.normalize.is_none() {
+            if then.normalized_before_cut == Some(false) {
+                options.normalize = Some(false);
+            } else if let Some(normalized) = then.normalized
+                && open(&options)?.config.normalized() != normalized
+            {
+                options.normalize = Some(normalized);
+            }
+        }
+        Ok(options)
     }
 
     /// The options with the pooling, where it is not the model's own: named again, its own modes would be another thing.

@@ -264,7 +264,7 @@ fn texts(
 }
 
 /// Refuses a model whose files differ from those in the provenance.
-fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
+pub(crate) fn same_model(embedder: &Embedder, then: &VectorIdentity) -> Result<()> {
     let weights = embedder.engine().provider.weights_of(embedder.model());
     let here = embedder.model().provenance(weights)?;
     for (path, hash) in then.files.iter().flatten() {

@@ -9,7 +9,7 @@ use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Provider, ProviderCh
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
-use crate::inspect::{self, RecordedModel, Verification};
+use crate::inspect::{self, QUERY_PROMPT, RecordedModel, Verification};
 use crate::job::State;
 use crate::model::{Model, ModelOptions, ModelProvenance, TextTask, VectorKind, WeightsKind};
 use crate::output::{self, Destination, Dtype, OutputFormat, OutputOptions};
@@ -45,9 +45,6 @@ enum DefaultQueryPrompt {
     /// The output's texts have this one, and the model names none for queries.
     OfOutput(String),
 }
-
-/// The name that models give to their prompt for queries.
-const QUERY_PROMPT: &str = "query";
 
 /// What the user gave for queries, in place of the output's.
 #[derive(Debug, Clone, Default)]
@@ -211,7 +208,7 @@ impl LikeFile {
         options: ModelOptions,
         engine: &EngineOptions,
     ) -> Result<ModelOptions> {
-        let own = self.settle_own(options.clone(), engine)?;
+        let own = RecordedModel::settled(&self.made, options.clone(), engine)?;
         self.unasked = self.unasked_prompt(&own, engine)?;
         if self.unasked == DefaultQueryPrompt::OfModel {
             self.queries.prompt_name = Some(QUERY_PROMPT.to_owned());
@@ -272,38 +269,6 @@ impl LikeFile {
             "queries get the prompt of the output's texts, {prompt:?}, since the model has none named `{QUERY_PROMPT}`: give \
              theirs with {PROMPT}, or the same one if that is meant"
         ))
-    }
-
-    /// The options that make the output's own vectors.
-    fn settle_own(&self, options: ModelOptions, engine: &EngineOptions) -> Result<ModelOptions> {
-        let then = &self.identity.settings;
-        let open = |options: &ModelOptions| Resolved::of(options, engine)?.open_files();
-        let mut options = options;
-        let own = open(&options)?.config;
-        let recorded = RecordedModel::of(&self.made, None, &options)?;
-        // Named again, its own modes would be another thing.
-        if options.pooling.is_none()
-            && !recorded.pooling.is_empty()
-            && own.pooling != recorded.pooling
-        {
-            options.pooling = Some(recorded.pooling);
-        }
-        if let Some(dimensions) = &then.dimensions
-            && options.dimensions.is_empty()
-            && own.vectors() != *dimensions
-        {
-            options.dimensions.clone_from(&dimensions.0);
-        }
-        if options.normalize.is_none() {
-            if then.normalized_before_cut == Some(false) {
-                options.normalize = Some(false);
-            } else if let Some(normalized) = then.normalized
-                && open(&options)?.config.normalized() != normalized
-            {
-                options.normalize = Some(normalized);
-            }
-        }
-        Ok(options)
     }
 
     /// Refuses a server whose vectors would not mix with the output's; notes on differences that the user wanted or that do

@@ -49,6 +49,7 @@ mod rejects;
 mod rooms;
 mod sandbox;
 mod score;
+mod search;
 mod streams;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]

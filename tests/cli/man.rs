@@ -48,6 +48,7 @@ fn all_pages_into_a_folder() {
         "embedctl-inspect.1",
         "embedctl-man.1",
         "embedctl-score.1",
+        "embedctl-search.1",
         "embedctl-serve.1",
         "embedctl-verify-model.1",
         "embedctl.1",

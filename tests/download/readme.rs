@@ -34,6 +34,7 @@ const DOCS: &[&str] = &[
     "docs/providers.md",
     "docs/python.md",
     "docs/score.md",
+    "docs/search.md",
     "docs/serve.md",
     "docs/sparse.md",
     "docs/speed.md",
@@ -49,6 +50,7 @@ const RUN: &[&str] = &[
     "docs/numbers.md",
     "docs/operator.md",
     "docs/output.md",
+    "docs/search.md",
 ];
 
 /// The packages that `python` blocks import.
@@ -396,9 +398,9 @@ fn recipes_of_every_kind_work_with_small_models() {
     }
 }
 
-/// The second command is the tests', and CI runs it to the letter.
+/// The first minute ends with a search and the tests' command, and CI runs that one to the letter.
 #[test]
-fn the_second_command_is_the_tests() {
+fn the_first_minute_ends_with_the_tests() {
     let readme = read("README.md");
     let mut commands = blocks(&readme)
         .into_iter()
@@ -410,8 +412,13 @@ fn the_second_command_is_the_tests() {
         "{first}"
     );
     let second = commands.next().unwrap().text;
-    assert_eq!(second, "cargo test\n");
-    assert!(read(".ci/run").contains(&format!("step \"test\" {second}")));
+    assert!(
+        second.starts_with("cargo run -- search quotes.parquet "),
+        "{second}"
+    );
+    let third = commands.next().unwrap().text;
+    assert_eq!(third, "cargo test\n");
+    assert!(read(".ci/run").contains(&format!("step \"test\" {third}")));
 }
 
 #[test]

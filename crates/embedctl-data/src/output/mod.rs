@@ -8,6 +8,7 @@
 mod calibration;
 mod chosen;
 pub mod proof;
+mod recorded;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -29,10 +30,12 @@ pub use crate::writing::quantize::{Dtype, Ranges};
 pub use crate::writing::refused::{RefusedValue, without_refused};
 pub use crate::writing::run_files::RunFiles;
 pub use crate::writing::sidecar::{LENGTHS, PROVENANCE, ROWS};
+pub use crate::writing::table::{publish_file, write_table};
 pub use crate::writing::writer::{Finish, VectorWriter};
 pub use crate::writing::{fault, rejects};
 pub use chosen::{ChosenVectors, TemporaryVectors};
 pub use proof::prove;
+pub use recorded::{RecordedForm, RecordedKind, recorded_kinds};
 
 use std::sync::Arc;
 

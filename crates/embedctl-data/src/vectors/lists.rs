@@ -104,11 +104,17 @@ impl<'a> VectorColumn<'a> {
         Some(Self::Lists(Vectors::of(column), dtype))
     }
 
-    /// Hands the vectors of a row to `take`; there are none where it is null.
-    fn read(&self, row: usize, column: &str, take: &mut TakeVector<'_>) -> Result<()> {
+    /// Hands the vectors of a row to `take`; there are none where it is null. `first` is the number of the batch's first row.
+    fn read(
+        &self,
+        row: usize,
+        (column, first): (&str, u64),
+        take: &mut TakeVector<'_>,
+    ) -> Result<()> {
         let mut hand = |dtype, values: &[f32]| {
             take(StoredVector {
                 column,
+                row: first + row as u64,
                 dtype,
                 values,
             })
@@ -154,10 +160,12 @@ fn sparse_in_full(column: &ArrayRef, width: usize, row: usize) -> Option<Result<
     Some(full.ok_or_else(beyond))
 }
 
-/// Hands the vectors of a batch to `take`, row by row: those of all columns before those of the next row.
+/// Hands the vectors of a batch to `take`, row by row: those of all columns before those of the next row. `rows` counts the
+/// rows of the file so far.
 pub(crate) fn of_batch(
     batch: &RecordBatch,
     recorded: &RecordedColumns,
+    rows: &mut u64,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
     let columns = vectors_in(batch.schema_ref(), recorded).into_iter();
@@ -169,9 +177,10 @@ pub(crate) fn of_batch(
     let columns: Vec<_> = columns.collect();
     for row in 0..batch.num_rows() {
         for (name, column) in &columns {
-            column.read(row, name, take)?;
+            column.read(row, (name, *rows), take)?;
         }
     }
+    *rows += batch.num_rows() as u64;
     Ok(())
 }
 

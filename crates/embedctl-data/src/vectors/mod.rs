@@ -26,6 +26,8 @@ use embedctl_storage::{Readable, no_fault_of_data};
 pub struct StoredVector<'a> {
     /// Its column; empty in a format without names.
     pub column: &'a str,
+    /// The number of its row in the file, from 0; of a matrix that of its line, where a row may have several lines.
+    pub row: u64,
     /// The type of its elements in the file: float32 (also for float64), float16, int8 or uint8.
     pub dtype: Dtype,
     /// Its elements.

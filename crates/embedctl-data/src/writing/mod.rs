@@ -23,5 +23,6 @@ mod remote;
 pub(crate) mod run_files;
 pub(crate) mod sidecar;
 pub(crate) mod sparse;
+pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod writer;

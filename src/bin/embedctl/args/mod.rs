@@ -13,6 +13,7 @@ mod inspect;
 mod model;
 mod refused;
 mod score;
+mod search;
 #[cfg(feature = "serve")]
 mod serve;
 mod values;
@@ -39,6 +40,7 @@ pub use info::InfoArgs;
 pub use inspect::InspectArgs;
 pub use model::OverrideArgs;
 pub use score::ScoreArgs;
+pub use search::{HitFormat, SearchArgs};
 #[cfg(feature = "serve")]
 pub use serve::ServeArgs;
 pub use values::Devices;
@@ -98,6 +100,7 @@ pub enum Command {
     Info(InfoArgs),
     Export(ExportArgs),
     Inspect(Box<InspectArgs>),
+    Search(Box<SearchArgs>),
     VerifyModel(Box<VerifyModelArgs>),
     Devices(DevicesArgs),
     Bench(Box<BenchArgs>),
@@ -240,6 +243,7 @@ const COMMANDS: &[&str] = &[
     "info",
     "export",
     "inspect",
+    "search",
     "verify-model",
     "devices",
     "bench",
@@ -356,7 +360,8 @@ pub fn without_empty_variables(command: clap::Command) -> clap::Command {
 
 const TOP_HELP: &str = "\
 Examples:
-  embedctl embed texts.txt -o vectors.parquet
+  embedctl embed texts.txt -o vectors.parquet --keep text
+  embedctl search vectors.parquet a few words
   embedctl download sentence-transformers/all-MiniLM-L6-v2
   embedctl bench --provider cpu,rten
   embedctl embed --help

@@ -14,6 +14,7 @@ mod man;
 mod probe;
 mod resume;
 mod score;
+mod search;
 #[cfg(feature = "serve")]
 mod serve;
 mod stores;
@@ -53,6 +54,7 @@ pub fn run(args: &Args, config: &Config, printer: &Printer) -> Result<ExitCode, 
         Command::Export(export) => export::run(export, &args.messages, printer),
         Command::Info(info) => info::run(info, &args.messages, printer),
         Command::Inspect(inspect) => inspect::run(inspect, &args.messages, printer),
+        Command::Search(search) => search::run(search, &args.messages, printer),
         Command::VerifyModel(verify) => verify::run(verify, &args.messages, printer),
         Command::Devices(devices) => devices::run(devices, printer),
         Command::Bench(bench) => bench::run(bench, &args.messages, printer),

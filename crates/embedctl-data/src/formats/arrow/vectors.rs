@@ -19,7 +19,10 @@ pub(super) fn of_file(
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
     let chosen = |schema: &SchemaRef| Some(vectors_in(schema, recorded));
-    batches_of_file(file, chosen, &mut |batch| of_batch(&batch, recorded, take))
+    let mut rows = 0;
+    batches_of_file(file, chosen, &mut |batch| {
+        of_batch(&batch, recorded, &mut rows, take)
+    })
 }
 
 /// A stream, or several one after another.
@@ -28,7 +31,10 @@ pub(super) fn of_stream(
     recorded: &RecordedColumns,
     take: &mut TakeVector<'_>,
 ) -> Result<()> {
-    batches_of_stream(file, &mut |batch| of_batch(&batch, recorded, take))
+    let mut rows = 0;
+    batches_of_stream(file, &mut |batch| {
+        of_batch(&batch, recorded, &mut rows, take)
+    })
 }
 
 /// The columns of a file that `chosen` names, batch by batch.

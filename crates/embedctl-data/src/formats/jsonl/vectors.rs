@@ -80,6 +80,7 @@ pub(super) fn read(
                 for values in vectors.iter().flatten() {
                     take(StoredVector {
                         column,
+                        row: line_number - 1,
                         dtype,
                         values,
                     })?;
@@ -100,6 +101,7 @@ pub(super) fn read(
             };
             take(StoredVector {
                 column,
+                row: line_number - 1,
                 dtype,
                 values: &values,
             })?;

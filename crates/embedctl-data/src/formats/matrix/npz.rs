@@ -273,11 +273,14 @@ impl VectorWriter for NpzWriter {
 
 /// Hands every row of an archive that embedctl wrote to `take`, in full.
 pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
+    let mut number = 0;
     for_each_row(file, &mut |width, row| {
         let (indices, values) = (row.indices.iter(), row.values.iter());
+        number += 1;
         let full = in_full(width, indices.copied(), values.copied());
         take(StoredVector {
             column: "",
+            row: number - 1,
             dtype: Dtype::F32,
             values: &full.ok_or_else(|| damaged(file, "it has an index beyond its width"))?,
         })

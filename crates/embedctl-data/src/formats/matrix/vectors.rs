@@ -110,7 +110,7 @@ fn matrix(
         ));
     };
     let mut row = vec![0; size];
-    for _ in 0..rows {
+    for number in 0..rows {
         bytes
             .read_exact(&mut row)
             .map_err(|error| failed(file, error))?;
@@ -122,6 +122,7 @@ fn matrix(
         };
         take(StoredVector {
             column: "",
+            row: number,
             dtype,
             values: &values,
         })?;

@@ -60,11 +60,12 @@ pub(super) fn read(
             .with_batch_size((BATCH_NUMBERS / widest).clamp(1, BATCH_ROWS))
             .build()
     })?;
+    let mut rows = 0;
     while let Some(batch) = guarded(file, || {
         steps.begin_step(false);
         batches.next().transpose()
     })? {
-        of_batch(&batch, said, take)?;
+        of_batch(&batch, said, &mut rows, take)?;
     }
     Ok(())
 }

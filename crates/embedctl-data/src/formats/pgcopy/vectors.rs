@@ -32,7 +32,7 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
         ));
     }
     let mut field = Vec::new();
-    loop {
+    for row in 0.. {
         let fields = i16::from_be_bytes(array(&mut bytes).map_err(failed)?);
         if fields == -1 {
             return ended(file, bytes);
@@ -74,11 +74,13 @@ pub(super) fn read(file: &Readable, take: &mut TakeVector<'_>) -> Result<()> {
             };
             take(StoredVector {
                 column: &column,
+                row,
                 dtype,
                 values: &values,
             })?;
         }
     }
+    Ok(())
 }
 
 /// pgvector's types.

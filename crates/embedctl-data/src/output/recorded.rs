@@ -1,0 +1,69 @@
+//! What a provenance says of each kind of vectors that a row has: columns, type, form and ranges.
+
+use serde_json::Value;
+
+use crate::vectors::{RecordedColumns, VectorForm};
+use crate::writing::encoding::BESIDE;
+use crate::writing::quantize::{Dtype, Ranges};
+
+/// The form of a kind's vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedForm {
+    /// All components.
+    Dense,
+    /// Indices and values.
+    Sparse,
+    /// Maps from terms to weights, which are not read back.
+    Terms,
+    /// A vector for each token.
+    Tokens,
+}
+
+/// A kind of vectors.
+#[derive(Debug, Clone)]
+pub struct RecordedKind {
+    /// Its columns; empty where the provenance names none, as those of old versions do.
+    pub columns: Vec<String>,
+    /// The type of components.
+    pub dtype: Dtype,
+    /// The form.
+    pub form: RecordedForm,
+    /// The width of its vectors, where there is one.
+    pub width: Option<usize>,
+    /// The ranges that divide the components of each column into steps, as many as there are columns.
+    pub ranges: Vec<Option<Ranges>>,
+}
+
+/// The kinds of vectors that the provenance describes, in the order of their columns.
+#[must_use]
+pub fn recorded_kinds(made: &Value) -> Vec<RecordedKind> {
+    let beside = made[BESIDE].as_array().into_iter().flatten();
+    let own = std::iter::once(made).chain(beside);
+    let columns = RecordedColumns::kinds(made);
+    own.zip(columns)
+        .map(|(made, columns)| kind(made, &columns))
+        .collect()
+}
+
+fn kind(made: &Value, columns: &[crate::vectors::RecordedColumn]) -> RecordedKind {
+    let form = match columns.first().map(|column| column.form) {
+        None | Some(VectorForm::List) => RecordedForm::Dense,
+        Some(VectorForm::Sparse(_)) => RecordedForm::Sparse,
+        Some(VectorForm::Map) => RecordedForm::Terms,
+        Some(VectorForm::OfTokens) => RecordedForm::Tokens,
+    };
+    let dtype = made["dtype"].as_str().and_then(|name| name.parse().ok());
+    let ranges = |name: &str| {
+        let ranges = &made["calibration"]["ranges"][name];
+        serde_json::from_value::<Ranges>(ranges.clone()).ok()
+    };
+    RecordedKind {
+        ranges: columns.iter().map(|column| ranges(&column.name)).collect(),
+        columns: columns.iter().map(|column| column.name.clone()).collect(),
+        dtype: dtype.unwrap_or_default(),
+        form,
+        width: made["dimensions"]
+            .as_u64()
+            .and_then(|width| width.try_into().ok()),
+    }
+}

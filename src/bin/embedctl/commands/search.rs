@@ -1,0 +1,318 @@
+//! `embedctl search`: the rows of an output that are nearest to queries.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use embedctl::cancel::CancelToken;
+use embedctl::engine::{EngineOptions, Resolved};
+use embedctl::error::{Error, Place};
+use embedctl::input::{InputOptions, RecordReader};
+use embedctl::model::{ModelName, ModelOptions};
+use embedctl::output::{self, OutputFormat, RunFiles};
+use embedctl::record::RowVectors;
+use embedctl::search::{self, Corpus, Hit};
+use embedctl::storage::Storage;
+
+use super::stores;
+use crate::args::{HitFormat, MessageArgs, SearchArgs};
+use crate::exit::ExitCode;
+use crate::failure::CommandFailure;
+use crate::interrupt;
+use crate::printer::{Printer, TextTable};
+
+/// Characters of a text that people are shown.
+const SHOWN: usize = 200;
+
+/// Queries with their ids.
+struct Queries {
+    ids: Vec<String>,
+    texts: Vec<String>,
+    vectors: RowVectors,
+    /// The row that is the query.
+    row: Option<u64>,
+}
+
+/// Finds the rows and shows them.
+pub fn run(
+    args: &SearchArgs,
+    messages: &MessageArgs,
+    printer: &Printer,
+) -> Result<ExitCode, CommandFailure> {
+    if args.filter.is_some() {
+        return Err(CommandFailure::usage(format!(
+            "--where: search compares every row and filters none; filter in a database, such as DuckDB: SELECT * FROM '{}' \
+             WHERE ... ORDER BY array_cosine_similarity(...) DESC",
+            args.out.display()
+        )));
+    }
+    let format = format(args)?;
+    let files = RunFiles::new();
+    let cancel = interrupt::watch(files.clone())?;
+    let paths = std::iter::once(&args.out).chain(&args.queries);
+    let storage = stores::storage(
+        paths.map(PathBuf::as_path),
+        &args.stores.options,
+        messages,
+        &cancel,
+    )?;
+    let kinds: Vec<_> = args.vectors.into_iter().collect();
+    let corpus = Corpus::open(&args.out, storage.as_ref(), &kinds)?;
+    let queries = match &args.like_row {
+        Some(id) => like_row(&corpus, id, &cancel)?,
+        None => embedded(args, &corpus, messages, printer, storage.as_ref(), &cancel)?,
+    };
+    let found = corpus.nearest(&queries.vectors, args.k, queries.row, &cancel)?;
+    let rows: BTreeSet<u64> = found.iter().flatten().map(|hit| hit.row).collect();
+    let fields = corpus.fields(&rows)?;
+    let hits = found.iter().enumerate().flat_map(|(query, found)| {
+        let (queries, fields) = (&queries, &fields);
+        (1..).zip(found).map(move |(rank, hit)| Hit {
+            query_id: queries.ids[query].clone(),
+            query: queries.texts[query].clone(),
+            rank,
+            row: hit.row,
+            fields: fields.get(&hit.row).cloned().unwrap_or_default(),
+            score: hit.score,
+        })
+    });
+    let hits: Vec<Hit> = hits.collect();
+    show(args, format, &hits, &files, printer)?;
+    let shows_texts = format.is_none_or(|format| format == HitFormat::Jsonl);
+    if shows_texts && !hits.is_empty() && hits.iter().all(|hit| hit.fields.text.is_none()) {
+        printer.note(
+            "the output holds no texts: they come along with `embed --keep text` (the field of the texts), of chunks with \
+             `--chunk-text`",
+        );
+    }
+    Ok(ExitCode::Done)
+}
+
+/// The format of the hits; `None`: lines for people.
+fn format(args: &SearchArgs) -> Result<Option<HitFormat>, CommandFailure> {
+    let Some(path) = &args.output else {
+        let format = args.output_format.or(args.json.then_some(HitFormat::Jsonl));
+        return match format {
+            Some(HitFormat::Parquet | HitFormat::Arrow) => Err(CommandFailure::usage(
+                "--output-format: tables of hits are written to files; name one with --output",
+            )),
+            format => Ok(format),
+        };
+    };
+    let by_name = || match path.extension()?.to_str()? {
+        "parquet" => Some(HitFormat::Parquet),
+        "arrow" | "ipc" | "feather" => Some(HitFormat::Arrow),
+        "jsonl" | "ndjson" => Some(HitFormat::Jsonl),
+        "trec" | "run" => Some(HitFormat::Trec),
+        _ => None,
+    };
+    let said = args.output_format.or(args.json.then_some(HitFormat::Jsonl));
+    match said.or_else(by_name) {
+        Some(format) => Ok(Some(format)),
+        None => Err(CommandFailure::usage(format!(
+            "--output {}: its ending names no format of hits; end it in .parquet, .arrow, .jsonl or .trec, or give --output-format",
+            path.display()
+        ))),
+    }
+}
+
+/// The row with that id as a query.
+fn like_row(corpus: &Corpus, id: &str, cancel: &CancelToken) -> Result<Queries, CommandFailure> {
+    let row = corpus.row_of(id)?;
+    Ok(Queries {
+        ids: vec![id.to_owned()],
+        texts: vec![id.to_owned()],
+        vectors: corpus.vector(row, cancel)?,
+        row: Some(row),
+    })
+}
+
+/// The queries of the command line or of a file, embedded.
+fn embedded(
+    args: &SearchArgs,
+    corpus: &Corpus,
+    messages: &MessageArgs,
+    printer: &Printer,
+    storage: Option<&Storage>,
+    cancel: &CancelToken,
+) -> Result<Queries, CommandFailure> {
+    let (ids, texts) = match &args.queries {
+        Some(path) => queries(path, storage)?,
+        None => (vec!["1".to_owned()], vec![args.query.join(" ")]),
+    };
+    if texts.iter().any(|text| text.trim().is_empty()) {
+        return Err(CommandFailure::usage("a query is empty; give it words"));
+    }
+    let given = ModelOptions {
+        cache_dir: messages.cache_dir.clone(),
+        prompt: args.prompt.clone(),
+        prompt_name: args.prompt_name.clone(),
+        text_task: args.task.clone(),
+        ..ModelOptions::default()
+    };
+    let engine = EngineOptions {
+        providers: args.providers.provider.clone(),
+        runtime: super::runtime(None),
+        cancel: cancel.clone(),
+        ..EngineOptions::default()
+    };
+    let (model, engine) = corpus.model(args.model.as_deref(), &given, &engine)?;
+    match ModelName::of(&model.model) {
+        Ok(ModelName::Hub(_)) => {
+            super::fetch(&Resolved::of(&model, &engine)?, messages, printer, cancel)?;
+        }
+        _ if !Path::new(&model.model).exists() => {
+            return Err(Error::usage(format!(
+                "the model that made {}, {}, is not here",
+                args.out.display(),
+                model.model
+            ))
+            .with_remedy("say where it is with --model")
+            .into());
+        }
+        _ => {}
+    }
+    let mut model = corpus.open_model(model, &given, &engine)?;
+    if let Some(warning) = &model.warning {
+        printer.warning(warning);
+    }
+    if !model.prompt.is_empty() {
+        printer.info(format!("queries get the prompt {:?}", model.prompt));
+    }
+    Ok(Queries {
+        vectors: model.embed(&texts)?,
+        ids,
+        texts,
+        row: None,
+    })
+}
+
+/// Ids and texts of a file's records; the number of a record that has no id is its id.
+fn queries(
+    path: &Path,
+    storage: Option<&Storage>,
+) -> Result<(Vec<String>, Vec<String>), CommandFailure> {
+    let sources = stores::sources(&[path.to_path_buf()], None, storage)?;
+    let mut reader = RecordReader::open(&sources, InputOptions::default())?;
+    let (mut ids, mut texts) = (Vec::new(), Vec::new());
+    while let Some(window) = reader.next_window()? {
+        if let Some(reject) = window.rejects.first() {
+            let place = Place::file(path.display().to_string()).line(reject.origin.line);
+            return Err(Error::record(place, reject.cause.clone()).into());
+        }
+        let own = embedctl_data::IdTexts::of(window.columns.column(0).as_ref());
+        for (number, text) in window.texts.iter().enumerate() {
+            let id = own.as_ref().and_then(|ids| ids.get(number));
+            ids.push(id.unwrap_or_else(|| window.origins[number].line.to_string()));
+            if text.trim().is_empty() {
+                let line = window.origins[number].line;
+                return Err(CommandFailure::usage(format!(
+                    "{}: line {line} is empty; write a query there, or take the line out",
+                    path.display()
+                )));
+            }
+            texts.push(text.to_owned());
+        }
+    }
+    match texts.is_empty() {
+        true => Err(CommandFailure::usage(format!(
+            "--queries {}: it holds no query; write one on each line",
+            path.display()
+        ))),
+        false => Ok((ids, texts)),
+    }
+}
+
+/// Prints the hits, or writes them to a file.
+fn show(
+    args: &SearchArgs,
+    format: Option<HitFormat>,
+    hits: &[Hit],
+    files: &RunFiles,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    let lines = match format {
+        None => return printer.text(&for_people(hits)),
+        Some(HitFormat::Jsonl) => json_lines(hits)?,
+        Some(HitFormat::Trec) => trec(hits)?,
+        Some(HitFormat::Parquet | HitFormat::Arrow) => String::new(),
+    };
+    let Some(path) = &args.output else {
+        return match format {
+            Some(HitFormat::Jsonl) => printer.json(&lines),
+            _ => printer.data(lines.as_bytes()),
+        };
+    };
+    output::publish_file(path, args.force, files, |mut file| match format {
+        Some(HitFormat::Parquet) => {
+            output::write_table(&search::table(hits)?, OutputFormat::Parquet, file)
+        }
+        Some(HitFormat::Arrow) => {
+            output::write_table(&search::table(hits)?, OutputFormat::Arrow, file)
+        }
+        _ => (file.write_all(lines.as_bytes())).map_err(|error| Error::io("write", path, error)),
+    })?;
+    printer.info(format!("wrote {}", path.display()));
+    Ok(())
+}
+
+fn json_lines(hits: &[Hit]) -> Result<String, CommandFailure> {
+    let mut lines = String::new();
+    for hit in hits {
+        let line =
+            serde_json::to_string(hit).map_err(|error| Error::internal(error.to_string()))?;
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
+/// The run format of TREC's tools, whose fields are separated by spaces.
+fn trec(hits: &[Hit]) -> Result<String, CommandFailure> {
+    let mut lines = String::new();
+    for hit in hits {
+        let id = hit.fields.id_text().unwrap_or_else(|| hit.row.to_string());
+        for id in [&hit.query_id, &id] {
+            if id.is_empty() || id.contains(char::is_whitespace) {
+                return Err(CommandFailure::usage(format!(
+                    "--output-format trec: the id {id:?} has spaces, which separate fields there; choose jsonl or parquet"
+                )));
+            }
+        }
+        let Hit {
+            query_id,
+            rank,
+            score,
+            ..
+        } = hit;
+        let _ = writeln!(lines, "{query_id} Q0 {id} {rank} {score} embedctl");
+    }
+    Ok(lines)
+}
+
+/// Score, id and text of each hit; with several queries, each above its hits.
+fn for_people(hits: &[Hit]) -> TextTable {
+    let mut table = TextTable::default();
+    let id = |hit: &Hit| {
+        let id = hit.fields.id_text();
+        id.unwrap_or_else(|| format!("row {}", hit.row))
+    };
+    let width = hits.iter().map(|hit| id(hit).chars().count()).max();
+    let width = width.unwrap_or(0).min(40);
+    let mut queries = hits.iter().map(|hit| &hit.query_id);
+    let first = queries.next();
+    let has_several = queries.any(|query| Some(query) != first);
+    for hit in hits {
+        if has_several && hit.rank == 1 {
+            table.line(&hit.query);
+        }
+        let text = hit.fields.text.as_deref().unwrap_or_default();
+        let mut shown: String = text.chars().take(SHOWN).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        table.line(&format!("{:>8.4}  {:<width$}  {shown}", hit.score, id(hit)));
+    }
+    table
+}

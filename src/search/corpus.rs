@@ -1,0 +1,428 @@
+//! An output whose rows are searched: its files, its provenance, and the column that is compared.
+
+use std::path::Path;
+
+use embedctl_common::vectors::{MultiRows, SparseRows};
+use serde_json::Value;
+
+use super::decoder::Decoder;
+use super::nearest::{Neighbour, TakeStored, nearest};
+use crate::cancel::CancelToken;
+use crate::error::{Error, Place, Result};
+use crate::identity::VectorIdentity;
+use crate::job::State;
+use crate::model::VectorKind;
+use crate::output::{
+    self, ChosenVectors, Dtype, KindColumns, OutputFormat, RecordedForm, TemporaryVectors,
+    TokenForm,
+};
+use crate::record::{RowVector, RowVectors};
+use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
+use crate::storage::{Location, Readable, Storage};
+
+/// An output of `embed`, opened to be searched.
+#[derive(Debug)]
+pub struct Corpus {
+    /// How it is called in messages.
+    pub(super) name: String,
+    pub(super) files: Vec<CorpusFile>,
+    pub(super) made: Value,
+    pub(super) identity: VectorIdentity,
+    /// The kind of vectors that is compared, and whether a row has others.
+    pub(super) kind: VectorKind,
+    pub(super) has_several: bool,
+    /// The column; `None` where the provenance names none.
+    column: Option<String>,
+    form: RecordedForm,
+    decoder: Decoder,
+    /// Components of a vector, where that is known.
+    pub(super) dimensions: Option<usize>,
+}
+
+/// One of its files.
+#[derive(Debug)]
+pub(super) struct CorpusFile {
+    pub file: Readable,
+    pub format: OutputFormat,
+    /// The rows before it, of a folder's parts.
+    pub first: u64,
+}
+
+impl Corpus {
+    /// Opens a file, a folder of parts, or an address. `kinds` are the kinds of vectors that are asked for.
+    ///
+    /// # Errors
+    /// If it has no provenance or no row, or does not have vectors of one such kind.
+    pub fn open(path: &Path, storage: Option<&Storage>, kinds: &[VectorKind]) -> Result<Self> {
+        let location = Location::of(path)?;
+        let name = location.to_string();
+        let without = || {
+            Error::usage(format!("{name}: it has no provenance, in it or beside it, so the model of its vectors is unknown"))
+                .with_remedy("name a file that embedctl has written, or a folder of its parts")
+        };
+        let files = match location.is_folder() {
+            true => parts(&location, storage)?,
+            false => {
+                let file = location.read(storage)?;
+                let format = OutputFormat::from_path(file.path()).ok_or_else(without)?;
+                vec![CorpusFile {
+                    file,
+                    format,
+                    first: 0,
+                }]
+            }
+        };
+        let empty = || {
+            Error::usage(format!(
+                "{name}: it holds no vector, so there is nothing to find"
+            ))
+            .with_remedy("name an output with rows")
+        };
+        let first = files.first().ok_or_else(empty)?;
+        let made = output::provenance(&first.file, first.format)?.ok_or_else(without)?;
+        if files.len() == 1 && made["rows"]["embedded"].as_u64() == Some(0) {
+            return Err(empty());
+        }
+        let identity = VectorIdentity::of_provenance(&made);
+        let (kind, number, count) = chosen(&name, &identity, kinds)?;
+        let recorded = output::recorded_kinds(&made).into_iter().nth(number);
+        let recorded = recorded.ok_or_else(without)?;
+        if recorded.form == RecordedForm::Terms {
+            return Err(Error::usage(format!(
+                "{name}: its sparse vectors are maps from terms to weights, which are not read back"
+            ))
+            .with_remedy(format!("embed without {SPARSE_TOKENS}")));
+        }
+        let dimensions = match number {
+            0 => identity
+                .settings
+                .dimensions
+                .as_ref()
+                .and_then(|it| it.0.first().copied()),
+            _ => recorded.width,
+        };
+        let decoder = Decoder::of(&recorded, 0, dimensions).ok_or_else(|| {
+            Error::usage(format!(
+                "{name}: its provenance lacks what {} vectors mean",
+                recorded.dtype
+            ))
+            .with_remedy(format!("embed again, or with {DTYPE} f32"))
+        })?;
+        Ok(Self {
+            name,
+            files,
+            made,
+            kind,
+            has_several: count > 1,
+            column: recorded.columns.into_iter().next(),
+            form: recorded.form,
+            decoder,
+            dimensions,
+            identity,
+        })
+    }
+
+    /// The `most` nearest rows to each query, best first; `besides` is left out.
+    ///
+    /// # Errors
+    /// If the output cannot be read, or holds other vectors.
+    pub fn nearest(
+        &self,
+        queries: &RowVectors,
+        most: usize,
+        besides: Option<u64>,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<Neighbour>>> {
+        let width = query_width(queries);
+        if let (Some(width), Some(own)) = (width, self.dimensions)
+            && width != own
+        {
+            return Err(Error::internal(format!(
+                "a query of {width} components for rows of {own}"
+            )));
+        }
+        let mut rows = 0_u64;
+        let found = nearest(queries, &no_rows, &self.decoder, most, |take| {
+            self.for_each(cancel, &mut |number, row| {
+                rows += 1;
+                match besides == Some(number) {
+                    true => Ok(()),
+                    false => take(number, row),
+                }
+            })
+        })?;
+        if rows == 0 {
+            return Err(Error::usage(format!("{}: it holds no vector", self.name))
+                .with_remedy("name an output with rows"));
+        }
+        Ok(found)
+    }
+
+    /// The vector of a row, as a query.
+    ///
+    /// # Errors
+    /// If it has none, or the output cannot be read.
+    pub fn vector(&self, wanted: u64, cancel: &CancelToken) -> Result<RowVectors> {
+        let mut found: Option<RowVectors> = None;
+        let read = self.for_each(cancel, &mut |number, row| {
+            if number != wanted {
+                return Ok(());
+            }
+            let decoded = |stored: &[f32]| {
+                let mut numbers = Vec::new();
+                self.decoder.decode(stored, &mut numbers);
+                numbers
+            };
+            found = Some(match row {
+                RowVector::Dense(stored) => {
+                    let numbers = decoded(stored);
+                    RowVectors::in_full(numbers.len(), numbers)
+                }
+                RowVector::Multi(row) => {
+                    let vectors: Vec<Vec<f32>> = row.vectors().map(decoded).collect();
+                    let mut rows = MultiRows::new(vectors.first().map_or(row.width, Vec::len));
+                    rows.push(&vectors.concat());
+                    RowVectors::Multi(rows)
+                }
+                row => {
+                    let mut rows = no_rows(row);
+                    rows.push(row);
+                    rows
+                }
+            });
+            // Ends the reading: what follows is not wanted.
+            Err(Error::internal("the row was found"))
+        });
+        match found {
+            Some(row) => Ok(row),
+            None => {
+                read?;
+                Err(
+                    Error::usage(format!("{}: row {wanted} has no vector", self.name))
+                        .with_remedy("choose another row"),
+                )
+            }
+        }
+    }
+
+    /// Hands over each row that has a vector, as it is stored, elements of bytes from 0 on.
+    fn for_each(&self, cancel: &CancelToken, take: &mut TakeStored<'_>) -> Result<()> {
+        let mut width = None;
+        let mut check = |file: &CorpusFile, own: usize| {
+            if cancel.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            let known = *width.get_or_insert(own);
+            let dimensions = self.decoder.dimensions(own);
+            let is_known = self.dimensions.is_none_or(|it| Some(it) == dimensions);
+            if known != own || dimensions.is_none() || !is_known {
+                return Err(Error::input(
+                    Place::file(&file.file.name),
+                    format!("holds a vector of {own} elements, which its other vectors or its provenance do not have"),
+                )
+                .with_remedy("look at it with `embedctl inspect`"));
+            }
+            Ok(())
+        };
+        for file in &self.files {
+            let read = match self.form {
+                RecordedForm::Tokens if file.format.facts().multi == TokenForm::Lengths => {
+                    self.of_lengths(file, &mut check, take)
+                }
+                RecordedForm::Tokens => self.of_tokens(file, &mut check, take),
+                _ => self.of_rows(file, &mut check, take),
+            };
+            file.file.bytes.close();
+            read?;
+        }
+        Ok(())
+    }
+
+    /// A vector in each row.
+    fn of_rows(
+        &self,
+        file: &CorpusFile,
+        check: &mut dyn FnMut(&CorpusFile, usize) -> Result<()>,
+        take: &mut TakeStored<'_>,
+    ) -> Result<()> {
+        let mut room = Vec::new();
+        let (mut indices, mut values) = (Vec::new(), Vec::new());
+        self.read(file, &mut |row, dtype, stored| {
+            check(file, stored.len())?;
+            if self.form == RecordedForm::Sparse {
+                indices.clear();
+                values.clear();
+                for (index, value) in (0..).zip(stored).filter(|(_, value)| **value != 0.0) {
+                    indices.push(index);
+                    values.push(*value);
+                }
+                let (indices, values) = (&indices[..], &values[..]);
+                let entries = embedctl_common::vectors::SparseRow { indices, values };
+                return take(row, RowVector::Sparse(entries));
+            }
+            take(row, RowVector::Dense(from_zero(dtype, stored, &mut room)))
+        })
+    }
+
+    /// A vector for each token, in rows.
+    fn of_tokens(
+        &self,
+        file: &CorpusFile,
+        check: &mut dyn FnMut(&CorpusFile, usize) -> Result<()>,
+        take: &mut TakeStored<'_>,
+    ) -> Result<()> {
+        let mut room = Vec::new();
+        // The row whose vectors are being read, and their width.
+        let mut current: Option<(u64, usize)> = None;
+        let mut values: Vec<f32> = Vec::new();
+        let end =
+            |current: Option<(u64, usize)>, values: &mut Vec<f32>, take: &mut TakeStored<'_>| {
+                let Some((row, width)) = current else {
+                    return Ok(());
+                };
+                let mut rows = MultiRows::new(width);
+                rows.push(values);
+                values.clear();
+                take(row, RowVector::Multi(rows.get(0)))
+            };
+        self.read(file, &mut |row, dtype, stored| {
+            check(file, stored.len())?;
+            if current.is_some_and(|(current, _)| current != row) {
+                end(current, &mut values, take)?;
+            }
+            current = Some((row, stored.len()));
+            values.extend_from_slice(from_zero(dtype, stored, &mut room));
+            Ok(())
+        })?;
+        end(current, &mut values, take)
+    }
+
+    /// A vector for each token, in a matrix beside which stands how many each row has.
+    fn of_lengths(
+        &self,
+        file: &CorpusFile,
+        check: &mut dyn FnMut(&CorpusFile, usize) -> Result<()>,
+        take: &mut TakeStored<'_>,
+    ) -> Result<()> {
+        let width = self.dimensions.unwrap_or_default();
+        check(file, width)?;
+        let kinds = [KindColumns::Multi(String::new(), width)];
+        let mut temporary = TemporaryVectors::default();
+        let mut chosen = ChosenVectors::open(&file.file, file.format, &kinds, &mut temporary)?;
+        let (mut row, mut taken) = (file.first, Ok(()));
+        chosen.for_each(&mut |vectors| {
+            if taken.is_ok() {
+                taken = take(row, vectors);
+            }
+            row += 1;
+        })?;
+        taken
+    }
+
+    /// Hands over the vectors of the column, with the numbers of their rows in the output.
+    fn read(
+        &self,
+        file: &CorpusFile,
+        take: &mut dyn FnMut(u64, Dtype, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let mut column = self.column.clone();
+        output::read_vectors(&file.file, &mut |vector| {
+            let is_this = vector.column.is_empty()
+                || vector.column == column.get_or_insert_with(|| vector.column.to_owned());
+            match is_this {
+                true => take(file.first + vector.row, vector.dtype, vector.values),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+/// Elements of int8 as those of uint8.
+fn from_zero<'a>(dtype: Dtype, stored: &'a [f32], room: &'a mut Vec<f32>) -> &'a [f32] {
+    if dtype != Dtype::Int8 {
+        return stored;
+    }
+    room.clear();
+    room.extend(stored.iter().map(|element| element + 128.0));
+    room
+}
+
+/// No rows of the form of this one.
+fn no_rows(row: RowVector<'_>) -> RowVectors {
+    match row {
+        RowVector::Dense(values) => RowVectors::dense(values.len()),
+        RowVector::Sparse(_) => RowVectors::Sparse(SparseRows::default()),
+        RowVector::Multi(row) => RowVectors::Multi(MultiRows::new(row.width)),
+        RowVector::Several(row) => RowVectors::Several(row.vectors().map(no_rows).collect()),
+    }
+}
+
+/// The components of a query's vectors; sparse ones have no fixed number.
+fn query_width(queries: &RowVectors) -> Option<usize> {
+    match queries {
+        RowVectors::Dense { width, .. } => Some(*width),
+        RowVectors::Multi(rows) => Some(rows.width()),
+        RowVectors::Sparse(_) | RowVectors::Several(_) => None,
+    }
+}
+
+/// The parts of a folder.
+fn parts(location: &Location, storage: Option<&Storage>) -> Result<Vec<CorpusFile>> {
+    let folder = location.folder(storage)?;
+    let state = State::read(folder.as_ref(), None)?;
+    let mut files = Vec::with_capacity(state.parts.len());
+    let mut first = 0;
+    for part in state.parts.values() {
+        let file = folder.open(&part.file)?;
+        // A folder has more parts than a process may have open files.
+        file.bytes.close();
+        let format = OutputFormat::from_path(file.path())
+            .ok_or_else(|| Error::internal(format!("a part without a format: {}", part.file)))?;
+        if part.info.rows > 0 {
+            files.push(CorpusFile {
+                file,
+                format,
+                first,
+            });
+        }
+        first += part.info.rows;
+    }
+    Ok(files)
+}
+
+/// The kind of vectors that is compared, its number among the output's, and how many it has.
+fn chosen(
+    name: &str,
+    identity: &VectorIdentity,
+    asked: &[VectorKind],
+) -> Result<(VectorKind, usize, usize)> {
+    let settings = &identity.settings;
+    if settings.scores.is_some() {
+        return Err(
+            Error::usage(format!("{name}: it holds scores, not vectors"))
+                .with_remedy("name an output of embed"),
+        );
+    }
+    let names: Vec<String> = match (&settings.vectors, &settings.sparse, &settings.multi) {
+        (Some(kinds), ..) => kinds.clone(),
+        (None, Some(_), _) => vec![VectorKind::Sparse.name().to_owned()],
+        (None, None, Some(_)) => vec![VectorKind::Multi.name().to_owned()],
+        (None, None, None) => vec![VectorKind::Dense.name().to_owned()],
+    };
+    let refuse = |why: String| {
+        Error::usage(format!("{name}: {why} ({})", names.join(", ")))
+            .with_remedy(format!("choose one of its kinds with {VECTORS}"))
+    };
+    let wanted = match (asked, &names[..]) {
+        ([], [one]) => one.clone(),
+        ([kind], _) => kind.name().to_owned(),
+        ([], _) => {
+            return Err(refuse("its rows have vectors of several kinds".to_owned()));
+        }
+        _ => return Err(refuse(format!("{VECTORS} names several kinds"))),
+    };
+    let number = names.iter().position(|name| *name == wanted);
+    let number = number.ok_or_else(|| refuse(format!("it has no {wanted} vectors")))?;
+    let kind = wanted.parse::<VectorKind>().map_err(Error::usage)?;
+    Ok((kind, number, names.len()))
+}

@@ -1,0 +1,270 @@
+//! The hits of a search: ids and texts of rows, and tables of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float32Array, RecordBatch, StringArray, UInt64Array};
+use embedctl_data::IdTexts;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::corpus::{Corpus, CorpusFile};
+use crate::error::{Error, Result};
+use crate::input::{InputOptions, Part, RecordReader, Share, Source};
+use crate::output::{OutputFormat, ROWS, RowTexts};
+use crate::record::{RecordFields, Window};
+
+/// Bytes of a row at most.
+const MAX_ROW_BYTES: usize = 64 << 20;
+
+/// So many rows are read one by one at most, where the format can: of more, all of the file.
+const FEW_ROWS: usize = 64;
+
+/// What is known of a row beside its vector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RowFields {
+    /// Its id, if it has one.
+    pub id: Option<Value>,
+    /// Its text, if it was kept.
+    pub text: Option<String>,
+}
+
+impl RowFields {
+    /// The id as text.
+    #[must_use]
+    pub fn id_text(&self) -> Option<String> {
+        Some(match self.id.as_ref()? {
+            Value::String(id) => id.clone(),
+            other => other.to_string(),
+        })
+    }
+}
+
+/// A hit, as it is written.
+#[derive(Debug, Clone, Serialize)]
+pub struct Hit {
+    /// The query's id: the number of its line, where it has no other.
+    pub query_id: String,
+    /// The query.
+    pub query: String,
+    /// From 1.
+    pub rank: u64,
+    /// The row's number in the output, from 0.
+    pub row: u64,
+    /// Id and text.
+    #[serde(flatten)]
+    pub fields: RowFields,
+    /// How near it is.
+    pub score: f32,
+}
+
+/// Hits as a table: `query_id`, `query`, `rank`, `id`, `row`, `score`.
+///
+/// # Errors
+/// If there are too many for a table.
+pub fn table(hits: &[Hit]) -> Result<RecordBatch> {
+    let texts = |of: &dyn Fn(&Hit) -> Option<String>| -> ArrayRef {
+        Arc::new(hits.iter().map(of).collect::<StringArray>())
+    };
+    let numbers = |of: &dyn Fn(&Hit) -> u64| -> ArrayRef {
+        Arc::new(UInt64Array::from_iter_values(hits.iter().map(of)))
+    };
+    let scores = Float32Array::from_iter_values(hits.iter().map(|hit| hit.score));
+    RecordBatch::try_from_iter([
+        ("query_id", texts(&|hit| Some(hit.query_id.clone()))),
+        ("query", texts(&|hit| Some(hit.query.clone()))),
+        ("rank", numbers(&|hit| hit.rank)),
+        ("id", texts(&|hit| hit.fields.id_text())),
+        ("row", numbers(&|hit| hit.row)),
+        ("score", Arc::new(scores)),
+    ])
+    .map_err(|error| Error::internal(format!("hits as a table: {error}")))
+}
+
+impl Corpus {
+    /// Ids and texts of these rows; what the output does not hold is missing.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn fields(&self, rows: &BTreeSet<u64>) -> Result<BTreeMap<u64, RowFields>> {
+        let mut found = BTreeMap::new();
+        for (file, end) in self.files_with_ends() {
+            let own: Vec<u64> = rows
+                .range(file.first..end)
+                .map(|row| row - file.first)
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            self.rows_of(file, Some(&own), &mut |options, rows| {
+                rows.for_each(options, &mut |row, fields| {
+                    if own.binary_search(&row).is_ok() {
+                        found.insert(file.first + row, fields());
+                    }
+                    true
+                })
+            })?;
+            file.file.bytes.close();
+        }
+        Ok(found)
+    }
+
+    /// The number of the first row with that id.
+    ///
+    /// # Errors
+    /// If there is none, or ids are not in the output.
+    pub fn row_of(&self, id: &str) -> Result<u64> {
+        for (file, _) in self.files_with_ends() {
+            let mut found = None;
+            self.rows_of(file, None, &mut |options, rows| {
+                found = rows.find(options, id);
+                found.is_none()
+            })?;
+            file.file.bytes.close();
+            if let Some(row) = found {
+                return Ok(file.first + row);
+            }
+        }
+        Err(
+            Error::usage(format!("{}: no row has the id {id:?}", self.name))
+                .with_remedy("name one of the ids in the output"),
+        )
+    }
+
+    /// The field of the texts that were embedded, where they may have been kept.
+    fn text_field(&self) -> Option<String> {
+        if self.made.get("chunking").is_some_and(|it| !it.is_null()) {
+            return Some("chunk_text".to_owned());
+        }
+        let field = self.made["text"].as_str().unwrap_or("text");
+        Some(field.to_owned()).filter(|field| !field.contains('{'))
+    }
+
+    fn files_with_ends(&self) -> impl Iterator<Item = (&CorpusFile, u64)> {
+        let ends = self.files.iter().skip(1).map(|file| file.first);
+        self.files.iter().zip(ends.chain([u64::MAX]))
+    }
+
+    /// Hands over the rows of a file, window by window, until `take` has enough; nothing where they are not to be had.
+    /// `wanted` are those that matter, `None`: all.
+    fn rows_of(
+        &self,
+        file: &CorpusFile,
+        wanted: Option<&[u64]>,
+        take: &mut dyn FnMut(&InputOptions, &Window) -> bool,
+    ) -> Result<()> {
+        let (rows, format) = match file.format.facts().row_texts {
+            RowTexts::In(format) => (Some(file.file.clone()), Some(format)),
+            RowTexts::Beside => (file.file.bytes.beside(ROWS)?, None),
+            RowTexts::Nowhere => (None, None),
+        };
+        let Some(rows) = rows else { return Ok(()) };
+        // A stream has no index of its batches.
+        let is_table = matches!(file.format, OutputFormat::Parquet | OutputFormat::Arrow);
+        let shares = wanted
+            .filter(|wanted| is_table && wanted.len() <= FEW_ROWS)
+            .map(|wanted| {
+                let share = |row: &u64| Share {
+                    source: 0,
+                    part: Part::Rows {
+                        start: *row,
+                        end: row + 1,
+                    },
+                };
+                wanted.iter().map(share).collect()
+            });
+        let open = |text_field: String| {
+            let options = InputOptions {
+                format,
+                text_field,
+                max_record_bytes: MAX_ROW_BYTES,
+                shares: shares.clone(),
+                ..InputOptions::default()
+            };
+            let reader = RecordReader::open(&[Source::Object(rows.clone())], options.clone());
+            let mut reader = reader?;
+            let first = reader.next_window()?;
+            Ok::<_, Error>((options, reader, first))
+        };
+        // A table without the texts is read by its ids alone.
+        let opened = match self.text_field().map(open) {
+            Some(Ok(opened)) => Ok(opened),
+            Some(Err(_)) | None => open("id".to_owned()),
+        };
+        let Ok((options, mut reader, mut window)) = opened else {
+            return Ok(());
+        };
+        while let Some(own) = window {
+            let is_done = wanted.and_then(<[u64]>::last).is_some_and(|last| {
+                let lines = own.origins.iter().map(|origin| origin.line);
+                lines.max().is_some_and(|line| line > *last)
+            });
+            if !take(&options, &own) || is_done {
+                return Ok(());
+            }
+            window = reader.next_window()?;
+        }
+        Ok(())
+    }
+}
+
+/// What a search wants of a window.
+trait WindowRows {
+    /// Hands over each row's number in its file, and the way to its fields.
+    fn for_each(
+        &self,
+        options: &InputOptions,
+        take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
+    ) -> bool;
+
+    /// The number of the row with that id.
+    fn find(&self, options: &InputOptions, id: &str) -> Option<u64>;
+}
+
+fn id_of(fields: &RecordFields) -> Option<Value> {
+    let id: Value = serde_json::from_str(&fields.json("id")?).ok()?;
+    Some(id).filter(|id| !id.is_null())
+}
+
+impl WindowRows for Window {
+    fn for_each(
+        &self,
+        options: &InputOptions,
+        take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
+    ) -> bool {
+        let is_text = options.text_field != "id";
+        for (number, (text, origin)) in self.texts.iter().zip(&self.origins).enumerate() {
+            let fields = || RowFields {
+                id: id_of(&options.record_fields(&self.columns, number, text)),
+                text: is_text.then(|| text.to_owned()),
+            };
+            if !take(origin.line - 1, &fields) {
+                return false;
+            }
+        }
+        // Rows without their text have an id all the same.
+        self.rejects.iter().all(|reject| {
+            let fields = || RowFields {
+                id: id_of(&reject.fields),
+                text: None,
+            };
+            take(reject.origin.line - 1, &fields)
+        })
+    }
+
+    fn find(&self, _: &InputOptions, id: &str) -> Option<u64> {
+        let ids = IdTexts::of(self.columns.column(0).as_ref())?;
+        let own = (self.origins.iter().enumerate())
+            .filter(|(number, _)| ids.get(*number).as_deref() == Some(id))
+            .map(|(_, origin)| origin.line - 1);
+        let rejected = self.rejects.iter().filter(|reject| {
+            let found = RowFields {
+                id: id_of(&reject.fields),
+                text: None,
+            };
+            found.id_text().as_deref() == Some(id)
+        });
+        own.chain(rejected.map(|reject| reject.origin.line - 1))
+            .min()
+    }
+}

@@ -1,0 +1,21 @@
+//! The rows of an output that are nearest to a query: exact, by comparing every row.
+//!
+//! ```text
+//!  output ──► rows in batches ──► threads: score, the k best of each query ──► ids and texts of the hits
+//!  query ──► the output's own model ──┘
+//! ```
+//!
+//! Dense vectors are compared by their cosine, sparse ones by their dot product, and vectors of tokens by the sum, over the
+//! query's tokens, of the greatest dot product with one of the row's (`MaxSim`). Quantized components become numbers again,
+//! and a query stays in float32 ([`decoder`]).
+
+mod corpus;
+mod decoder;
+mod hits;
+mod nearest;
+mod queries;
+
+pub use corpus::Corpus;
+pub use hits::{Hit, RowFields, table};
+pub use nearest::Neighbour;
+pub use queries::QueryModel;

@@ -1,0 +1,303 @@
+//! The nearest rows to each of some queries, found by several threads.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crossbeam_channel::bounded;
+use embedctl_common::vectors::{MultiRows, RowVector, RowVectors, SparseRow};
+
+use super::decoder::Decoder;
+use crate::error::{Error, Result};
+use crate::threads::{panic_message, spawn_scoped, usable_cores};
+
+/// Numbers of rows that are handed to a thread at a time.
+const BATCH_NUMBERS: usize = 1 << 19;
+
+/// Rows that are handed to a thread at a time, at most.
+const BATCH_ROWS: usize = 4096;
+
+/// A row that was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Neighbour {
+    /// The number of the row in the output, from 0.
+    pub row: u64,
+    /// Its cosine, dot product, or sum of greatest dot products.
+    pub score: f32,
+}
+
+/// The order of hits: the higher score first, of equal ones the earlier row.
+fn order(one: &Neighbour, other: &Neighbour) -> Ordering {
+    let by_score = other.score.total_cmp(&one.score);
+    by_score.then(one.row.cmp(&other.row))
+}
+
+/// A neighbour in a heap, whose greatest is the one to go first.
+struct Ranked(Neighbour);
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        order(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ranked {}
+
+/// The best rows so far.
+struct Best {
+    most: usize,
+    rows: BinaryHeap<Ranked>,
+}
+
+impl Best {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            rows: BinaryHeap::new(),
+        }
+    }
+
+    /// A row whose score is not a number is none.
+    fn add(&mut self, row: Neighbour) {
+        if row.score.is_nan() {
+            return;
+        }
+        if self.rows.len() < self.most {
+            self.rows.push(Ranked(row));
+        } else if let Some(mut last) = self.rows.peek_mut()
+            && order(&row, &last.0).is_lt()
+        {
+            *last = Ranked(row);
+        }
+    }
+}
+
+/// Queries, made ready for many comparisons.
+enum Prepared {
+    /// Of length 1.
+    Dense(Vec<Vec<f32>>),
+    /// In full.
+    Sparse(Vec<Vec<f32>>),
+    Multi(MultiRows),
+}
+
+impl Prepared {
+    fn of(queries: &RowVectors) -> Result<Self> {
+        Ok(match queries {
+            RowVectors::Dense { .. } => Self::Dense(
+                (queries.iter())
+                    .map(|query| {
+                        let query = query.in_full(0);
+                        let length = dot(&query, &query).sqrt();
+                        let scale = if length > 0.0 { length.recip() } else { 0.0 };
+                        query.iter().map(|number| number * scale).collect()
+                    })
+                    .collect(),
+            ),
+            RowVectors::Sparse(rows) => {
+                let width = rows
+                    .indices()
+                    .iter()
+                    .max()
+                    .map_or(0, |last| *last as usize + 1);
+                Self::Sparse(queries.iter().map(|query| query.in_full(width)).collect())
+            }
+            RowVectors::Multi(rows) => Self::Multi(rows.clone()),
+            RowVectors::Several(_) => {
+                return Err(Error::internal("queries of several kinds of vectors"));
+            }
+        })
+    }
+
+    /// Compares a row with every query.
+    fn compare(
+        &self,
+        row: RowVector<'_>,
+        decoder: &Decoder,
+        room: &mut Vec<f32>,
+        take: &mut dyn FnMut(usize, f32),
+    ) {
+        room.clear();
+        match (self, row) {
+            (Self::Dense(queries), RowVector::Dense(stored)) => {
+                let numbers = match decoder {
+                    Decoder::Floats => stored,
+                    _ => {
+                        decoder.decode(stored, room);
+                        &room[..]
+                    }
+                };
+                let length = dot(numbers, numbers).sqrt();
+                let scale = if length == 0.0 { 0.0 } else { length.recip() };
+                for (number, query) in queries.iter().enumerate() {
+                    take(number, dot(query, numbers) * scale);
+                }
+            }
+            (Self::Sparse(queries), RowVector::Sparse(row)) => {
+                for (number, query) in queries.iter().enumerate() {
+                    take(number, sparse_dot(query, row));
+                }
+            }
+            (Self::Multi(queries), RowVector::Multi(row)) => {
+                row.vectors()
+                    .for_each(|vector| decoder.decode(vector, room));
+                let width = queries.width().max(1);
+                for (number, query) in queries.iter().enumerate() {
+                    let greatest = |token: &[f32]| {
+                        let scores = room.chunks_exact(width).map(|own| dot(token, own));
+                        scores.fold(f32::NAN, f32::max)
+                    };
+                    take(number, query.vectors().map(greatest).sum());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// In sixteen sums, which a processor adds side by side.
+fn dot(one: &[f32], other: &[f32]) -> f32 {
+    let (ones, one) = one.as_chunks::<16>();
+    let (others, other) = other.as_chunks::<16>();
+    let mut sums = [0.0; 16];
+    for (one, other) in ones.iter().zip(others) {
+        for lane in 0..16 {
+            sums[lane] += one[lane] * other[lane];
+        }
+    }
+    let rest: f32 = one.iter().zip(other).map(|(one, other)| one * other).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
+fn sparse_dot(query: &[f32], row: SparseRow<'_>) -> f32 {
+    let products = row
+        .entries()
+        .filter_map(|(index, value)| Some(query.get(index as usize)? * value));
+    products.sum()
+}
+
+/// Rows on their way to a thread, as they are stored.
+struct Batch {
+    numbers: Vec<u64>,
+    rows: RowVectors,
+}
+
+/// Takes a row: its number and its stored vector.
+pub(super) type TakeStored<'a> = dyn FnMut(u64, RowVector<'_>) -> Result<()> + 'a;
+
+/// The `most` nearest rows to each query, best first, of those that `read` hands over; `none` has the form of stored rows.
+///
+/// # Errors
+/// As `read`.
+pub(super) fn nearest(
+    queries: &RowVectors,
+    none: &dyn Fn(RowVector<'_>) -> RowVectors,
+    decoder: &Decoder,
+    most: usize,
+    read: impl FnOnce(&mut TakeStored<'_>) -> Result<()>,
+) -> Result<Vec<Vec<Neighbour>>> {
+    let prepared = Prepared::of(queries)?;
+    let threads = usable_cores();
+    let (sender, receiver) = bounded::<Batch>(2 * threads);
+    let mut best: Vec<Vec<Neighbour>> = vec![Vec::new(); queries.len()];
+    std::thread::scope(|scope| {
+        let mut workers = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let (receiver, prepared, count) = (receiver.clone(), &prepared, queries.len());
+            workers.push(spawn_scoped(scope, "search", move || {
+                let mut best: Vec<Best> = (0..count).map(|_| Best::new(most)).collect();
+                let mut room = Vec::new();
+                for batch in receiver {
+                    for (row, vector) in batch.numbers.iter().zip(batch.rows.iter()) {
+                        prepared.compare(vector, decoder, &mut room, &mut |query, score| {
+                            best[query].add(Neighbour { row: *row, score });
+                        });
+                    }
+                }
+                best
+            })?);
+        }
+        drop(receiver);
+        let mut batch: Option<Batch> = None;
+        let stopped = || Error::internal("the threads of a search have ended");
+        let all = read(&mut |number, row| {
+            let own = batch.get_or_insert_with(|| Batch {
+                numbers: Vec::new(),
+                rows: none(row),
+            });
+            own.numbers.push(number);
+            own.rows.push(row);
+            let is_full = own.numbers.len() >= BATCH_ROWS
+                || own.rows.bytes() >= BATCH_NUMBERS * size_of::<f32>();
+            match batch.take_if(|_| is_full) {
+                Some(full) => sender.send(full).map_err(|_| stopped()),
+                None => Ok(()),
+            }
+        });
+        let all = all.and_then(|()| match batch {
+            Some(last) => sender.send(last).map_err(|_| stopped()),
+            None => Ok(()),
+        });
+        drop(sender);
+        for worker in workers {
+            let found = worker.join();
+            let found = found.map_err(|panic| Error::internal(panic_message(&*panic)))?;
+            for (all, own) in best.iter_mut().zip(found) {
+                all.extend(own.rows.into_iter().map(|ranked| ranked.0));
+            }
+        }
+        all
+    })?;
+    for rows in &mut best {
+        rows.sort_by(order);
+        rows.truncate(most);
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_scores_are_in_the_order_of_rows_and_what_is_no_number_is_left_out() {
+        let mut best = Best::new(3);
+        for (row, score) in [
+            (9, 1.0),
+            (2, 0.5),
+            (7, 1.0),
+            (4, f32::NAN),
+            (1, 0.5),
+            (3, 1.0),
+        ] {
+            best.add(Neighbour { row, score });
+        }
+        let mut rows: Vec<Neighbour> = best.rows.into_iter().map(|ranked| ranked.0).collect();
+        rows.sort_by(order);
+        let rows: Vec<u64> = rows.iter().map(|one| one.row).collect();
+        assert_eq!(rows, [3, 7, 9]);
+    }
+
+    #[test]
+    fn products_are_summed_whatever_the_width() {
+        for width in [0, 1, 15, 16, 17, 48, 61] {
+            let numbers: Vec<f32> = (0..width).map(|it| it as f32).collect();
+            let expected: f32 = numbers.iter().map(|it| it * it).sum();
+            assert!(
+                (dot(&numbers, &numbers) - expected).abs() <= expected * 1e-6,
+                "{width}"
+            );
+        }
+    }
+}
