@@ -20,6 +20,9 @@ use crate::record::{RowVector, RowVectors};
 use crate::setting::{DTYPE, SPARSE_TOKENS, VECTORS};
 use crate::storage::{Location, Readable, Storage};
 
+/// Takes a vector of the column: the number of its row, the type of its elements, and these.
+type TakeColumn<'a> = dyn FnMut(u64, Dtype, &[f32]) -> Result<()> + 'a;
+
 /// An output of `embed`, opened to be searched.
 #[derive(Debug)]
 pub struct Corpus {
@@ -320,11 +323,7 @@ impl Corpus {
     }
 
     /// Hands over the vectors of the column, with the numbers of their rows in the output.
-    fn read(
-        &self,
-        file: &CorpusFile,
-        take: &mut dyn FnMut(u64, Dtype, &[f32]) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, file: &CorpusFile, take: &mut TakeColumn<'_>) -> Result<()> {
         let mut column = self.column.clone();
         output::read_vectors(&file.file, &mut |vector| {
             let is_this = vector.column.is_empty()
