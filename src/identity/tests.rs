@@ -149,6 +149,7 @@ fn options() -> Vec<Row> {
             all.output.beside = vec![AdditionalVectors { numbers, width }];
         } => DoesNot(FOLLOWS),
         sparse_tokens: |all| all.output.sparse_tokens = true => DoesNot(PLACE),
+        names_files: |all| all.output.names_files = true => DoesNot(PLACE),
         terms: |all| all.output.terms = Some(Vec::new().into()) => DoesNot(FOLLOWS),
         clock: |all| all.output.clock = Default::default() => DoesNot("it counts time"),
     });
