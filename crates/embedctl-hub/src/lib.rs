@@ -38,6 +38,7 @@ mod ensure;
 mod fault;
 mod fetch;
 mod files;
+pub mod gguf;
 mod id;
 mod limits;
 mod list;

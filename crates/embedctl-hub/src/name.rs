@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ModelId, weights};
+use super::{ModelId, gguf};
 use embedctl_common::error::Cause;
 use embedctl_common::secrets::shown_address;
 use embedctl_common::setting::{MODEL, MODEL_FILE};
@@ -85,11 +85,11 @@ fn something_else(given: &str) -> Option<Cause> {
     let is_onnx = path
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
-    if !is_onnx && !weights::is_gguf(given) && !path.is_file() {
+    if !is_onnx && !gguf::is_gguf(given) && !path.is_file() {
         return None;
     }
-    if weights::is_gguf(given) {
-        return Some(weights::refuses_gguf(given));
+    if gguf::is_gguf(given) {
+        return Some(gguf::refuses_gguf(given));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let above = folder.parent().filter(|_| folder.ends_with("onnx"));

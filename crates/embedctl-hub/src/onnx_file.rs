@@ -1,7 +1,7 @@
 //! The choice of an ONNX file in a repository or a folder: by its path, or by the kind of its weights.
 
 use super::precision::Precision;
-use super::weights;
+use super::gguf::{is_gguf, refuses_gguf};
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{MODEL, MODEL_FILE, PRECISION};
 
@@ -35,9 +35,9 @@ pub fn choose(paths: &[&str], transformer: &str, choice: &OnnxChoice) -> Result<
     let is_weights = |path: &&str| path.ends_with(".safetensors");
     if files.is_empty()
         && !paths.iter().any(is_weights)
-        && let Some(file) = paths.iter().find(|path| weights::is_gguf(path))
+        && let Some(file) = paths.iter().find(|path| is_gguf(path))
     {
-        return Err(weights::refuses_gguf(file));
+        return Err(refuses_gguf(file));
     }
     if files.is_empty() && !paths.iter().any(is_config) {
         return Err(Cause::of("is not a model: it holds no config.json").with(

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::gguf::{is_gguf, refuses_gguf};
 use super::onnx_file::OnnxChoice;
 use embedctl_common::error::Cause;
 use embedctl_common::named::named;
@@ -127,25 +128,6 @@ pub fn checkpoint(paths: &[&str], transformer: &str) -> Result<Vec<String>, Caus
     parts.sort_unstable();
     parts.insert(0, index);
     Ok(parts)
-}
-
-/// Whether a file holds weights in the format of llama.cpp, by its ending.
-#[must_use]
-pub fn is_gguf(path: &str) -> bool {
-    let (_, ending) = path.rsplit_once('.').unwrap_or_default();
-    ending.eq_ignore_ascii_case("gguf")
-}
-
-/// Why such a file is not run.
-#[must_use]
-pub fn refuses_gguf(file: &str) -> Cause {
-    Cause::of(format!(
-        "holds weights as GGUF ({file}), the quantized format of llama.cpp, which embedctl does not read"
-    ))
-    .with(format!(
-        "name the model that they were made from, in safetensors or ONNX: {MODEL} org/name (the page of a GGUF \
-         repository on the Hub names it as its base model)"
-    ))
 }
 
 /// Why a checkpoint cannot be run whose config.json is refused for this `reason`.

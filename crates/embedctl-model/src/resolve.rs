@@ -23,7 +23,7 @@ use super::positions;
 use super::sentence_config::{self, SentenceConfig};
 use super::tasks;
 use super::tokenizer::{self, TokenizerRequests};
-use super::weights;
+use embedctl_hub::gguf;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{PROMPT, PROMPT_NAME};
 use embedctl_native::adds_token_types;
@@ -404,8 +404,8 @@ pub(super) fn choose_prompt(
 fn missing(root: &Path, config: &Path) -> Error {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    match names.find(|name| weights::is_gguf(name)) {
-        Some(name) => Error::model(root.display(), weights::refuses_gguf(&name)),
+    match names.find(|name| gguf::is_gguf(name)) {
+        Some(name) => Error::model(root.display(), gguf::refuses_gguf(&name)),
         None => Error::model(config.display(), "is missing"),
     }
 }

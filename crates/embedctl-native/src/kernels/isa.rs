@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 
 use super::amx::permission;
 #[cfg(target_arch = "x86_64")]
-use super::peak;
 
 /// An instruction set that this processor has: every value was made by asking it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -211,7 +210,9 @@ impl Isa {
         #[cfg(target_arch = "x86_64")]
         if self.level == InstructionLevel::Avx512 {
             static IS_FASTER: LazyLock<bool> = LazyLock::new(|| {
-                std::is_x86_feature_detected!("avx512bf16") && peak::bf16_is_faster()
+                // SAFETY: the processor was asked for both.
+                std::is_x86_feature_detected!("avx512bf16")
+                    && unsafe { super::simd::avx512::bf16_is_faster() }
             });
             return *IS_FASTER;
         }

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::amx::{self, TileLayout, slice_row};
+use super::amx;
+use super::tile_layout::{TileLayout, slice_row};
 use super::isa::{Isa, ProductPrecision, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;

@@ -28,8 +28,10 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tile_layout;
 mod tile_pairs;
 mod tile_parts;
+mod tile_products;
 
 pub use attention::{Attention, AttentionScratch, HeadsInput, ScoreBias, Sight};
 pub use isa::{Isa, ProductPrecision};

@@ -2,7 +2,8 @@
 
 use std::collections::TryReserveError;
 
-use super::amx::{self, put_row, slice_row};
+use super::amx;
+use super::tile_layout::{put_row, slice_row};
 use super::isa::{ProductPrecision, with_floats};
 use super::lines::{CacheLines, dwords};
 use super::matrix::{Matrix, OperandForm};

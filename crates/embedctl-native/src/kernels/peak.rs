@@ -1,16 +1,11 @@
 //! The peak speed of the products' instructions, as a bound for the engine's speed.
 
 use std::hint::black_box;
-#[cfg(target_arch = "x86_64")]
-use std::time::{Duration, Instant};
 
-use super::amx::{ROWS, SIDE, TILE, TileLayout, TileRows, Tiles, WIDTH};
+use super::amx::{ROWS, SIDE, TILE, TileRows, Tiles, WIDTH};
+use super::tile_layout::TileLayout;
 use super::isa::{Isa, ProductPrecision, with, with_floats, with_tiles};
 use super::simd::Simd;
-#[cfg(target_arch = "x86_64")]
-use super::simd::avx512::Avx512;
-#[cfg(target_arch = "x86_64")]
-use super::tile::Halves;
 use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks, with_bf16};
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
@@ -74,35 +69,6 @@ fn run_tiles<T: Tiles>(tiles: T, arithmetic: ProductPrecision, turns: usize) -> 
         }
     }
     times * each
-}
-
-/// Whether this processor, which has AVX-512 and an instruction for products of bfloat16, multiplies them faster than
-/// single precision. Both run in turn for some hundred microseconds, and the best times count: the speeds are a factor of
-/// two apart on either side.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn bf16_is_faster() -> bool {
-    const TURNS: usize = 1_000;
-    // SAFETY: the caller has asked the processor.
-    let (s, halves) = unsafe { (Avx512::new(), Halves::new()) };
-    let mut least = [Duration::MAX; 2];
-    for _ in 0..8 {
-        let start = Instant::now();
-        black_box(s.enter(
-            #[inline(always)]
-            || run(s, Floats, TURNS / 2),
-        ));
-        let middle = Instant::now();
-        black_box(s.enter(
-            #[inline(always)]
-            || run(s, halves, TURNS / 2),
-        ));
-        let times = [middle - start, middle.elapsed()];
-        for (least, time) in least.iter_mut().zip(times) {
-            *least = (*least).min(time);
-        }
-    }
-    // As many instructions, each for twice as many numbers.
-    least[1] < 2 * least[0] * 9 / 10
 }
 
 #[inline(always)]

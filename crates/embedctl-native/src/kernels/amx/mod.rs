@@ -1,6 +1,6 @@
 //! Products by tiles: sixteen rows of sixteen dwords each, which AMX multiplies in sixteen cycles.
 //!
-//! A matrix and its operands lie in tiles ([`TileLayout`]). [`Tiles`] multiplies up to two tiles of rows by a panel of four
+//! A matrix and its operands lie in tiles ([`TileLayout`](super::tile_layout::TileLayout)). [`Tiles`] multiplies up to two tiles of rows by a panel of four
 //! tiles of columns, and [`Call::run_tiles`](super::linear::Call) goes over panels and rows and finishes the sums. The
 //! instructions know bytes and bfloat16; other numbers are put together from several of their products
 //! ([`TileProduct`]). Sums of integers are exact, so that 8 and 16 bits give the same results as vectors do.
@@ -8,15 +8,12 @@
 //! Nothing but these instructions is written for the processor: tests run everything around them with [`PlainTiles`], too,
 //! on any processor, and compare both where there are both.
 
-mod layout;
 mod permission;
 #[cfg(test)]
 mod plain;
-mod product;
 #[cfg(target_arch = "x86_64")]
 mod unit;
 
-pub(super) use self::layout::{STEPS, TileLayout, near_line, put_row, slice_row};
 pub(super) use self::permission::permission;
 #[cfg(test)]
 pub(super) use self::plain::PlainTiles;

@@ -5,30 +5,30 @@
 //! are. 16-bit integers have a plane of upper bytes and one of lower bytes. Numbers in single precision have three planes of
 //! signed bytes: multiples of the row's step, of its 254th part, and of that one's 254th part.
 
-use super::super::isa::ProductPrecision;
-use super::super::lines::dwords;
-use super::super::preparation::Range;
-use super::super::rounding::{bfloat16, i16_block};
-use super::super::simd::Simd;
-use super::{SIDE, TILE, TileProduct};
+use super::isa::ProductPrecision;
+use super::lines::dwords;
+use super::preparation::Range;
+use super::rounding::{bfloat16, i16_block};
+use super::simd::Simd;
+use super::amx::{SIDE, TILE, TileProduct};
 
 /// One row's dwords of a tile.
-pub(in super::super) type Line = [i32; SIDE];
+pub(super) type Line = [i32; SIDE];
 
 /// The tiles of a row of so many inputs.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct TileLayout {
+pub(super) struct TileLayout {
     arithmetic: ProductPrecision,
     /// Of each plane.
-    pub(in super::super) groups: usize,
+    pub(super) groups: usize,
     /// Groups of a block of 16-bit integers, whose sums fit 32 bits; a block's last group is filled up with zeros.
-    pub(in super::super) block: usize,
+    pub(super) block: usize,
     /// Dwords of a block before they are spread over planes.
     block_dwords: usize,
 }
 
 impl TileLayout {
-    pub(in super::super) fn of(arithmetic: ProductPrecision, inputs: usize) -> Self {
+    pub(super) fn of(arithmetic: ProductPrecision, inputs: usize) -> Self {
         let (groups, block, block_dwords) = match arithmetic {
             ProductPrecision::Bf16 => {
                 let groups = inputs.div_ceil(2 * SIDE);
@@ -54,7 +54,7 @@ impl TileLayout {
     }
 
     /// The products of a group, whose sums are kept apart.
-    pub(in super::super) fn products(self) -> &'static [TileProduct] {
+    pub(super) fn products(self) -> &'static [TileProduct] {
         match self.arithmetic {
             ProductPrecision::F32 => &[
                 TileProduct::FirstSlices,
@@ -73,19 +73,19 @@ impl TileLayout {
     }
 
     /// Planes that a number has.
-    pub(in super::super) fn planes(self) -> usize {
+    pub(super) fn planes(self) -> usize {
         self.products()[0].planes()
     }
 
     /// Dwords of a row.
-    pub(in super::super) fn dwords(self) -> usize {
+    pub(super) fn dwords(self) -> usize {
         self.groups * self.planes() * SIDE
     }
 
     /// Spreads a row of rounded numbers, as vectors would multiply them, over its lines; `put` takes each line's number and
     /// dwords. Numbers in single precision are sliced by `factor`, the inverse of the row's step ([`slice_row`]).
     #[inline(always)]
-    pub(in super::super) fn spread(
+    pub(super) fn spread(
         self,
         row: &[i32],
         factor: f32,
@@ -123,7 +123,7 @@ impl TileLayout {
 
 /// Writes the lines of row `row` to an operand's tiles, `tile` dwords for each sixteen rows.
 #[inline(always)]
-pub(in super::super) fn put_row(
+pub(super) fn put_row(
     layout: TileLayout,
     row: usize,
     (dwords, factor): (&[i32], f32),
@@ -154,12 +154,12 @@ fn filled<const N: usize>(dwords: &[i32]) -> [i32; N] {
 }
 
 /// Steps of each slice in one of the slice before: what is left over is at most half a step, so that a byte holds it.
-pub(in super::super) const STEPS: f32 = 254.0;
+pub(super) const STEPS: f32 = 254.0;
 
 /// The step of a row of floats, by which the greatest becomes 127, and its inverse. The step is NaN where a float is NaN or
 /// infinite.
 #[inline(always)]
-pub(in super::super) fn slice_row<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
+pub(super) fn slice_row<S: Simd>(s: S, row: &[f32]) -> (f32, f32) {
     let (low, high, nan) = Range::of(s, row).ends(s);
     let top = high.max(-low).max(1e-30);
     (top / 127.0 + nan, 127.0 / top)
@@ -184,7 +184,7 @@ fn slices(floats: &[i32; 4 * SIDE], factor: f32) -> [Line; 3] {
 
 /// The nearest bfloat16 of up to 32 floats.
 #[inline(always)]
-pub(in super::super) fn near_line(floats: &[f32]) -> Line {
+pub(super) fn near_line(floats: &[f32]) -> Line {
     near_floats(&filled(dwords(&floats[..floats.len().min(2 * SIDE)])))
 }
 

@@ -2,12 +2,13 @@
 
 use std::mem::MaybeUninit;
 
-use super::super::isa::ProductPrecision;
-use super::super::linear::{Call, PackedColumns, ProductFinish, Scaled};
-use super::super::lines::dwords_mut;
-use super::super::simd::Simd;
-use super::super::tile::{Dot, Floats, LINE, Pairs, Quads, TileEnd, put};
-use super::{ROWS, SIDE, STEPS, SumRow, TILE, TileLayout, TileProduct, TileRows, Tiles, WIDTH};
+use super::isa::ProductPrecision;
+use super::linear::{Call, PackedColumns, ProductFinish, Scaled};
+use super::lines::dwords_mut;
+use super::simd::Simd;
+use super::tile::{Dot, Floats, LINE, Pairs, Quads, TileEnd, put};
+use super::amx::{ROWS, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH};
+use super::tile_layout::{STEPS, TileLayout};
 
 /// Bytes of a panel that are multiplied by all rows before the next ones: they stay in a core's second level of cache.
 const PANEL_BYTES: usize = 128 << 10;
@@ -58,7 +59,7 @@ impl Ahead {
 impl Call<'_> {
     /// Multiplies all rows by all wanted panels, by tiles.
     #[inline(always)]
-    pub(in super::super) fn run_tiles<S: Simd, T: Tiles>(
+    pub(super) fn run_tiles<S: Simd, T: Tiles>(
         &self,
         s: S,
         tiles: T,
