@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use super::amx::permission;
-#[cfg(target_arch = "x86_64")]
 
 /// An instruction set that this processor has: every value was made by asking it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
