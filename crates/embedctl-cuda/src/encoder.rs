@@ -12,7 +12,7 @@ use crate::card::Card;
 use crate::kernels::{KernelShape, Kernels};
 use crate::products::Products;
 use crate::program::{Program, token_bytes};
-use crate::runner::{AttentionPlan, EncoderWorker};
+use crate::runner::{AttentionPlan, EncoderWorker, Shared};
 use crate::{Element, NAME, support};
 
 /// How an encoder is opened.
@@ -31,41 +31,6 @@ pub struct EncoderOptions {
     pub measured_tokens: usize,
     /// The folder of compiled kernels and chosen algorithms; `None`: they are not kept.
     pub cache: Option<PathBuf>,
-}
-
-/// A way to make one vector of a row's tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-pub enum PoolingMode {
-    /// The first token.
-    First = 0,
-    /// The last token.
-    Last = 1,
-    /// The mean.
-    Mean = 2,
-    /// The sum by the root of the count.
-    MeanSqrtLen = 3,
-    /// The mean by a token's place, from 1 on.
-    WeightedMean = 4,
-    /// The greatest value of each component.
-    Max = 5,
-}
-
-/// How rows are pooled: with all of these modes, side by side.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pooling {
-    /// The modes.
-    pub modes: Vec<PoolingMode>,
-}
-
-/// All that workers share.
-pub(crate) struct Shared {
-    pub(crate) program: Program,
-    pub(crate) attention: AttentionPlan,
-    pub(crate) products: Products,
-    pub(crate) kernels: Kernels,
-    // Dropped last.
-    pub(crate) card: Arc<Card>,
 }
 
 /// A transformer on a card. Cloning it is cheap.

@@ -23,6 +23,7 @@ mod encoder;
 pub mod kernels;
 mod library;
 mod memory;
+mod pooling;
 mod products;
 mod program;
 mod runner;
@@ -33,7 +34,8 @@ mod upload;
 mod tests;
 
 pub use self::card::{Card, CardInfo};
-pub use self::encoder::{Encoder, EncoderOptions, Pooling, PoolingMode};
+pub use self::encoder::{Encoder, EncoderOptions};
+pub use self::pooling::{Pooling, PoolingMode};
 pub use self::library::{LIBRARIES, Libraries, NeededLibrary};
 pub use self::runner::{Batch, EncoderWorker};
 pub use self::support::knows;

@@ -13,7 +13,7 @@ use crate::arguments::{
     SharesArguments, TermsArguments, TurnArguments, Work,
 };
 use crate::card::Card;
-use crate::encoder::{Pooling, Shared};
+use crate::pooling::Pooling;
 use crate::kernels::{Kernel, padded_head};
 use crate::library::DevicePointer;
 use crate::memory::{DeviceMemory, HostMemory, Stream};
@@ -126,6 +126,16 @@ struct Parts {
     spans: usize,
     modes: usize,
     groups: Vec<Group>,
+}
+
+/// All that workers share.
+pub(crate) struct Shared {
+    pub(crate) program: Program,
+    pub(crate) attention: AttentionPlan,
+    pub(crate) products: Products,
+    pub(crate) kernels: Kernels,
+    // Dropped last.
+    pub(crate) card: Arc<Card>,
 }
 
 /// One thread's way to run batches of an encoder.

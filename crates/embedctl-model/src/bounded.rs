@@ -313,7 +313,7 @@ impl Expression {
         // A run of blanks takes an attempt for each of them.
         let attempts = match self.compares {
             true => BYTES_COMPARED / bytes,
-            false => (ATTEMPTS / bytes).max(bytes.saturating_mul(4)),
+            false => (ATTEMPTS / bytes).max(bytes.saturating_mul(64)),
         };
         let attempts = attempts.clamp(1, MOST_ATTEMPTS);
         let mut limits = MatchParam::default();
