@@ -14,10 +14,10 @@ use crate::arguments::{
 };
 use crate::card::Card;
 use crate::pooling::Pooling;
-use crate::kernels::{Kernel, padded_head};
+use crate::kernels::{Kernel, Kernels, padded_head};
 use crate::library::DevicePointer;
 use crate::memory::{DeviceMemory, HostMemory, Stream};
-use crate::products::{Operands, ProductShape, WORKSPACE};
+use crate::products::{Operands, ProductShape, Products, WORKSPACE};
 use crate::program::{
     Attend, Experts, Form, NormWeights, Place, Program, Relative, Step, Weights, activation_number,
     int,
