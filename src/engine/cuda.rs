@@ -16,8 +16,8 @@ use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, Rows};
 
 use crate::batch::Batch;
 use crate::engine::{
-    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, SkippedCandidate,
-    Provider, ResolvedEngine, Worker,
+    BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, Provider,
+    ResolvedEngine, SkippedCandidate, Worker,
 };
 use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::model::{Model, OutputChoice, PoolingMode};

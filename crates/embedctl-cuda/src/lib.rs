@@ -35,8 +35,8 @@ mod tests;
 
 pub use self::card::{Card, CardInfo};
 pub use self::encoder::{Encoder, EncoderOptions};
-pub use self::pooling::{Pooling, PoolingMode};
 pub use self::library::{LIBRARIES, Libraries, NeededLibrary};
+pub use self::pooling::{Pooling, PoolingMode};
 pub use self::runner::{Batch, EncoderWorker};
 pub use self::support::knows;
 

@@ -13,10 +13,10 @@ use crate::arguments::{
     SharesArguments, TermsArguments, TurnArguments, Work,
 };
 use crate::card::Card;
-use crate::pooling::Pooling;
 use crate::kernels::{Kernel, Kernels, padded_head};
 use crate::library::DevicePointer;
 use crate::memory::{DeviceMemory, HostMemory, Stream};
+use crate::pooling::Pooling;
 use crate::products::{Operands, ProductShape, Products, WORKSPACE};
 use crate::program::{
     Attend, Experts, Form, NormWeights, Place, Program, Relative, Step, Weights, activation_number,
@@ -506,6 +506,12 @@ impl EncoderWorker {
             return Err(of_another_model(reason));
         }
         numbers.extend(rows.ids.iter().map(|id| id.cast_signed()));
+        if !rows.types.is_empty() && embeddings.word_types {
+            return Err(
+                Error::usage("this engine does not look token types up among the tokens")
+                    .with_remedy("leave the engine to ONNX Runtime"),
+            );
+        }
         if !rows.types.is_empty() && embeddings.types > 0 {
             let count = embeddings.types;
             if let Some(kind) = rows.types.iter().find(|kind| **kind as usize >= count) {

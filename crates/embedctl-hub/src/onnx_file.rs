@@ -1,7 +1,7 @@
 //! The choice of an ONNX file in a repository or a folder: by its path, or by the kind of its weights.
 
-use super::precision::Precision;
 use super::gguf::{is_gguf, refuses_gguf};
+use super::precision::Precision;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{MODEL, MODEL_FILE, PRECISION};
 

@@ -275,16 +275,8 @@ struct Expression {
 
 impl Expression {
     fn of(expression: &str) -> Result<Self, String> {
-        let after_backslash = |wanted: fn(char) -> bool| {
-            let mut characters = expression.chars();
-            std::iter::from_fn(|| {
-                characters.find(|&one| one == '\\')?;
-                characters.next()
-            })
-            .any(wanted)
-        };
         Ok(Self {
-            compares: after_backslash(|one| matches!(one, '1'..='9' | 'k')),
+            compares: compares_long_parts(expression),
             regex: Regex::new(expression).map_err(|error| error.to_string())?,
         })
     }
@@ -328,6 +320,35 @@ impl Expression {
             None => Ok(None),
         }
     }
+}
+
+/// Whether `expression` refers back to a part of a text of any length: to a group by its number, or to a named one that
+/// repeats anything. Groups like `(?<quote>['"])` are compared as fast as characters.
+fn compares_long_parts(expression: &str) -> bool {
+    let mut characters = expression.char_indices();
+    while let Some((_, one)) = characters.next() {
+        if one != '\\' {
+            continue;
+        }
+        match characters.next() {
+            Some((_, '1'..='9')) => return true,
+            Some((at, 'k')) => {
+                let name = expression[at + 1..].strip_prefix('<');
+                let name = name.and_then(|rest| Some(rest.split_once('>')?.0));
+                let group = name.and_then(|name| {
+                    let (_, group) = expression.split_once(&format!("(?<{name}>"))?;
+                    Some(group.split_once(')')?.0)
+                });
+                let is_short =
+                    group.is_some_and(|group| !group.contains(['*', '+', '{', '(', '\\']));
+                if !is_short {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The matches of an expression, each of which becomes `content` bytes.

@@ -16,8 +16,8 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
 use crate::answer::{ApiError, ApiRefusal};
-use crate::app::{App, CountedRequest};
 use crate::answers::OpenAnswer;
+use crate::app::{App, CountedRequest};
 use crate::body::UnreadBody;
 use crate::client::Client;
 use crate::metrics::Gauges;

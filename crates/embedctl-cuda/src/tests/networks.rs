@@ -78,7 +78,12 @@ fn every_architecture_gives_the_native_engines_states() {
         return;
     };
     let mut wrong = Vec::new();
-    for (number, fixture) in fixtures().iter().enumerate() {
+    // Models that look token types up among their tokens are left to ONNX Runtime where their tokenizer states types.
+    let fixtures = fixtures().into_iter();
+    let fixtures = fixtures
+        .filter(|it| !["gpt-neo-types", "gpt2-types", "gptj-types"].contains(&it.name.as_str()));
+    for (number, fixture) in fixtures.enumerate() {
+        let fixture = &fixture;
         // A token near the border of two experts may take the other one in 16 bits.
         let chooses = fixture.name.contains("mo") && fixture.name.contains("moe")
             || fixture.name.starts_with("mixtral");

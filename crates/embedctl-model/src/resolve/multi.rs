@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tokenizers::{AddedToken, OffsetType};
 
 use super::{Pooled, RoleLength};
+use crate::bounded::BoundedSteps;
 use crate::budget::TextBudget;
 use crate::config::{Prompts, Step};
 use crate::frame::QueryExpansion;
@@ -19,7 +20,6 @@ use crate::multi::modules::ScoringMask;
 use crate::multi::{MultiKind, TokenPooling};
 use crate::options::{ModelOptions, TextRole, refuse_given};
 use crate::sentence_config::SentenceConfig;
-use crate::bounded::BoundedSteps;
 use crate::tokenizer::TokenizerFiles;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::{DIMENSIONS, NORMALIZE, POOL_FACTOR, POOLING, VECTORS};

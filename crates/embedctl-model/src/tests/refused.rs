@@ -281,7 +281,10 @@ fn an_argument_of_another_type_is_refused_by_name() {
             .open()
             .expect_err("this must be refused")
             .to_string();
-        assert!(message.contains("strip_accents is true or false"), "{message}");
+        assert!(
+            message.contains("strip_accents is true or false"),
+            "{message}"
+        );
         assert!(!message.contains("report this"), "{message}");
     }
 }

@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use tokenizers::{Encoding, Tokenizer};
 
-use crate::bounded::BoundedSteps;
 use super::long::LongTexts;
 use crate::Side;
+use crate::bounded::BoundedSteps;
 use embedctl_common::error::Cause;
 
 struct Fixture {

@@ -14,9 +14,9 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{Model as _, NormalizedString, OffsetReferential, OffsetType, Tokenizer};
 
-use crate::bounded::BoundedSteps;
 use super::locality::{LocalCut, is_local, is_local_without_letters};
 use crate::Side;
+use crate::bounded::BoundedSteps;
 
 /// Bytes that a pre-tokenizer is asked with at most, for one place.
 const NEIGHBOURS: usize = 4096;

@@ -15,8 +15,8 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{Encoding, OffsetType, Tokenizer};
 
 use super::joints::CutPoints;
-use crate::bounded::BoundedSteps;
 use crate::Side;
+use crate::bounded::BoundedSteps;
 use crate::budget::TextBudget;
 use embedctl_common::error::Cause;
 use embedctl_common::threads::locked;

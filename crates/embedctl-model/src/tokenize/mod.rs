@@ -25,7 +25,6 @@ use tokenizers::{Encoding, OffsetType, Tokenizer};
 pub use self::chunks::{ChunkBy, Chunked, Chunking, Chunks, SharedRows, Span};
 
 use self::bert::{Bert, BertScratch};
-use crate::bounded::BoundedSteps;
 use self::chat::ChatRows;
 use self::long::LongTexts;
 use self::pairs::PairTemplate;
@@ -34,6 +33,7 @@ use crate::ModelConfig;
 use crate::Side;
 use crate::TOKENIZER_TIME;
 use crate::batch::TokenRows;
+use crate::bounded::BoundedSteps;
 use crate::budget::TextBudget;
 use embedctl_common::Texts;
 use embedctl_common::error::{Cause, Error, Result};

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::amx;
-use super::tile_layout::{TileLayout, slice_row};
 use super::isa::{Isa, ProductPrecision, with_floats};
 use super::lines::{CacheLines, bytes, bytes_mut};
 use super::preparation::Preparation;
 use super::rounding::quantize;
 use super::simd::Simd;
 use super::tile::LINE;
+use super::tile_layout::{TileLayout, slice_row};
 
 /// The weights of a linear layer, with its bias.
 ///

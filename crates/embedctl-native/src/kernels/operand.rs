@@ -3,7 +3,6 @@
 use std::collections::TryReserveError;
 
 use super::amx;
-use super::tile_layout::{put_row, slice_row};
 use super::isa::{ProductPrecision, with_floats};
 use super::lines::{CacheLines, dwords};
 use super::matrix::{Matrix, OperandForm};
@@ -11,6 +10,7 @@ use super::preparation::Range;
 use super::rounding::{halves, i16_block, step16};
 use super::simd::{MOST_LANES, Simd};
 use super::tile::Block;
+use super::tile_layout::{put_row, slice_row};
 
 /// Memory for converted rows. Kept and refilled: it grows to the largest size asked for and then allocates no more.
 #[derive(Debug, Default)]

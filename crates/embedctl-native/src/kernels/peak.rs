@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use super::amx::{ROWS, SIDE, TILE, TileRows, Tiles, WIDTH};
-use super::tile_layout::TileLayout;
 use super::isa::{Isa, ProductPrecision, with, with_floats, with_tiles};
 use super::simd::Simd;
 use super::tile::{Dot, Floats, Pairs, Quads, WidenedHalves, multiplies_blocks, with_bf16};
+use super::tile_layout::TileLayout;
 
 /// Sums that grow independently: enough to keep two units busy, and few enough for sixteen registers.
 const CHAINS: usize = 12;

@@ -5,12 +5,12 @@
 //! are. 16-bit integers have a plane of upper bytes and one of lower bytes. Numbers in single precision have three planes of
 //! signed bytes: multiples of the row's step, of its 254th part, and of that one's 254th part.
 
+use super::amx::{SIDE, TILE, TileProduct};
 use super::isa::ProductPrecision;
 use super::lines::dwords;
 use super::preparation::Range;
 use super::rounding::{bfloat16, i16_block};
 use super::simd::Simd;
-use super::amx::{SIDE, TILE, TileProduct};
 
 /// One row's dwords of a tile.
 pub(super) type Line = [i32; SIDE];
@@ -85,12 +85,7 @@ impl TileLayout {
     /// Spreads a row of rounded numbers, as vectors would multiply them, over its lines; `put` takes each line's number and
     /// dwords. Numbers in single precision are sliced by `factor`, the inverse of the row's step ([`slice_row`]).
     #[inline(always)]
-    pub(super) fn spread(
-        self,
-        row: &[i32],
-        factor: f32,
-        mut put: impl FnMut(usize, &Line),
-    ) {
+    pub(super) fn spread(self, row: &[i32], factor: f32, mut put: impl FnMut(usize, &Line)) {
         match self.arithmetic {
             ProductPrecision::I8 | ProductPrecision::Bf16 => {
                 for (number, line) in row.chunks(SIDE).enumerate() {

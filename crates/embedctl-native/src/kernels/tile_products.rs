@@ -2,12 +2,12 @@
 
 use std::mem::MaybeUninit;
 
+use super::amx::{ROWS, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH};
 use super::isa::ProductPrecision;
 use super::linear::{Call, PackedColumns, ProductFinish, Scaled};
 use super::lines::dwords_mut;
 use super::simd::Simd;
 use super::tile::{Dot, Floats, LINE, Pairs, Quads, TileEnd, put};
-use super::amx::{ROWS, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH};
 use super::tile_layout::{STEPS, TileLayout};
 
 /// Bytes of a panel that are multiplied by all rows before the next ones: they stay in a core's second level of cache.

@@ -169,7 +169,6 @@ fn options_that_contradict_each_other_are_refused() {
     let jsonl = Files::new().with("a.jsonl", "");
     for (files, options, expected) in [
         (&jsonl, keeping(&["id"]), "id_type"),
-        (&jsonl, keeping(&["a", "embedding:json"]), "`embedding`"),
         (&jsonl, keeping(&["a", "a:int"]), "twice"),
         (&text, keeping(&["text", "lang"]), "a.txt is read as text"),
         (

@@ -8,11 +8,11 @@ use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use super::super::amx::{ROWS, SIDE, SumRow, TILE, TileProduct, TileRows, Tiles, WIDTH};
-use super::super::tile_layout::near_line;
 use super::super::lines::floats_mut;
 use super::super::rounding::bfloat16;
 use super::super::simd::{MOST_LANES, Simd};
 use super::super::tile::WidenedHalves;
+use super::super::tile_layout::near_line;
 use super::softmax::{exponentiate, mask};
 use super::{AttentionScratch, Sight, Text};
 
