@@ -15,9 +15,8 @@ use tokenizers::{
 use crate::budget::TextBudget;
 use embedctl_common::threads::foreign;
 
-/// Attempts of a search, over all places of a text, and bytes that may be compared from one place by an expression that
-/// compares parts of a text with others of any length (`(a*)\1`): seconds.
-const ATTEMPTS: usize = 1 << 30;
+/// Bytes that may be compared from one place by an expression that compares parts of a text with others of any length
+/// (`(a*)\1`): seconds.
 const BYTES_COMPARED: usize = 128 << 20;
 
 /// Attempts from one place by Oniguruma's own limit.
@@ -302,10 +301,10 @@ impl Expression {
     ) -> Result<Option<Offsets>, String> {
         budget.check_time()?;
         let bytes = text.len().max(1);
-        // A run of blanks takes an attempt for each of them.
+        // A run of blanks takes an attempt for each of them, so others have the library's own limit.
         let attempts = match self.compares {
             true => BYTES_COMPARED / bytes,
-            false => (ATTEMPTS / bytes).max(bytes.saturating_mul(64)),
+            false => MOST_ATTEMPTS,
         };
         let attempts = attempts.clamp(1, MOST_ATTEMPTS);
         let mut limits = MatchParam::default();
