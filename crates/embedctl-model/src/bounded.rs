@@ -339,7 +339,7 @@ fn compares_long_parts(expression: &str) -> bool {
                     Some(group.split_once(')')?.0)
                 });
                 let is_short =
-                    group.is_some_and(|group| !group.contains(['*', '+', '{', '(', '\\']));
+                    group.is_some_and(|group| !group.contains(['*', '+', '{', '(']));
                 if !is_short {
                     return true;
                 }

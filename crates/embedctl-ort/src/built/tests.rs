@@ -64,6 +64,11 @@ impl FixtureCase {
         self.ids.iter().map(Vec::len).max().unwrap_or_default()
     }
 
+    /// Whether its rows state the types of their tokens.
+    pub(crate) fn is_typed(&self) -> bool {
+        !self.types.is_empty()
+    }
+
     /// Token ids, mask and types of all rows side by side, padded on the right.
     pub(crate) fn padded(&self) -> [Vec<i32>; 3] {
         let length = self.longest();
@@ -101,7 +106,7 @@ impl FixtureCase {
         let network = PlainNetwork::open(&self.folder, None).unwrap();
         let form = GraphForm {
             longest: self.longest(),
-            typed: !self.types.is_empty(),
+            typed: self.is_typed(),
             ..form
         };
         let built = BuiltGraph::build(&network, form).unwrap();

@@ -430,6 +430,7 @@ pub(super) fn states_of(
     let (network, _) = case.built(form);
     let form = GraphForm {
         longest: case.longest(),
+        typed: case.is_typed(),
         ..form
     };
     let source =
