@@ -56,7 +56,7 @@ impl Run {
             Some(loaded) => ModelSource::Loaded(loaded),
             None => {
                 let resolved = plan.resolved()?;
-                ModelSource::Files(Arc::new(resolved.open_files()?), resolved)
+                ModelSource::Files(Arc::new(resolved.open_files()?), Box::new(resolved))
             }
         };
         let plan = &plan.for_model(model.files())?;
@@ -80,7 +80,7 @@ impl Run {
         }
         let model = match model {
             ModelSource::Loaded(loaded) => OpeningModel::ready(Arc::clone(loaded)),
-            ModelSource::Files(model, resolved) => OpeningModel::begin(model, resolved)?,
+            ModelSource::Files(model, resolved) => OpeningModel::begin(model, *resolved)?,
         };
         let chunked = match &options.chunking {
             Some(chunking) => Some(model.tokenizer().chunked(chunking)?),
@@ -391,7 +391,7 @@ fn portions(options: &EmbedOptions, loaded: &Arc<LoadedModel>) -> Option<Portion
 /// Where a run's model comes from, its files open.
 enum ModelSource<'l> {
     /// What a request led to; no engine is open yet.
-    Files(Arc<Model>, Resolved),
+    Files(Arc<Model>, Box<Resolved>),
     /// A model that is ready to run.
     Loaded(&'l Arc<LoadedModel>),
 }

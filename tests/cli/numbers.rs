@@ -20,8 +20,8 @@ fn a_finished_run_has_its_summary_in_the_file() {
         "a.jsonl",
         "{\"text\": \"one\"}\n{\"text\": \"one\"}\n{\"txt\": 1}\n",
     );
-    let line = format!("a.jsonl -o out.npy --on-error skip --log-format json --stats stats.json");
-    let output = sandbox.embed_command(&line).output().unwrap();
+    let line = "a.jsonl -o out.npy --on-error skip --log-format json --stats stats.json";
+    let output = sandbox.embed_command(line).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let files = sandbox.files();
     let made = [
@@ -64,7 +64,7 @@ fn a_finished_run_has_its_summary_in_the_file() {
 fn a_failed_run_says_so() {
     let sandbox = Sandbox::new();
     sandbox.write("a.jsonl", "{\"text\": \"one\"}\n{\"txt\": 1}\n");
-    let run = sandbox.embed(&format!("a.jsonl -o out.npy --stats stats.json"));
+    let run = sandbox.embed("a.jsonl -o out.npy --stats stats.json");
     assert_eq!(run.code, Some(1), "{run}");
     let stats = stats(&sandbox);
     assert_eq!(
@@ -90,8 +90,8 @@ fn wait_for(sandbox: &Sandbox, what: &str, is_so: impl Fn(&Value) -> bool) -> Va
 #[test]
 fn a_run_is_followed_while_it_lasts() {
     let sandbox = Sandbox::new();
-    let line = format!("-o out.npy --window 1 --stats-interval 1 --stats stats.json");
-    let mut command = sandbox.embed_command(&line);
+    let line = "-o out.npy --window 1 --stats-interval 1 --stats stats.json";
+    let mut command = sandbox.embed_command(line);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let running = wait_for(&sandbox, "start", |stats| stats["state"] == "running");
@@ -174,7 +174,7 @@ fn others_may_read_them_as_any_new_file() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new();
     sandbox.write("a.txt", "one\n");
-    let run = sandbox.embed(&format!("a.txt -o out.npy --stats stats.json"));
+    let run = sandbox.embed("a.txt -o out.npy --stats stats.json");
     assert_eq!(run.code, Some(0), "{run}");
     let mode = |name: &str| {
         fs::metadata(sandbox.path(name))

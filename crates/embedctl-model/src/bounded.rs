@@ -338,8 +338,7 @@ fn compares_long_parts(expression: &str) -> bool {
                     let (_, group) = expression.split_once(&format!("(?<{name}>"))?;
                     Some(group.split_once(')')?.0)
                 });
-                let is_short =
-                    group.is_some_and(|group| !group.contains(['*', '+', '{', '(']));
+                let is_short = group.is_some_and(|group| !group.contains(['*', '+', '{', '(']));
                 if !is_short {
                     return true;
                 }

@@ -456,7 +456,8 @@ fn columns_of_every_kind_and_width_take_their_names() {
         ..options.clone()
     };
     let plain = OutputOptions::default();
-    let cases: [(OutputOptions, &[usize], &[&str], &[&str]); 6] = [
+    type Case<'a> = (OutputOptions, &'a [usize], &'a [&'a str], &'a [&'a str]);
+    let cases: [Case<'_>; 6] = [
         (
             plain.clone(),
             &[4],

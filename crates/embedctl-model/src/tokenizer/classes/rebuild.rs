@@ -123,7 +123,7 @@ pub(super) fn rebuild(
                 let may_be_null = key == "strip_accents";
                 let other = arguments
                     .get(key)
-                    .filter(|value| !value.is_boolean() && !(may_be_null && value.is_null()));
+                    .filter(|value| !(value.is_boolean() || may_be_null && value.is_null()));
                 if let Some(other) = other.filter(|_| key != "do_lower_case" || !forgets) {
                     return Err(format!(
                         "has a class whose {key} is true or false; tokenizer_config.json says {other}"

@@ -197,7 +197,7 @@ unsafe fn two_by_two(product: TileProduct, rows: TileRows<'_>, sums: *mut SumRow
                 loaded!("tdpbsud", "", " + 4096", " + 4160")
             ),
             TileProduct::FirstSlices => {
-                block!("3072", "12288", loaded!("tdpbssd", "", "", " + 64"))
+                block!("3072", "12288", loaded!("tdpbssd", "", "", " + 64"));
             }
             TileProduct::SecondSlices => block!(
                 "3072",

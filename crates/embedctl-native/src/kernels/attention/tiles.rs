@@ -66,10 +66,11 @@ impl<const KNOWN: usize> Text<'_, KNOWN> {
                 for group in 0..groups {
                     // Lines of sixteen keys, then their transposed tile.
                     let mut block = [[0; SIDE]; SIDE];
-                    for key in 0..SIDE.min(self.len.saturating_sub(first + column)) {
+                    let keys = self.len.saturating_sub(first + column);
+                    for (key, line) in block.iter_mut().enumerate().take(keys) {
                         let token = first + column + key;
                         self.prefetch_token(s, &self.keys, token + SIDE, head);
-                        block[key] = near_line(&self.row(&self.keys, token, head)[group * GROUP..]);
+                        *line = near_line(&self.row(&self.keys, token, head)[group * GROUP..]);
                     }
                     transpose(s, &block, &mut panel[group * SIDE * WIDTH + column..]);
                 }

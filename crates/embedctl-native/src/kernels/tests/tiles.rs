@@ -19,8 +19,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 /// One product of tiles, by the unit of `isa`.
 fn multiply(isa: Isa, product: TileProduct, rows: TileRows<'_>, sums: &mut [SumRow]) {
     let done = with_tiles!(isa, _s, tiles => {
-        let configured = tiles.configure();
-        tiles.multiply(&configured, product, rows, sums);
+        tiles.multiply(&tiles.configure(), product, rows, sums);
     });
     assert!(done.is_some());
 }
