@@ -5,7 +5,7 @@
 //! instructions know bytes and bfloat16; other numbers are put together from several of their products
 //! ([`TileProduct`]). Sums of integers are exact, so that 8 and 16 bits give the same results as vectors do.
 //!
-//! Nothing but these instructions is written for the processor: tests run everything around them with [`PlainTiles`], too,
+//! Nothing but these instructions is written for the processor: tests run everything around them with `PlainTiles`, too,
 //! on any processor, and compare both where there are both.
 
 mod permission;

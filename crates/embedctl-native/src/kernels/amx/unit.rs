@@ -43,7 +43,7 @@ impl Drop for ConfiguredTiles {
 
 impl Amx {
     /// # Safety
-    /// The processor must have the instructions, and the system's [permission](super::permission) must be there.
+    /// The processor must have the instructions, and the system's permission must be there.
     #[inline(always)]
     pub(in super::super) unsafe fn new() -> Self {
         Self(())
