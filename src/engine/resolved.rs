@@ -134,7 +134,7 @@ impl Resolved {
         &self.engine
     }
 
-    /// The repository's files that are read, for whoever has to fetch them.
+    /// The repository's files that a run reads, and a download has to fetch.
     #[must_use]
     pub fn files(&self) -> FileChoice {
         FileChoice {

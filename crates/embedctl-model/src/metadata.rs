@@ -162,7 +162,7 @@ pub(super) fn is_true(value: &Value) -> bool {
 /// A limit in tokens; `None` for null. Python counts true as 1 and false as 0.
 ///
 /// # Errors
-/// The end of a sentence, if it is no number.
+/// The value is not a number. The message completes a sentence that names the setting.
 pub(super) fn limit(value: &Value) -> Result<Option<f64>, String> {
     match value {
         Value::Null => Ok(None),

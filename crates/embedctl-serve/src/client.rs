@@ -151,7 +151,7 @@ impl Client {
     async fn gone(&self, asks: bool) {
         let ended = poll_fn(|context| match self.is_read.load(Ordering::Relaxed) {
             true => locked(&self.wire).poll_ahead(context),
-            // Whoever reads the body wakes this task.
+            // The task that reads the body wakes this one.
             false => Poll::Pending,
         });
         if ended.await.is_err() {

@@ -84,7 +84,7 @@ impl Heads {
         if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.is_encoded = true;
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            // hyper refuses what is no number.
+            // hyper refuses a length that is not a number.
             let length = std::str::from_utf8(value)
                 .ok()
                 .and_then(|it| it.parse().ok());
