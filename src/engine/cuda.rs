@@ -15,6 +15,7 @@ use embedctl_native::kernels::ProductPrecision;
 use embedctl_native::{Encoder as NativeEncoder, PlainNetwork, Rows};
 
 use crate::batch::Batch;
+use crate::engine::native::refuse_unseen;
 use crate::engine::{
     BatchLimits, Cosine, Engine, EngineInfo, EngineOptions, FloatType, Output, Provider,
     ResolvedEngine, SkippedCandidate, Worker,
@@ -139,17 +140,7 @@ pub(super) fn open(
                 .map(|cache| cache.join("cuda")),
         },
     )?;
-    let unseen =
-        (model.config.frame.expansion).filter(|it| !it.attends && !encoder.takes_unseen(it.length));
-    if let Some(expansion) = unseen {
-        return Err(Error::model(
-            model.network().display(),
-            format!(
-                "expands queries to {} tokens that attention does not see, which this architecture's attention does not allow",
-                expansion.length
-            ),
-        ));
-    }
+    refuse_unseen(model, |length| encoder.takes_unseen(length))?;
     let tokens = fitting_tokens(&card, &encoder, options)?;
     let own_options = options.provider_options.iter();
     let own_options = own_options.filter(|option| option.provider == Provider::Cuda);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::setting::MAX_LENGTH;
-use embedctl_native::Rows;
+use embedctl_native::{Rows, unknown_id, unknown_type};
 
 use crate::arguments::{
     ActivateArguments, AttendArguments, CombineArguments, ConvertArguments, ConvolveArguments,
@@ -502,8 +502,7 @@ impl EncoderWorker {
         }
         let table = program.tables.rows;
         if let Some(id) = rows.ids.iter().find(|id| **id as usize >= table) {
-            let reason = format!("makes the id {id}, but the model's table has {table} rows");
-            return Err(of_another_model(reason));
+            return Err(unknown_id(*id, table));
         }
         numbers.extend(rows.ids.iter().map(|id| id.cast_signed()));
         if !rows.types.is_empty() && embeddings.word_types {
@@ -515,8 +514,7 @@ impl EncoderWorker {
         if !rows.types.is_empty() && embeddings.types > 0 {
             let count = embeddings.types;
             if let Some(kind) = rows.types.iter().find(|kind| **kind as usize >= count) {
-                let reason = format!("makes the token type {kind}, but the model has {count}");
-                return Err(of_another_model(reason));
+                return Err(unknown_type(*kind as usize, count));
             }
             parts.kinds = Some(numbers.len());
             numbers.extend(rows.types.iter().map(|kind| kind.cast_signed()));
@@ -1176,11 +1174,6 @@ impl EncoderWorker {
 fn heads_stride(program: &Program) -> usize {
     let attention = &program.architecture.attention;
     (attention.heads + 2 * attention.key_value_heads) * attention.head_size
-}
-
-fn of_another_model(reason: String) -> Error {
-    Error::model("tokenizer.json", reason)
-        .with_remedy("fetch the tokenizer and the weights again, from one revision")
 }
 
 const _: () = assert!(size_of::<Work>() == 16);

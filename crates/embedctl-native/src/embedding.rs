@@ -11,9 +11,18 @@ use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MAX_LENGTH;
 
 /// The error for a token's id beyond the table of `rows` rows.
-pub(crate) fn unknown_id(id: u32, rows: usize) -> Error {
+#[must_use]
+pub fn unknown_id(id: u32, rows: usize) -> Error {
     of_another_model(format!(
         "makes the id {id}, but the model's table has {rows} rows"
+    ))
+}
+
+/// The error for a token type beyond the model's `types`.
+#[must_use]
+pub fn unknown_type(kind: usize, types: usize) -> Error {
+    of_another_model(format!(
+        "makes the token type {kind}, but the model has {types}"
     ))
 }
 
@@ -95,11 +104,7 @@ impl Executor<'_> {
                 if embeddings.types > 0 {
                     let kind = rows.types.get(token).map_or(0, |&kind| kind as usize);
                     if kind >= embeddings.types {
-                        let reason = format!(
-                            "makes the token type {kind}, but the model has {}",
-                            embeddings.types
-                        );
-                        return Err(of_another_model(reason));
+                        return Err(unknown_type(kind, embeddings.types));
                     }
                     add(row, &outer.types[kind * width..(kind + 1) * width]);
                 }

@@ -92,6 +92,7 @@ static MEMORY: embedctl_testing::WatchedMemory = embedctl_testing::WatchedMemory
 
 pub use self::adapter_settings::{Adapter, AdapterSettings, LowRankAdapter};
 pub use self::convolution::ConvolutionWeights;
+pub use self::embedding::{unknown_id, unknown_type};
 pub use self::encoder::{Encoder, EncoderWorker};
 pub use self::head_adapter::HeadAdapter;
 pub use self::latent::LatentMatrices;

@@ -61,6 +61,26 @@ fn info_of(precision: Arithmetic, version: String, provider: Provider) -> Engine
     }
 }
 
+/// Refuses a model that expands queries to tokens that attention does not see, where the network has no such
+/// attention: `takes_unseen` says for a length whether it has.
+///
+/// # Errors
+/// If it is so.
+pub(super) fn refuse_unseen(model: &Model, takes_unseen: impl Fn(usize) -> bool) -> Result<()> {
+    match model.config.frame.expansion {
+        Some(expansion) if !expansion.attends && !takes_unseen(expansion.length) => {
+            let reason = format!(
+                "expands queries to {} tokens that attention does not see, which this architecture's attention does not allow",
+                expansion.length
+            );
+            Err(Error::model(model.network().display(), reason).with_remedy(
+                "if the model was trained with tokens that attention sees, set `attend` to true in its query_expansion",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens the model in `model`'s Transformer folder.
 ///
 /// # Errors
@@ -102,17 +122,7 @@ pub fn open(
         },
         cache.as_ref(),
     )?;
-    let unseen =
-        (model.config.frame.expansion).filter(|it| !it.attends && !encoder.takes_unseen(it.length));
-    if let Some(expansion) = unseen {
-        return Err(Error::model(
-            model.network().display(),
-            format!(
-                "expands queries to {} tokens that attention does not see, which this architecture's attention does not allow",
-                expansion.length
-            ),
-        ));
-    }
+    refuse_unseen(model, |length| encoder.takes_unseen(length))?;
     let terms = model.config.kind.sparse().and_then(|sparse| sparse.terms);
     let encoder = match terms {
         None => encoder,
