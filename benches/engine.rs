@@ -19,7 +19,7 @@ use std::time::Instant;
 use common::{processor_seconds, whole_run};
 use embedctl::batch::{self, Batch, BatchPlan};
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, Engine, EngineOptions, Resolved};
+use embedctl::engine::{self, Engine, EngineOptions};
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::{self, Summary};
@@ -50,9 +50,9 @@ fn main() {
         model: MODEL.into(),
         ..ModelOptions::default()
     };
-    let resolved = Resolved::of(&model_options, &options).expect("the options");
+    let resolved = engine::resolve(&model_options, &options).expect("the options");
     let model = resolved.open_files().expect("the model");
-    let engine = engine::open(&model, resolved.engine()).expect("the engine");
+    let engine = resolved.open_engine(&model).expect("the engine");
     let batches = batches(&model, engine.as_ref(), Path::new(&corpus), threads);
     let rows: usize = batches.iter().map(Batch::rows).sum();
     let tokens: usize = batches.iter().map(|batch| batch.ids.len()).sum();

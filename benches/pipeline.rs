@@ -22,7 +22,7 @@ use common::{processor_seconds, whole_run};
 use embedctl::batch::Batch;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{
-    BatchLimits, Engine, EngineInfo, EngineOptions, LoadedModel, Output, Provider, Resolved, Worker,
+    self, BatchLimits, Engine, EngineInfo, EngineOptions, LoadedModel, Output, Provider, Worker,
 };
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions, WeightsPreference};
@@ -190,7 +190,7 @@ fn run(corpus: &str, model: &ModelOptions, hidden: bool) -> Summary {
     let folder = tempfile::tempdir().expect("a folder");
     let options = whole_run(corpus, model, &EngineOptions::default(), folder.path());
     let progress: Arc<dyn Progress> = Arc::new(Silent);
-    let resolved = Resolved::of(model, &EngineOptions::default()).expect("the options");
+    let resolved = engine::resolve(model, &EngineOptions::default()).expect("the options");
     let loaded = LoadedModel::with_engine(resolved, Box::new(Null::new(hidden)));
     let loaded = Arc::new(loaded.expect("the model"));
     pipeline::embed_with(&loaded, &options, &progress, &CancelToken::new()).expect("a run")

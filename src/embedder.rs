@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use self::output_kinds::output_of;
 pub use self::scorer::Scorer;
 use crate::batch::TokenRows;
-use crate::engine::row_worker::{Finished, RowWorker};
-use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Resolved};
+use crate::engine::RowWorker;
+use crate::engine::halving::Finished;
+use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel};
 use crate::error::{Error, Place, Result};
 use crate::model::{Model, ModelOptions};
 use crate::record::{RowVector, RowVectors, Texts};
@@ -63,7 +64,7 @@ impl Embedder {
     /// If the model's files or the engine cannot be had, or reduced precision is farther from fp32 than
     /// [`EngineOptions::min_cosine`] allows.
     pub fn open(model: &ModelOptions, engine: &EngineOptions) -> Result<Self> {
-        Self::of(LoadedModel::open(Resolved::of(model, engine)?)?)
+        Self::of(LoadedModel::open(engine::resolve(model, engine)?)?)
     }
 
     /// With a model that is ready to run.

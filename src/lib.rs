@@ -35,7 +35,7 @@ pub use embedctl_data::{input, output, position, record};
 pub use embedctl_hub as hub;
 pub use embedctl_model as model;
 pub use embedctl_model::{batch, pool, tokenize};
-pub use embedctl_ort::{built, device, provider, runtime};
+pub use embedctl_ort::{built, device, runtime};
 pub use embedctl_storage as storage;
 pub use embedder::{Embedder, Scorer};
 pub use engine::availability::info;
@@ -45,9 +45,14 @@ pub use inspect::reference;
 use embedctl_common::{atomic, hash, named, remedies, threads, word_list};
 use embedctl_native::safetensors;
 use embedctl_onnx as onnx;
-use embedctl_ort::halving;
 #[cfg(test)]
 use embedctl_testing::mutation;
+
+/// The vocabulary of providers, how they are got, and whether they work.
+pub mod provider {
+    pub use embedctl_engine::provider::*;
+    pub use embedctl_ort::provider::*;
+}
 
 #[cfg(test)]
 #[global_allocator]

@@ -16,7 +16,8 @@ use embedctl::Embedder;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{EngineOptions, Provider};
 use embedctl::model::ModelOptions;
-use embedctl::runtime::probe::{LibraryReport, ProbeCommand, survey};
+use embedctl::runtime::ProbeCommand;
+use embedctl::runtime::probe::{LibraryReport, survey};
 use embedctl::runtime::{PluginReport, RuntimeOptions};
 use tempfile::TempDir;
 

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use embedctl::cancel::CancelToken;
 use embedctl::engine::Provider;
-use embedctl::runtime::probe::{LibraryReport, ProbeCommand, survey};
+use embedctl::runtime::ProbeCommand;
+use embedctl::runtime::probe::{LibraryReport, survey};
 use tempfile::TempDir;
 
 #[cfg(unix)]

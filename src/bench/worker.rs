@@ -18,8 +18,8 @@ use super::{Work, workload};
 use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
-use crate::engine::row_worker::RowWorker;
-use crate::engine::{self, BatchLimits, EngineOptions, LoadedModel, Resolved};
+use crate::engine::RowWorker;
+use crate::engine::{self, BatchLimits, EngineOptions, LoadedModel};
 use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
 use crate::model::Model;
@@ -137,12 +137,14 @@ impl Session {
         engine_options.runtime.probe = probe.cloned();
         let device_memory = HeldMemory::watch();
         let mut reused = None;
-        let loaded =
-            LoadedModel::open_through(Resolved::of(&model_options, &engine_options)?, |engine| {
+        let loaded = LoadedModel::open_through(
+            engine::resolve(&model_options, &engine_options)?,
+            |engine| {
                 let engine = ReusedEngine::new(engine);
                 reused = Some(engine.clone());
                 Box::new(engine)
-            })?;
+            },
+        )?;
         let engine = reused.ok_or_else(|| Error::internal("an engine that nobody opened"))?;
         let threads = loaded.threads();
         engine.prepare(threads)?;

@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::provenance::Provenance;
 use super::*;
 use crate::cancel::CancelToken;
-use crate::engine::{self, Arithmetic, EngineOptions, Resolved};
+use crate::engine::{self, Arithmetic, EngineOptions};
 use crate::job::{Fingerprint, JobFile};
-use crate::model::{PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind};
+use crate::model::{
+    ModelOptions, ModelTask, PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind,
+    WeightsKind,
+};
 use crate::output::{
-    AdditionalVectors, Calibration, Destination, OutputFormat, RowNumbers, VectorType,
+    AdditionalVectors, Calibration, Destination, Dtype, OutputFormat, RowNumbers, VectorType,
 };
 use crate::progress::Counts;
 use crate::storage::Readable;
@@ -68,13 +71,12 @@ impl Options {
 
     /// The identity of a run with these options, and its provenance.
     fn run(&self) -> (VectorIdentity, Value) {
-        let resolved = Resolved::of(&self.model, &self.engine).unwrap();
+        let resolved = engine::resolve(&self.model, &self.engine).unwrap();
         let model = resolved.open_files().unwrap();
-        let engine = resolved.engine();
-        let engine = engine::open(&model, engine).unwrap();
+        let engine = resolved.open_engine(&model).unwrap();
         let info = engine.info();
         let files = model.provenance(info.provider.weights_of(&model)).unwrap();
-        let identity = VectorIdentity::new(&model, &self.output).unwrap();
+        let identity = of_output(&model, &self.output).unwrap();
         let made = Provenance::new(&model, &files, info, None, &Counts::default());
         let made = serde_json::to_value(&made).unwrap();
         (identity.with_engine(&model, &files, info), made)
@@ -300,7 +302,7 @@ fn all_that_a_provenance_tells_has_a_weight() {
         let made = fixture(name);
         let identity = VectorIdentity::of_provenance(&made).fields();
         for path in flatten(&made).keys() {
-            let is_in_identity = identity.keys().any(|key| compare::is_within(path, key));
+            let is_in_identity = identity.keys().any(|key| is_within(path, key));
             let known = is_in_identity || Weight::in_table(path).is_some();
             assert!(known, "{name}: {path}");
         }
@@ -411,9 +413,9 @@ fn what_is_absent_differs_from_what_a_run_says_unless_it_has_a_meaning() {
     assert!(!keys.contains(&"dtype"), "f32 was all that there was");
     // Before an engine is open.
     let options = Options::new();
-    let resolved = Resolved::of(&options.model, &options.engine).unwrap();
+    let resolved = engine::resolve(&options.model, &options.engine).unwrap();
     let model = resolved.open_files().unwrap();
-    let early = VectorIdentity::new(&model, &Options::new().output).unwrap();
+    let early = of_output(&model, &Options::new().output).unwrap();
     assert_eq!(now.differences(&early), []);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::engine::{EngineOptions, Resolved};
+use crate::engine::{self, EngineOptions};
 use crate::error::{Error, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
 use crate::model::{
@@ -109,7 +109,7 @@ impl RecordedModel {
         engine: &EngineOptions,
     ) -> Result<ModelOptions> {
         let then = VectorIdentity::of_provenance(made).settings;
-        let open = |options: &ModelOptions| Resolved::of(options, engine)?.open_files();
+        let open = |options: &ModelOptions| engine::resolve(options, engine)?.open_files();
         let mut options = options;
         let own = open(&options)?.config;
         let recorded = Self::of(made, None, &options)?;
@@ -144,7 +144,7 @@ impl RecordedModel {
     /// If the model cannot be opened.
     pub(crate) fn open(self, engine: &EngineOptions) -> Result<ModelOptions> {
         let mut options = self.options;
-        let resolved = Resolved::of(&options, engine)?;
+        let resolved = engine::resolve(&options, engine)?;
         if !self.pooling.is_empty() && resolved.open_files()?.config.pooling != self.pooling {
             options.pooling = Some(self.pooling);
         }

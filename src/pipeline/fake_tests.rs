@@ -9,7 +9,7 @@ use super::run::Run;
 use super::sink::WholeSink;
 use super::*;
 use crate::batch::Batch;
-use crate::engine::{self, BatchLimits, Engine, OpeningModel, Provider, Resolved, Worker};
+use crate::engine::{self, BatchLimits, Engine, OpeningModel, Provider, Worker};
 use crate::input::RecordReader;
 use crate::output::{Destination, Finish, VectorWriter};
 use crate::progress::Silent;
@@ -140,7 +140,7 @@ pub(super) fn loaded(engine: Box<dyn Engine>) -> Arc<LoadedModel> {
         workers: 3,
         ..EngineOptions::default()
     };
-    let resolved = Resolved::of(&model_options(), &options).unwrap();
+    let resolved = engine::resolve(&model_options(), &options).unwrap();
     Arc::new(LoadedModel::with_engine(resolved, engine).unwrap())
 }
 

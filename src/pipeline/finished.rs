@@ -6,9 +6,9 @@ use super::EmbedOptions;
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
 use super::source::{range, shares, source_states, told};
-use crate::engine::{self, EngineInfo, ResolvedEngine};
+use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
-use crate::identity::{Computation, VectorIdentity};
+use crate::identity::{self, Computation, VectorIdentity};
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, JobReader, Manifest, ShardEnd, State, clear_parts};
 use crate::model::Model;
@@ -66,7 +66,7 @@ impl RunPlan {
         let model = resolved.open_files()?;
         // As the run that goes on: what it would refuse is refused here, too.
         let plan = self.for_model(&model)?;
-        let identity = VectorIdentity::new(&model, &plan.options().output)?;
+        let identity = identity::of_output(&model, &plan.options().output)?;
         let sources = source_states(options, &names);
         let manifest = match file {
             None => Manifest::read(job.storage().as_ref())?,
@@ -78,7 +78,7 @@ impl RunPlan {
             then.set(SIZES, sizes(&end.sources)); // the first run may have read another, and have stopped at a record
         }
         job.differ(&then, &plan.fingerprint(&sources, &identity)?, &[])?;
-        let identity = identified(identity, &model, resolved.engine(), &then.identity())?;
+        let identity = identified(identity, &model, &resolved, &then.identity())?;
         job.differ(&then, &plan.fingerprint(&sources, &identity)?, &[])?;
         if end.sources != present && !options.sources.contains(&Source::Stdin) {
             let how = InputOptions {
@@ -115,19 +115,19 @@ impl RunPlan {
 fn identified(
     identity: VectorIdentity,
     model: &Model,
-    engine: &ResolvedEngine,
+    resolved: &Resolved,
     then: &VectorIdentity,
 ) -> Result<VectorIdentity> {
     let identified = |info: &EngineInfo| -> Result<VectorIdentity> {
         let files = model.provenance(info.provider.weights_of(model))?;
         Ok(identity.clone().with_engine(model, &files, info))
     };
-    if let Some(info) = engine::expected(model, engine)
+    if let Some(info) = resolved.expected(model)
         && then.computation == Some(Computation::of(&info))
     {
         return identified(&info);
     }
-    identified(engine::open(model, engine)?.info())
+    identified(resolved.open_engine(model)?.info())
 }
 
 /// Checks the complete file at `path` against the hashes in its provenance.

@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, never};
 use super::assembly::{followed_by, with_nulls};
 use crate::batch::TokenRows;
 use crate::engine::Engine;
-use crate::engine::row_worker::Finished;
+use crate::engine::halving::Finished;
 use crate::error::Result;
 use crate::record::{Texts, Window};
 use crate::reuse::Found;

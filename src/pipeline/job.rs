@@ -9,7 +9,7 @@ use super::plan::RunPlan;
 use super::sink::{EarlierRuns, ProvenanceBuilder, RowSink, SettledPortion};
 use super::source::{InputEnd, range, shares, source_states, told};
 use crate::error::{Error, Result};
-use crate::identity::VectorIdentity;
+use crate::identity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{
     Create, EmbeddedWindow, Fingerprint, Job, JobFacts, JobReader, LockedJob, Parts, Point,
@@ -177,7 +177,7 @@ impl JobSink {
     /// If model, settings or input differ from those of the parts.
     pub(super) fn check(&mut self, plan: &RunPlan, model: &Model) -> Result<()> {
         self.plan = plan.clone();
-        let identity = VectorIdentity::new(model, &self.plan.options().output)?;
+        let identity = identity::of_output(model, &self.plan.options().output)?;
         let now = self.plan.fingerprint(&self.sources, &identity)?;
         let state = self.begun()?.state();
         self.job.compare(state, &now, self.except())?;
@@ -319,7 +319,7 @@ impl RowSink for JobSink {
         let begun = self.begun.take();
         let begun = begun.ok_or_else(|| Error::internal("a job that has begun twice"))?;
         let (model, files) = (&made.model, made.files()?);
-        let identity = VectorIdentity::new(model, &self.plan.options().output)?;
+        let identity = identity::of_output(model, &self.plan.options().output)?;
         let identity = identity.with_engine(model, files, &made.info);
         let fingerprint = self.plan.fingerprint(&self.sources, &identity)?;
         let except = self.except();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::reuse::ReusedOutput;
 use super::source::{ShardInputs, shares};
 use super::{EmbedOptions, fingerprint};
-use crate::engine::Resolved;
+use crate::engine::{self, Resolved};
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
@@ -107,9 +107,9 @@ impl RunPlan {
     /// The model and the engine, with all that follows from the options.
     ///
     /// # Errors
-    /// As [`Resolved::of`].
+    /// As [`engine::resolve`].
     pub fn resolved(&self) -> Result<Resolved> {
-        Resolved::of(&self.options.model, &self.options.engine)
+        engine::resolve(&self.options.model, &self.options.engine)
     }
 
     /// The run as a job; `None` if it is not one.

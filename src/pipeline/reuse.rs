@@ -6,7 +6,7 @@ use super::EmbedOptions;
 use super::in_flight::Distinct;
 use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
-use crate::identity::VectorIdentity;
+use crate::identity;
 use crate::job::{is_folder, is_inside};
 use crate::model::{Model, ModelProvenance};
 use crate::output::{Destination, OutputOptions};
@@ -62,7 +62,7 @@ impl ReusedOutput {
 
     /// Refuses it if differences from the vectors in `output` are known before an engine is open.
     pub(super) fn check_model(&self, model: &Model, output: &OutputOptions) -> Result<()> {
-        self.old.check(&VectorIdentity::new(model, output)?)
+        self.old.check(&identity::of_output(model, output)?)
     }
 
     /// Refuses it if its vectors differ from those of the run.
@@ -73,7 +73,7 @@ impl ReusedOutput {
         info: &EngineInfo,
         output: &OutputOptions,
     ) -> Result<()> {
-        let now = VectorIdentity::new(model, output)?;
+        let now = identity::of_output(model, output)?;
         self.old.check(&now.with_engine(model, files, info))
     }
 

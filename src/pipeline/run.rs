@@ -17,7 +17,6 @@ use super::tokenizing::{Batching, Tokenizing, precision_hook};
 use super::workers::Workers;
 use super::{EmbedOptions, Summary};
 use crate::cancel::CancelToken;
-use crate::engine::background::{ended, in_background};
 use crate::engine::work::Work;
 use crate::engine::{self, BatchLimits, LoadedModel, OpeningModel, Resolved};
 use crate::error::{Error, Result};
@@ -30,6 +29,7 @@ use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
 use crate::tokenize::Chunked;
 use arrow::datatypes::{Schema, SchemaRef};
+use embedctl_common::background::{ended, in_background};
 
 /// A run whose model's files, input and output are open, and whose engine is being opened.
 pub(super) struct Run {

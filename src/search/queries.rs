@@ -2,7 +2,7 @@
 
 use super::corpus::Corpus;
 use crate::Embedder;
-use crate::engine::{EngineOptions, Provider, ProviderChoice, Resolved};
+use crate::engine::{self, EngineOptions, Provider, ProviderChoice};
 use crate::error::{Error, Result};
 use crate::inspect::{QUERY_PROMPT, RecordedModel, same_model};
 use crate::model::{ModelOptions, TextRole, TextTask, VectorKind, WeightsKind};
@@ -86,7 +86,7 @@ impl Corpus {
             asked.prompt.clone_from(&given.prompt);
             asked.prompt_name.clone_from(&given.prompt_name);
         } else if self.kind == VectorKind::Dense && given.text_task.is_none() {
-            let config = Resolved::of(&own, engine)?.open_files()?.config;
+            let config = engine::resolve(&own, engine)?.open_files()?.config;
             if config.prompts.by_name.contains_key(QUERY_PROMPT) {
                 asked.prompt = None;
                 asked.prompt_name = Some(QUERY_PROMPT.to_owned());

@@ -5,14 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::cancel::CancelToken;
-use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Provider, ProviderChoice, Resolved};
+use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel, Provider, ProviderChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
 use crate::inspect::{self, QUERY_PROMPT, RecordedModel, Verification};
 use crate::job::State;
 use crate::model::{Model, ModelOptions, ModelProvenance, TextTask, VectorKind, WeightsKind};
-use crate::output::{self, Destination, Dtype, OutputFormat, OutputOptions};
+use crate::output::{self, Dtype, OutputFormat};
 use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
 
@@ -251,7 +251,7 @@ impl LikeFile {
         if is_asked || self.identity.settings.scores.is_some() {
             return Ok(DefaultQueryPrompt::Same);
         }
-        let config = Resolved::of(own, engine)?.open_files()?.config;
+        let config = engine::resolve(own, engine)?.open_files()?.config;
         Ok(match config.prompts.by_name.get(QUERY_PROMPT) {
             _ if config.prompt.is_empty() => DefaultQueryPrompt::Same,
             Some(prompt) if *prompt == config.prompt => DefaultQueryPrompt::Same,
@@ -323,9 +323,9 @@ impl LikeFile {
         info: &EngineInfo,
         engine: &EngineOptions,
     ) -> Result<VectorIdentity> {
-        let model = Resolved::of(options, engine)?.open_files()?;
+        let model = engine::resolve(options, engine)?.open_files()?;
         let files = model.provenance(info.provider.weights_of(&model))?;
-        identity((&model, info), &files, Some(self))
+        Ok(identity((&model, info), &files, Some(self)))
     }
 
     /// Embeds `count` rows of the output again, as [`inspect::verify`] does. Their texts must stand in it or beside it.
@@ -402,11 +402,9 @@ pub(super) fn identity(
     (model, engine): (&Model, &EngineInfo),
     files: &ModelProvenance,
     like: Option<&LikeFile>,
-) -> Result<VectorIdentity> {
-    let output = OutputOptions::new(Destination::Stdout);
-    let identity = VectorIdentity::new(model, &output)?;
-    Ok(VectorIdentity {
+) -> VectorIdentity {
+    VectorIdentity {
         dtype: Some(like.map_or(Dtype::F32.name(), LikeFile::dtype).to_owned()),
-        ..identity.with_engine(model, files, engine)
-    })
+        ..VectorIdentity::new(model).with_engine(model, files, engine)
+    }
 }

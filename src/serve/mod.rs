@@ -14,7 +14,7 @@ pub use embedctl_serve::{
 
 pub use like::LikeFile;
 
-use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel, Resolved};
+use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel};
 use crate::error::Result;
 use crate::inspect::Verification;
 use crate::model::{Dimensions, ModelOptions};
@@ -51,10 +51,10 @@ pub fn open(
     like: Option<&LikeFile>,
     verified: Option<&Verification>,
 ) -> Result<ReadyModel> {
-    let loaded = LoadedModel::open(Resolved::of(model, engine)?)?;
+    let loaded = LoadedModel::open(engine::resolve(model, engine)?)?;
     let mut notes = engine::notes(loaded.model(), loaded.weights());
     let files = loaded.provenance()?.clone();
-    let identity = like::identity((loaded.model(), loaded.info()), &files, like)?;
+    let identity = like::identity((loaded.model(), loaded.info()), &files, like);
     if let Some(like) = like {
         notes.extend(like.check((&loaded, &identity), engine)?);
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::LikeFile;
 use crate::batch::TokenRows;
 use crate::engine::LoadedModel;
-use crate::engine::row_worker::RowWorker;
+use crate::engine::RowWorker;
 use crate::error::{Cause, Error, Result};
 use crate::identity::VectorIdentity;
 use crate::inspect::Verification;

@@ -1,7 +1,6 @@
-//! The interface of engines, and the two that run ONNX files: ONNX Runtime and rten.
+//! The two engines that run ONNX files: ONNX Runtime and rten.
 //!
 //! ```text
-//!  Engine, Worker ── an opened model; one thread's way to run ragged batches
 //!  runtime ── ONNX Runtime libraries: discovery, probes in child processes, plug-ins, remedies
 //!  provider, device ── execution providers, and the hardware that they run on
 //!  onnxruntime ── sessions; checks that the provider does the work and does it right; batch budgets
@@ -13,7 +12,8 @@
 //! ```
 //! use embedctl_model::batch::Batch;
 //! use embedctl_model::{Model, ModelOptions, WeightsPreference};
-//! use embedctl_ort::{ResolvedEngine, rten};
+//! use embedctl_engine::ResolvedEngine;
+//! use embedctl_ort::rten;
 //!
 //! # fn main() -> embedctl_common::Result<()> {
 //! let options = ModelOptions {
@@ -32,16 +32,36 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(clippy::unwrap_used)]
 
-pub mod arithmetic;
 pub mod built;
 pub mod device;
-pub mod engine;
 mod feeds;
-pub mod halving;
 pub mod onnxruntime;
 mod padded;
 pub mod provider;
 pub mod rten;
 pub mod runtime;
 
-pub use engine::*;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::setting::DEVICE;
+use embedctl_engine::{EngineOptions, Provider};
+use embedctl_model::batch::BatchLimits;
+
+/// Default batches for ONNX graphs on a processor: few enough tokens for the activations to stay in the cache.
+pub(crate) const CPU_LIMITS: BatchLimits = BatchLimits {
+    tokens: 512,
+    rows: 128,
+    equal_lengths: false,
+};
+
+/// Refuses device numbers that a provider with a single device does not have.
+pub(crate) fn single_device(provider: Provider, options: &EngineOptions) -> Result<()> {
+    if options.all_devices || matches!(options.devices[..], [] | [0]) {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{DEVICE}: the provider {provider} has one device, number 0"
+    ))
+    .with_remedy(format!(
+        "leave {DEVICE} out, or name a provider that has more"
+    )))
+}

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::cancel::CancelToken;
 use crate::engine::availability::{self, AvailabilityState, DeviceReport};
-use crate::engine::{self, EngineOptions, FloatType, Provider, Resolved};
+use crate::engine::{self, EngineOptions, FloatType, Provider};
 use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};
+use crate::runtime::ProbeCommand;
 use crate::runtime::RuntimeOptions;
-use crate::runtime::probe::ProbeCommand;
 use embedctl_common::small_file;
 
 /// A model's description and the providers that would run it here. In JSON an object with these members; members may be
@@ -73,7 +73,7 @@ pub fn info(
         task: Model::usual_task(options)?,
         ..options.clone()
     };
-    let resolved = Resolved::of(&options, &engine)?;
+    let resolved = engine::resolve(&options, &engine)?;
     let model = resolved.open_files()?;
     let card = model.card()?;
     let report = availability::report(command, ort_library, cancel)?;

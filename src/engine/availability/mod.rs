@@ -15,7 +15,8 @@ use crate::error::{Cause, Error, Result};
 use crate::provider::obtain::Platform;
 use crate::provider::{Provider, ProviderReport};
 use crate::runtime::Plugin;
-use crate::runtime::probe::{self, LibraryReport, ProbeCommand};
+use crate::runtime::ProbeCommand;
+use crate::runtime::probe::{self, LibraryReport};
 use crate::runtime::unusable::{package, reason_without_package, unusable_reason};
 use crate::threads::spawn_scoped;
 

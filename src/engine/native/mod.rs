@@ -24,9 +24,6 @@ use crate::threads::usable_cores;
 use statics::StaticEngine;
 use token_weights::TokenWeightsEngine;
 
-/// The engine's name in messages.
-const NAME: &str = "native";
-
 /// Tokens of a batch: enough to make use of each fetched weight, few enough for activations to stay in a core's cache.
 const LIMITS: BatchLimits = BatchLimits {
     tokens: BATCH_TOKENS,
@@ -38,27 +35,6 @@ const LIMITS: BatchLimits = BatchLimits {
 struct NativeEngine {
     info: EngineInfo,
     encoder: Encoder,
-}
-
-/// What the engine would say of itself for `model`, as far as that decides vectors; opens nothing. On some processors the
-/// arithmetic is another one.
-#[must_use]
-pub fn expected(model: &Model, options: &ResolvedEngine, provider: Provider) -> EngineInfo {
-    // Tables of vectors and of weights are added up.
-    let is_table = matches!(model.config.output, OutputChoice::Sentence(_));
-    let arithmetic = match options.arithmetic {
-        _ if is_table => Arithmetic::Fp32,
-        asked => asked,
-    };
-    info_of(arithmetic, env!("CARGO_PKG_VERSION").into(), provider)
-}
-
-fn info_of(precision: Arithmetic, version: String, provider: Provider) -> EngineInfo {
-    EngineInfo {
-        precision: Some(precision.name()),
-        arithmetic: precision.version(),
-        ..EngineInfo::new(NAME, version, provider)
-    }
 }
 
 /// Refuses a model that expands queries to tokens that attention does not see, where the network has no such
@@ -94,7 +70,7 @@ pub fn open(
 ) -> Result<Box<dyn Engine>> {
     let info = |precision: Arithmetic, version: String| EngineInfo {
         passed_over: passed_over.to_vec(),
-        ..info_of(precision, version, provider)
+        ..EngineInfo::native(precision, version, provider)
     };
     let version = env!("CARGO_PKG_VERSION");
     if let (OutputChoice::Sentence(_), Ok(checkpoint)) = (&model.config.output, &model.checkpoint) {

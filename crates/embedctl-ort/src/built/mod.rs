@@ -51,13 +51,13 @@ use prost::Message as _;
 
 use self::own::OWN;
 use self::writer::GraphWriter;
-use crate::engine::{Provider, ResolvedEngine};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::PRECISION;
+use embedctl_engine::{Provider, ResolvedEngine};
 use embedctl_model::{Model, OutputChoice, PoolingMode, Step};
 
-pub use crate::arithmetic::FloatType;
+pub use embedctl_engine::FloatType;
 
 pub use self::export::{ExportForm, Exported, export};
 pub(crate) use self::narrow::PIECE;

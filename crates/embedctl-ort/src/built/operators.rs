@@ -6,9 +6,8 @@
 use embedctl_native::architecture::{Architecture, Layer};
 
 use super::FloatType;
-use crate::engine::{EngineOptions, Provider, ResolvedEngine};
-use crate::provider::OptionValue;
-use crate::provider::options::{OPERATORS, value_of};
+use embedctl_engine::provider::{OPERATORS, value_of};
+use embedctl_engine::{EngineOptions, OptionValue, Provider, ResolvedEngine};
 use embedctl_model::Frame;
 
 /// The operators of a graph.

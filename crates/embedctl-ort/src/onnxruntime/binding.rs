@@ -9,7 +9,7 @@ use ort::session::{IoBinding, Session};
 use ort::value::DynValue;
 
 use super::inputs::InputValue;
-use crate::engine::Provider;
+use embedctl_engine::Provider;
 
 /// Where a bound output is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,16 +5,16 @@
 //! Where that is too much, products stay in the checkpoint's fp16 or bf16, in one copy for all sessions.
 
 use super::source::BuiltSource;
+use crate::CPU_LIMITS;
 use crate::built::{DeclaredWeight, PIECE};
-use crate::engine::{CPU_LIMITS, EngineOptions, Provider};
-use crate::provider::OptionValue;
-use crate::provider::options::{NARROW_WEIGHTS, value_of};
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
 use embedctl_common::machine::{self, Room};
 use embedctl_common::remedies;
 use embedctl_common::setting::{PRECISION, PROVIDER, PROVIDER_OPTION};
 use embedctl_common::size;
 use embedctl_common::threads::usable_cores;
+use embedctl_engine::provider::{NARROW_WEIGHTS, value_of};
+use embedctl_engine::{EngineOptions, OptionValue, Provider};
 use embedctl_native::architecture::Architecture;
 
 /// The memory that a graph takes, in bytes.

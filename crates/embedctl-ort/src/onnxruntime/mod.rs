@@ -38,14 +38,15 @@ use self::settings::DEVICE_LIMITS;
 use self::weights::{SharedSessions, SharedWeights};
 use super::built::{FloatType, Operators};
 use super::feeds::Feeds;
-use super::{
-    BatchLimits, CPU_LIMITS, Engine, EngineInfo, EngineOptions, Provider, ResolvedEngine,
-    SkippedCandidate, Worker, single_device,
-};
 use crate::runtime::selection::LibrarySelection;
 use crate::runtime::{engine_error, process};
+use crate::{CPU_LIMITS, single_device};
 use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
 use embedctl_common::threads::locked;
+use embedctl_engine::{
+    Engine, EngineInfo, EngineOptions, Provider, ResolvedEngine, SkippedCandidate, Worker,
+};
+use embedctl_model::batch::BatchLimits;
 use embedctl_model::{Frame, Model, WeightsKind};
 
 /// Threads that feed one device: one is in the session while the others prepare and finish batches.

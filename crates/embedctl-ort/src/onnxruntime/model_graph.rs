@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use super::footprint;
 use super::source::{BuiltSource, GraphSource};
 use crate::built::{GraphForm, Operators};
-use crate::engine::{Provider, ResolvedEngine};
 use crate::runtime::provider_error;
 use embedctl_common::error::Result;
+use embedctl_engine::{Provider, ResolvedEngine};
 use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
 
 /// A model's graph: of its ONNX file, or built from its checkpoint.

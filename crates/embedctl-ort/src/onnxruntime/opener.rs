@@ -18,18 +18,19 @@ use super::settings::{DeviceKind, settings};
 use super::source::GraphSource;
 use super::weights::release_free_memory;
 use crate::built::FloatType;
-#[cfg(test)]
-use crate::engine::ResolvedEngine;
-use crate::engine::{EngineOptions, PlacedWork, Provider, Worker as _, single_device};
 use crate::feeds::Feeds;
-use crate::provider::OptionValue;
-use crate::provider::options::{POOLING, value_of};
 use crate::runtime::library::Library;
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
 use crate::runtime::{engine_error, provider_error, remedy};
+#[cfg(test)]
+use crate::single_device;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result, with_causes};
+use embedctl_engine::provider::{POOLING, value_of};
+use embedctl_engine::{
+    EngineOptions, OptionValue, PlacedWork, Provider, ResolvedEngine, Worker as _,
+};
 use embedctl_model::batch::Batch;
 use embedctl_model::{Model, OutputChoice};
 

@@ -5,11 +5,11 @@ use std::process::Command;
 
 use super::tests::states_of;
 use crate::built::{self, GraphForm};
-use crate::engine::Provider;
 use crate::runtime::RuntimeOptions;
 use crate::runtime::registration::{ProviderSettings, register, session_builder};
 use crate::runtime::selection::LibrarySelection;
 use embedctl_common::cancel::CancelToken;
+use embedctl_engine::Provider;
 
 /// How much farther from the reference than on the CPU a state may be.
 const SLACK: f32 = 2.5;

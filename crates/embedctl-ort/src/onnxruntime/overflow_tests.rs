@@ -10,11 +10,11 @@ use super::model_graph::ModelGraph;
 use super::session::OrtWorker;
 use super::tests::{cpu_library, library_is_here};
 use crate::built::{FloatType, Operators};
-use crate::engine::{Provider, ResolvedEngine};
 use crate::feeds::Feeds;
 use crate::runtime::registration::{self, session_builder};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::ErrorKind;
+use embedctl_engine::{Provider, ResolvedEngine};
 use embedctl_model::{Model, ModelOptions, WeightsPreference};
 use ort::session::Session;
 

@@ -12,7 +12,6 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
 use super::session::OrtWorker;
-use crate::engine::{PlacedWork, Provider, Worker};
 use crate::runtime::placement::{
     self, AssignedNode, CPU, ProfiledNode, library_name, multiplies_matrices,
 };
@@ -20,6 +19,7 @@ use embedctl_common::atomic::ScratchFolder;
 use embedctl_common::error::{Cause, with_causes};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER};
 use embedctl_common::threads::locked;
+use embedctl_engine::{PlacedWork, Provider, Worker};
 use embedctl_model::Model;
 use embedctl_model::batch::Batch;
 

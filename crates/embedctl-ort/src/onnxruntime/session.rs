@@ -10,13 +10,13 @@ use ort::value::DynValue;
 use super::binding::{Binding, missing};
 use super::inputs::{Inputs, SessionReading};
 use super::weights::SharedWeights;
-use crate::engine::{Output, Worker};
 use crate::padded::PaddedBatch;
 use crate::runtime::{NAME, engine_error};
 use embedctl_common::error::{Error, ErrorKind, Result, with_causes};
 use embedctl_common::remedies;
 use embedctl_common::setting::PROVIDER;
 use embedctl_common::threads::locked;
+use embedctl_engine::{Output, Worker};
 use embedctl_model::ElementType;
 use embedctl_model::batch::Batch;
 

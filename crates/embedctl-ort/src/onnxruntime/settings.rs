@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use super::{SessionReading, pooled};
-use crate::engine::{BatchLimits, EngineOptions, Provider};
 use crate::feeds::InputFeed;
-use crate::provider::options::value_of;
-use crate::provider::{OptionValue, ProviderOption};
 use crate::runtime::registration::{ProviderSettings, ShapeProfiles};
 use embedctl_common::error::Result;
 use embedctl_common::hash::Hash;
 use embedctl_common::user_cache;
+use embedctl_engine::provider::value_of;
+use embedctl_engine::{EngineOptions, OptionValue, Provider, ProviderOption};
 use embedctl_model::Model;
+use embedctl_model::batch::BatchLimits;
 
 /// Batches for a device on which nothing was measured.
 pub(super) const DEVICE_LIMITS: BatchLimits = BatchLimits {

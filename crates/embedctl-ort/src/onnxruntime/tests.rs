@@ -7,10 +7,10 @@ use super::source::{BuiltSource, GraphSource};
 use super::*;
 use crate::built::tests::{FixtureCase, apart};
 use crate::built::{self, FloatType, GraphForm, STATES};
-use crate::engine::Output;
 use crate::runtime::library::Library;
 use crate::runtime::registration::{self, session_builder};
 use embedctl_common::cancel::CancelToken;
+use embedctl_engine::Output;
 use embedctl_model::batch::Batch;
 use embedctl_model::pool::PoolingRule;
 use embedctl_model::{ModelOptions, ModelTask, ScoreTask, WeightsPreference};
@@ -584,7 +584,7 @@ fn the_check_of_own_operators_sees_a_window_that_is_one_token_too_short() {
         }
         let standard = excerpt_states(&network, Operators::Standard);
         let own = excerpt_states(&network, Operators::ALL);
-        let apart = crate::engine::Cosine::between(&own, &standard);
+        let apart = embedctl_engine::Cosine::between(&own, &standard);
         assert!(apart >= agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
         // As a library with another meaning of the attribute has it.
         let folder = tempfile::tempdir().unwrap();
@@ -601,7 +601,7 @@ fn the_check_of_own_operators_sees_a_window_that_is_one_token_too_short() {
         };
         let other = Arc::new(other);
         let other = excerpt_states(&other, Operators::ALL);
-        let apart = crate::engine::Cosine::between(&other, &standard);
+        let apart = embedctl_engine::Cosine::between(&other, &standard);
         assert!(apart < agreement::LEAST_OF_SAME, "{}: {apart}", case.name);
         seen += 1;
     }
@@ -621,7 +621,7 @@ fn every_architecture_stays_near_the_references_states_in_half_precision() {
         };
         let cosine = built_states(&case, form).map(|states| {
             let own = case.own(&states);
-            crate::engine::Cosine::between(&own, &case.states)
+            embedctl_engine::Cosine::between(&own, &case.states)
         });
         // Networks this narrow are far harder on few bits than real ones.
         if !cosine.as_ref().is_ok_and(|cosine| *cosine >= 0.9999) {

@@ -1,6 +1,6 @@
 //! How a provider is got: the one table of packages, by provider, system and NVIDIA's driver.
 
-use super::Provider;
+use embedctl_engine::Provider;
 
 /// The kind of machine, in the words of [`std::env::consts`].
 #[derive(Debug, Clone, Copy)]

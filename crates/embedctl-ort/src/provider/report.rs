@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Provider;
 use super::obtain::how_to_get;
+use embedctl_engine::Provider;
 
 /// The result of trying a provider of a library.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

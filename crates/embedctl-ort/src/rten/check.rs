@@ -6,7 +6,8 @@ use std::time::Instant;
 use rten::{Model, Value};
 
 use super::guarded;
-use crate::provider::{Provider, ProviderReport, check_graph as graph};
+use crate::provider::{ProviderReport, check_graph as graph};
+use embedctl_engine::Provider;
 
 /// Runs a small graph. Takes some milliseconds.
 #[must_use]

@@ -10,10 +10,10 @@ use rten::{Model as RtenModel, NodeId, RunOptions, ThreadPool, Value, ValueOrVie
 
 use super::stored;
 use crate::built::{BuiltGraph, FloatType, GraphForm, Operators};
-use crate::engine::{Provider, ResolvedEngine};
 use crate::feeds::{Feeds, InputFeed};
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Cause, Error, ErrorKind, Result};
+use embedctl_engine::{Provider, ResolvedEngine};
 use embedctl_model::{Graph, Model, OutputChoice, WeightsKind};
 use embedctl_native::PlainNetwork;
 

@@ -17,16 +17,16 @@ pub use self::check::check;
 
 use self::graph::{RtenGraph, RtenSource, RunThreads};
 use super::feeds::Feeds;
-use super::{
-    BatchLimits, CPU_LIMITS, Engine, EngineInfo, Output, Provider, ResolvedEngine,
-    SkippedCandidate, Worker, single_device,
-};
 use crate::padded::PaddedBatch;
+use crate::{CPU_LIMITS, single_device};
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MODEL_FILE, PROVIDER};
 use embedctl_common::threads::{self, within};
+use embedctl_engine::{
+    Engine, EngineInfo, Output, Provider, ResolvedEngine, SkippedCandidate, Worker,
+};
 use embedctl_model::Model;
-use embedctl_model::batch::Batch;
+use embedctl_model::batch::{Batch, BatchLimits};
 
 /// The engine's name in messages.
 const NAME: &str = "rten";

@@ -15,9 +15,9 @@ use super::discovery::Candidate;
 use super::fault::LibraryFault;
 use super::plugin::Plugin;
 use super::{NAME, binary};
-use crate::provider::SkippedCandidate;
 use embedctl_common::error::{Error, ErrorKind, with_causes};
 use embedctl_common::threads::locked;
+use embedctl_engine::SkippedCandidate;
 
 /// The oldest usable library is 1.`ort::MINOR_VERSION`.
 const MINIMUM: u32 = ort::MINOR_VERSION;

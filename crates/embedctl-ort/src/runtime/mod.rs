@@ -29,11 +29,9 @@ pub mod selection;
 pub(crate) use embedctl_common::trust;
 pub mod unusable;
 
-use std::path::PathBuf;
-
-pub use plugin::{Plugin, PluginDevice, PluginReport};
+pub use embedctl_engine::{Plugin, ProbeCommand, RuntimeOptions};
+pub use plugin::{PluginDevice, PluginReport};
 pub use preload::cuda_library;
-pub use probe::ProbeCommand;
 pub use process::{allow_any_adapter, disable_telemetry, forbid_tf32, wants_no_tf32};
 pub use trust::doubt;
 
@@ -41,16 +39,6 @@ use embedctl_common::error::{Cause, Error, ErrorKind};
 
 /// The engine's name in messages.
 pub(crate) const NAME: &str = "ONNX Runtime";
-
-/// The library to use, and how to probe it.
-#[derive(Debug, Clone, Default)]
-pub struct RuntimeOptions {
-    /// An ONNX Runtime library or the folder that holds it; `None`: libraries are searched for.
-    pub library: Option<PathBuf>,
-    /// The command that probes a library in a process of its own. Without it libraries are not probed: the first
-    /// library that has the wanted provider is loaded into this process, and no plug-in is used.
-    pub probe: Option<ProbeCommand>,
-}
 
 /// An error of ONNX Runtime's.
 pub(crate) fn engine_error(cause: impl Into<Cause>) -> Error {

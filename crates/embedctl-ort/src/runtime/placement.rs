@@ -12,8 +12,8 @@ use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 use serde::Deserialize;
 
-use crate::provider::Provider;
 use embedctl_common::error::with_causes;
+use embedctl_engine::Provider;
 
 /// The library's name for its CPU provider.
 pub(crate) const CPU: &str = "CPUExecutionProvider";

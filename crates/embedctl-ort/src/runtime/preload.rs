@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use self::places::LoaderFolders;
 use super::elf;
 use super::search_path::{SearchPath, System, file_name};
-use crate::provider::Provider;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::with_causes;
 use embedctl_common::folder::children;
 use embedctl_common::word_list::words;
+use embedctl_engine::Provider;
 
 /// The part of CUDA that comes with the driver.
 pub(crate) const DRIVER: &str = "libcuda.so.1";

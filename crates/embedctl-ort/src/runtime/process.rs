@@ -5,11 +5,11 @@
 
 use std::ffi::OsStr;
 
-use crate::provider::options::value_of;
-use crate::provider::{OptionValue, Provider, ProviderChoice, ProviderOption};
 use crate::runtime::provider_error;
 use embedctl_common::error::{Cause, Result};
 use embedctl_common::setting::PROVIDER_OPTION;
+use embedctl_engine::provider::value_of;
+use embedctl_engine::{OptionValue, Provider, ProviderChoice, ProviderOption};
 
 /// Keeps NVIDIA's libraries from computing float32 in the shorter `TensorFloat-32`.
 pub const NO_TF32: (&str, &str) = ("NVIDIA_TF32_OVERRIDE", "0");

@@ -13,8 +13,8 @@ use serde_json::{Map, json};
 
 use super::placement::{CPU, library_name};
 use super::plugin::devices;
-use crate::provider::{OptionValue, Provider, ProviderOption};
 use embedctl_common::error::with_causes;
+use embedctl_engine::{OptionValue, Provider, ProviderOption};
 
 /// The options of a session, for every provider.
 ///

@@ -9,10 +9,10 @@ use super::fault::missing_file;
 use super::library::Library;
 use super::preload::{self, DRIVER, PreparedProvider};
 use super::unusable;
-use crate::provider::Provider;
 use crate::provider::obtain::how_to_get;
 use embedctl_common::error::Cause;
 use embedctl_common::setting::{DEVICE, PROVIDER_OPTION};
+use embedctl_engine::Provider;
 
 /// The cause of a failed registration or trial of `provider`. `words` is the library's message, `version` its version.
 pub(crate) fn explain(

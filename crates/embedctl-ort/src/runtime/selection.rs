@@ -19,10 +19,10 @@ use super::library::{self, Library};
 use super::probe::{self, LibraryReport, ProviderTrials};
 use super::search_path::{SearchPath, System, real};
 use super::{Plugin, RuntimeOptions, plugin, preload, provider_error, unusable};
-use crate::provider::Provider;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::locked;
+use embedctl_engine::Provider;
 use refused::{CAME_WITHOUT, Reasons, RefusedCandidate, list_providers, passed_over};
 
 /// The search for libraries, for one opening of a model.

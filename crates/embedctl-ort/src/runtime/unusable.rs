@@ -5,9 +5,9 @@
 //! no package makes CUDA work.
 
 use crate::device::{Gpu, GpuProblem, Hardware, NvidiaDriver, Vendor};
-use crate::provider::Provider;
 use crate::provider::obtain::{self, Platform};
 use embedctl_common::error::Cause;
+use embedctl_engine::Provider;
 
 /// Why `provider` cannot work on this machine.
 #[must_use]

@@ -1,7 +1,7 @@
 //! `embedctl export`.
 
 use embedctl::built::{self, ExportForm};
-use embedctl::engine::{EngineOptions, Provider, ProviderChoice, Resolved};
+use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
 use embedctl::model::{ModelName, ModelOptions};
 use embedctl::output::RunFiles;
 
@@ -37,7 +37,7 @@ pub fn run(
         providers: ProviderChoice::List(vec![Provider::Native]),
         ..EngineOptions::default()
     };
-    let resolved = Resolved::of(&model, &engine)?;
+    let resolved = engine::resolve(&model, &engine)?;
     if matches!(ModelName::of(&model.model), Ok(ModelName::Hub(_))) {
         super::fetch(&resolved, messages, printer, &cancel)?;
     }

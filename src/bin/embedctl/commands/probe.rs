@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use embedctl::runtime::probe::{self, ProbeCommand, ProbeRequest};
+use embedctl::runtime::ProbeCommand;
+use embedctl::runtime::probe::{self, ProbeRequest};
 
 /// Its name on the command line.
 const NAME: &str = "__probe";

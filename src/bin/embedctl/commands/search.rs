@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{EngineOptions, Resolved};
+use embedctl::engine::{self, EngineOptions};
 use embedctl::error::{Error, Place};
 use embedctl::input::{InputOptions, RecordReader};
 use embedctl::model::{ModelName, ModelOptions};
@@ -160,7 +160,12 @@ fn embedded(
     let (model, engine) = corpus.model(args.model.as_deref(), &given, &engine)?;
     match ModelName::of(&model.model) {
         Ok(ModelName::Hub(_)) => {
-            super::fetch(&Resolved::of(&model, &engine)?, messages, printer, cancel)?;
+            super::fetch(
+                &engine::resolve(&model, &engine)?,
+                messages,
+                printer,
+                cancel,
+            )?;
         }
         _ if !Path::new(&model.model).exists() => {
             return Err(Error::usage(format!(

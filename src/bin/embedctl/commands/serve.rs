@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{EngineOptions, Resolved};
+use embedctl::engine::{self, EngineOptions};
 use embedctl::error::Error;
 use embedctl::model::{Model, ModelName, ModelOptions, ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
@@ -57,7 +57,12 @@ pub fn run(
         (model, engine) = like.options(named.as_deref(), &model, &engine)?;
     }
     if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
-        super::fetch(&Resolved::of(&model, &engine)?, messages, printer, &cancel)?;
+        super::fetch(
+            &engine::resolve(&model, &engine)?,
+            messages,
+            printer,
+            &cancel,
+        )?;
     }
     if like.is_none() {
         model.task = task(&model, args.softmax)?;

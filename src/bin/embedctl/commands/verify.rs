@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use embedctl::Embedder;
-use embedctl::engine::{EngineInfo, EngineOptions, LoadedModel, Resolved};
+use embedctl::engine::{self, EngineInfo, EngineOptions, LoadedModel};
 use embedctl::error::Error;
 use embedctl::input::{RecordReader, Template};
 use embedctl::inspect::agreement::{AgreementLimits, Measure};
@@ -59,7 +59,7 @@ pub fn run(
         cancel: cancel.clone(),
         ..embed::engine(&args.engine)?
     };
-    let resolved = Resolved::of(&model, &engine)?;
+    let resolved = engine::resolve(&model, &engine)?;
     if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
         super::fetch(&resolved, messages, printer, &cancel)?;
     }

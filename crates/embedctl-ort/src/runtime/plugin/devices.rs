@@ -12,12 +12,12 @@ use ort::memory::DeviceType;
 use ort::sys::OrtKeyValuePairs;
 
 use super::{PluginDevice, PluginReport};
-use crate::provider::Provider;
 use crate::runtime::placement::library_name;
 use crate::runtime::preload;
 use crate::runtime::search_path::file_name;
 use embedctl_common::error::with_causes;
 use embedctl_common::threads::locked;
+use embedctl_engine::Provider;
 
 /// The plug-ins that this process has registered, with its one environment.
 static REGISTERED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::provider::Provider;
 use crate::runtime::python;
 use crate::runtime::search_path::{SearchPath, System, file_name, real};
 use embedctl_common::folder::children;
+use embedctl_engine::Provider;
 
 /// The functions that ONNX Runtime calls to create and release a plug-in's providers.
 const ENTRY_POINTS: [&str; 2] = ["CreateEpFactories", "ReleaseEpFactory"];

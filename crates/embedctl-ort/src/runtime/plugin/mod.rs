@@ -12,16 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::placement::library_name;
-use crate::provider::Provider;
-
-/// The plug-in that a provider comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plugin {
-    /// Its file.
-    pub library: PathBuf,
-    /// Its version, as it states it: `1.8.1`.
-    pub version: Option<String>,
-}
+use embedctl_engine::Provider;
 
 /// The report on a plug-in, from loading it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use super::protocol::Event;
 use super::trial;
-use crate::provider::{Provider, ProviderReport};
+use crate::provider::ProviderReport;
 use crate::runtime::library;
 use crate::runtime::placement::library_name;
 use crate::runtime::plugin::{PluginReport, devices};
 use crate::runtime::preload::{self, PreparedProvider};
 use crate::runtime::remedy;
 use embedctl_common::error::Cause;
+use embedctl_engine::Provider;
 
 /// The providers that a child tries, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,51 +11,22 @@ mod report;
 mod trial;
 mod vulkan;
 
-use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 pub use child::{ProbeRequest, serve};
 pub use report::LibraryReport;
 
 pub use child::ProviderTrials;
 
+use super::ProbeCommand;
 use super::binary;
 use super::discovery::{self, Candidate, NamedLibrary};
 use super::plugin::PluginReport;
 use super::search_path::SearchPath;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::threads::spawn_scoped;
-
-/// How long a library may take to load and to try all its providers. CUDA's first start on a machine with
-/// many devices takes seconds, a TensorRT engine for the small graph some more.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
-
-/// The command that starts a probe. The library crate never runs a program on its own: without a command it loads
-/// libraries into its own process.
-#[derive(Debug, Clone)]
-pub struct ProbeCommand {
-    /// The program, which hands the arguments that follow to [`ProbeRequest::parse`] and [`serve`].
-    pub program: PathBuf,
-    /// Its first arguments.
-    pub arguments: Vec<OsString>,
-    /// How long one library may take.
-    pub time_limit: Duration,
-}
-
-impl ProbeCommand {
-    /// A command with the usual time limit.
-    #[must_use]
-    pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
-        Self {
-            program,
-            arguments,
-            time_limit: TIME_LIMIT,
-        }
-    }
-}
 
 /// Probes all libraries found (or the one that the user named) in parallel. The reports come in the order of the
 /// search, with plug-ins and with unusable libraries and their reasons. When `cancel` is cancelled, it ends early with

@@ -7,8 +7,9 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::provider::{Provider, ProviderReport};
+use crate::provider::ProviderReport;
 use crate::runtime::plugin::PluginReport;
+use embedctl_engine::Provider;
 
 /// The mark at the start of a message.
 const MARK: &str = "embedctl-probe ";

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::provider::{Provider, ProviderReport};
+use crate::provider::ProviderReport;
 use crate::runtime::discovery::Candidate;
 use crate::runtime::fault::LibraryFault;
 use crate::runtime::placement::library_name;
 use crate::runtime::plugin::PluginReport;
+use embedctl_engine::Provider;
 
 /// The report on one ONNX Runtime library.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -9,11 +9,12 @@ use ort::environment::Environment;
 use ort::session::Session;
 use ort::value::TensorRef;
 
+use crate::provider::ProviderReport;
 use crate::provider::check_graph as graph;
-use crate::provider::{Provider, ProviderReport};
 use crate::runtime::placement::{self, AssignedNode, CPU, library_name, multiplies_matrices};
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
 use embedctl_common::error::with_causes;
+use embedctl_engine::Provider;
 
 /// Registers `provider` (of `plugin`, where it comes from one) and runs the small graph on its device number
 /// `device`.

@@ -8,12 +8,13 @@ use crossbeam_channel::{select, unbounded};
 
 use super::refused::{CAME_WITHOUT, RefusedCandidate, passed_over};
 use super::{ChosenLibrary, LibrarySelection, may_have};
-use crate::provider::{Provider, SkippedCandidate};
+use crate::runtime::ProbeCommand;
 use crate::runtime::discovery::Candidate;
-use crate::runtime::probe::{self, ProbeCommand, ProviderTrials};
+use crate::runtime::probe::{self, ProviderTrials};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::threads::spawn_scoped;
+use embedctl_engine::{Provider, SkippedCandidate};
 
 /// The result of probing candidates.
 pub(super) enum CandidateAnswer<'c> {

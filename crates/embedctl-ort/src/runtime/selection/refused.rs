@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::LibrarySelection;
 use crate::provider::obtain::how_to_get;
-use crate::provider::{Provider, SkippedCandidate};
 use crate::runtime::discovery::Candidate;
 use crate::runtime::probe::LibraryReport;
 use crate::runtime::{NAME, provider_error};
 use embedctl_common::error::{Cause, Error, ErrorKind};
 use embedctl_common::setting::ORT_LIB;
+use embedctl_engine::{Provider, SkippedCandidate};
 
 /// The remedy for a missing device.
 const ANOTHER: &str = "choose another provider, or auto, which takes the best that works here";

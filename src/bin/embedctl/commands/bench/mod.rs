@@ -14,7 +14,7 @@ use embedctl::bench::{
     WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
-use embedctl::engine::Resolved;
+use embedctl::engine;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader, Template};
 use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
@@ -189,7 +189,7 @@ fn fetch(
         let model = configuration.model_options()?;
         let mut engine = configuration.engine_options(1, cancel)?;
         engine.runtime.probe = super::probe_command();
-        let resolved = Resolved::of(&model, &engine)?;
+        let resolved = engine::resolve(&model, &engine)?;
         let which = (
             model.model.clone(),
             model.model_file.clone(),

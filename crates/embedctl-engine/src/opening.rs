@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::background::{in_background, wait};
-use super::{Engine, EngineOptions, ResolvedEngine, padding};
-use crate::cancel::CancelToken;
-use crate::error::Result;
-use crate::model::Model;
+use embedctl_common::background::{in_background, wait};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::Result;
+use embedctl_model::Model;
+
+use crate::{Engine, Resolved, padding};
 
 /// Dropping it early cancels the opening and waits a moment: the process may be about to exit, which tears a native
 /// library down under a thread that is still inside.
@@ -22,17 +23,11 @@ impl Opening {
     const GRACE: Duration = Duration::from_secs(2);
 
     /// Begins to open the engine of `model`.
-    pub(super) fn begin(model: &Arc<Model>, engine: &ResolvedEngine) -> Result<Self> {
+    pub(super) fn begin(model: &Arc<Model>, resolved: &Resolved) -> Result<Self> {
         let (model, stop) = (Arc::clone(model), CancelToken::new());
-        let engine = ResolvedEngine {
-            options: EngineOptions {
-                cancel: stop.clone(),
-                ..engine.options.clone()
-            },
-            ..engine.clone()
-        };
+        let resolved = resolved.clone().stopped_by(stop.clone());
         Ok(Self {
-            engine: in_background("engine", move || padding::open(&model, &engine))?,
+            engine: in_background("engine", move || padding::open(&model, &resolved))?,
             stop,
         })
     }

@@ -3,18 +3,17 @@
 
 use std::sync::Arc;
 
-use crate::batch::{Batch, BatchPlan, TokenRows};
-use crate::engine::{Engine, Output, Worker};
-use crate::error::{Cause, Error, Result};
-use crate::halving::TokenLimit;
-use crate::model::{Frame, Model, WeightsKind};
-use crate::pool::{Pooler, is_finite};
-use crate::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
-use crate::stage::{Clocks, Watch};
-use crate::tokenize::SharedRows;
+use embedctl_common::error::{Cause, Error, Result};
+use embedctl_common::setting::{MAX_LENGTH, MODEL_FILE, PROVIDER};
+use embedctl_common::stage::{Clocks, Watch};
 use embedctl_common::vectors::{MultiRows, RowVector, RowVectors};
+use embedctl_model::batch::{Batch, BatchPlan, TokenRows};
+use embedctl_model::pool::{Pooler, is_finite};
+use embedctl_model::tokenize::SharedRows;
+use embedctl_model::{Frame, Model, WeightsKind};
 
-pub(crate) use crate::halving::Finished;
+use crate::halving::{Finished, TokenLimit};
+use crate::{Engine, Output, Worker};
 
 /// Why a row has no vector.
 fn not_finite() -> Cause {
@@ -24,7 +23,8 @@ fn not_finite() -> Cause {
 }
 
 /// The same, of a text without any token.
-pub(crate) fn not_finite_empty() -> Cause {
+#[must_use]
+pub fn not_finite_empty() -> Cause {
     Cause::of(
         "this text has no token under the model's tokenizer, and the modules after pooling make NaN or infinity of \
          that",
@@ -34,11 +34,11 @@ pub(crate) fn not_finite_empty() -> Cause {
 
 /// Rows to run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RowsToRun<'a> {
+pub struct RowsToRun<'a> {
     /// Their tokens.
-    pub(crate) tokens: &'a TokenRows,
+    pub tokens: &'a TokenRows,
     /// The parts of each row that get a vector of their own (late chunking); `None`: each row gets one.
-    pub(crate) shared: Option<&'a SharedRows>,
+    pub shared: Option<&'a SharedRows>,
 }
 
 impl<'a> From<&'a TokenRows> for RowsToRun<'a> {
@@ -52,7 +52,7 @@ impl<'a> From<&'a TokenRows> for RowsToRun<'a> {
 }
 
 /// One thread's work from a batch plan to finished rows.
-pub(crate) struct RowWorker {
+pub struct RowWorker {
     worker: Box<dyn Worker>,
     pooler: Arc<Pooler>,
     limit: Arc<TokenLimit>,
@@ -63,6 +63,10 @@ pub(crate) struct RowWorker {
 }
 
 impl RowWorker {
+    /// A worker of `engine` for one thread of a run.
+    ///
+    /// # Errors
+    /// If the engine cannot make one.
     pub fn new(
         engine: &dyn Engine,
         model: &Model,
@@ -84,6 +88,9 @@ impl RowWorker {
     }
 
     /// Runs one plan. A row without a finite vector is run again alone before it is given up.
+    ///
+    /// # Errors
+    /// If the engine fails.
     pub fn run<'a>(
         &mut self,
         plan: &BatchPlan,
@@ -278,7 +285,7 @@ pub(crate) fn finish_row(
 }
 
 /// The rows that an opened model can run: ids that its table of tokens holds, and no more tokens than it has positions.
-pub(crate) struct RowBounds {
+pub struct RowBounds {
     /// Token ids from this number on have no vector; `None`: not known.
     ids: Option<usize>,
     /// Tokens of a row at most, where the network has no positions for more.
@@ -303,7 +310,7 @@ impl RowBounds {
     }
 
     /// Refuses the rows outside these bounds, so that one text does not end the run.
-    pub(crate) fn refuse(&self, rows: &mut TokenRows) {
+    pub fn refuse(&self, rows: &mut TokenRows) {
         rows.refuse(|ids| self.cause(ids));
     }
 

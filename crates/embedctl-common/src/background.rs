@@ -7,12 +7,16 @@ use crate::error::{Error, Result};
 use crate::threads::{guarded, spawn};
 
 /// The error for a thread that ended without a result.
-pub(crate) fn ended(what: &str) -> Error {
+#[must_use]
+pub fn ended(what: &str) -> Error {
     Error::internal(format!("the {what} thread ended early"))
 }
 
 /// Runs `work` on a thread of its own; its result, or its panic as an error, comes through the channel.
-pub(crate) fn in_background<T: Send + 'static>(
+///
+/// # Errors
+/// If there can be no other thread.
+pub fn in_background<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<Receiver<Result<T>>> {
@@ -25,7 +29,10 @@ pub(crate) fn in_background<T: Send + 'static>(
 }
 
 /// Waits for a result of [`in_background`], or for cancellation.
-pub(crate) fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Result<T> {
+///
+/// # Errors
+/// That of the work; or if `cancel` is cancelled first.
+pub fn wait<T>(cancel: &CancelToken, result: &Receiver<Result<T>>) -> Result<T> {
     select! {
         recv(result) -> message => message.map_err(|_| ended("background"))?,
         recv(cancel.channel()) -> _ => Err(Error::interrupted()),

@@ -50,7 +50,9 @@ impl Weight {
         Self::in_table(path).unwrap_or(Self::Decides)
     }
 
-    pub(super) fn in_table(path: &str) -> Option<Self> {
+    /// The same, where the table has it.
+    #[must_use]
+    pub fn in_table(path: &str) -> Option<Self> {
         let mut fitting = WEIGHTS.iter().filter(|(name, _)| is_within(path, name));
         fitting.next().map(|(_, weight)| *weight)
     }

@@ -3,21 +3,20 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::opening::Opening;
-use super::row_worker::{RowBounds, RowWorker, not_finite_empty};
-use super::{
-    BatchLimits, Cosine, Engine, EngineInfo, FinishRow, Resolved, ResolvedEngine, padding,
-};
-use crate::batch::{self, BatchPlan, TokenRows};
-use crate::cancel::CancelToken;
-use crate::error::{Cause, Result};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Cause, Result};
+use embedctl_common::stage::Clocks;
+use embedctl_common::threads::usable_cores;
+use embedctl_common::{RowVectors, Texts};
+use embedctl_model::batch::{self, BatchLimits, BatchPlan, TokenRows};
+use embedctl_model::pool::{Pooler, is_finite};
+use embedctl_model::tokenize::TextTokenizer;
+use embedctl_model::{Model, ModelProvenance, WeightsKind};
+
 use crate::halving::TokenLimit;
-use crate::model::{Model, ModelProvenance, WeightsKind};
-use crate::pool::{Pooler, is_finite};
-use crate::record::{RowVectors, Texts};
-use crate::stage::Clocks;
-use crate::threads::usable_cores;
-use crate::tokenize::TextTokenizer;
+use crate::opening::Opening;
+use crate::row_worker::{RowBounds, RowWorker, not_finite_empty};
+use crate::{Cosine, Engine, EngineInfo, FinishRow, Resolved, ResolvedEngine, padding, sample};
 
 /// A model ready to run. Threads share it; each has a worker of its own.
 pub struct LoadedModel {
@@ -36,24 +35,27 @@ pub struct LoadedModel {
 }
 
 impl LoadedModel {
-    /// Opens what was resolved. The engine's [workers](super::EngineOptions::workers) will run it; 0 means one a core.
+    /// Opens what was resolved. The engine's [workers](crate::EngineOptions::workers) will run it; 0 means one a core.
     ///
     /// # Errors
     /// If the model's files or the engine cannot be had, or reduced precision is farther from fp32 than
-    /// [`min_cosine`](super::EngineOptions::min_cosine) allows.
+    /// [`min_cosine`](crate::EngineOptions::min_cosine) allows.
     pub fn open(resolved: Resolved) -> Result<Self> {
         Self::open_through(resolved, |engine| engine)
     }
 
     /// The same with an engine that `wrap` makes of the opened one.
-    pub(crate) fn open_through(
+    ///
+    /// # Errors
+    /// As [`LoadedModel::open`].
+    pub fn open_through(
         resolved: Resolved,
         wrap: impl FnOnce(Box<dyn Engine>) -> Box<dyn Engine>,
     ) -> Result<Self> {
         let resolved = resolved.with_workers(usable_cores());
         let model = Arc::new(resolved.open_files()?);
         let tokenizer = TextTokenizer::new(&model, resolved.engine().workers)?;
-        let engine = padding::open(&model, resolved.engine())?;
+        let engine = padding::open(&model, &resolved)?;
         let loaded = Self::assemble(model, Arc::new(tokenizer), wrap(engine), &resolved);
         loaded.measured()
     }
@@ -99,7 +101,7 @@ impl LoadedModel {
     /// Measures reduced precision on the built-in texts.
     fn measured(mut self) -> Result<Self> {
         if self.info.is_reduced() {
-            let mut rows = (self.tokenizer).tokenize(&super::sample().collect::<Texts>());
+            let mut rows = (self.tokenizer).tokenize(&sample().collect::<Texts>());
             self.bounds.refuse(&mut rows);
             self.info.cosine = self.cosine(&rows, None)?;
         }
@@ -110,12 +112,8 @@ impl LoadedModel {
     /// measured `before`.
     ///
     /// # Errors
-    /// If they are not as close as [`min_cosine`](super::EngineOptions::min_cosine) asks for.
-    pub(crate) fn cosine(
-        &self,
-        rows: &TokenRows,
-        before: Option<Cosine>,
-    ) -> Result<Option<Cosine>> {
+    /// If they are not as close as [`min_cosine`](crate::EngineOptions::min_cosine) asks for.
+    pub fn cosine(&self, rows: &TokenRows, before: Option<Cosine>) -> Result<Option<Cosine>> {
         let pooler = &*self.pooler;
         let finish = |states: &[f32], width| {
             let mut vector = Vec::with_capacity(pooler.width());
@@ -146,33 +144,42 @@ impl LoadedModel {
         &self.info
     }
 
-    pub(crate) fn tokenizer(&self) -> &Arc<TextTokenizer> {
+    /// Its tokenizer.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Arc<TextTokenizer> {
         &self.tokenizer
     }
 
     /// The same with another pooling of the same states.
-    #[cfg(feature = "serve")]
-    pub(crate) fn with_pooler(self, pooler: Pooler) -> Self {
+    #[must_use]
+    pub fn with_pooler(self, pooler: Pooler) -> Self {
         Self {
             pooler: Arc::new(pooler),
             ..self
         }
     }
 
-    pub(crate) fn pooler(&self) -> &Arc<Pooler> {
+    /// Its pooling.
+    #[must_use]
+    pub fn pooler(&self) -> &Arc<Pooler> {
         &self.pooler
     }
 
-    pub(crate) fn bounds(&self) -> &RowBounds {
+    /// The rows that it can run.
+    #[must_use]
+    pub fn bounds(&self) -> &RowBounds {
         &self.bounds
     }
 
-    pub(crate) fn engine(&self) -> &dyn Engine {
+    /// Its engine.
+    #[must_use]
+    pub fn engine(&self) -> &dyn Engine {
         self.engine.as_ref()
     }
 
     /// The kind of weights that the engine runs of the model.
-    pub(crate) fn weights(&self) -> WeightsKind {
+    #[must_use]
+    pub fn weights(&self) -> WeightsKind {
         self.info.provider.weights_of(&self.model)
     }
 
@@ -189,48 +196,58 @@ impl LoadedModel {
     }
 
     /// How many workers suit it: as many as were asked for, else as the engine says.
-    pub(crate) fn threads(&self) -> usize {
+    #[must_use]
+    pub fn threads(&self) -> usize {
         self.threads
     }
 
     /// A worker for a thread of its own.
-    pub(crate) fn worker(&self) -> Result<RowWorker> {
+    ///
+    /// # Errors
+    /// If the engine cannot make one.
+    pub fn worker(&self) -> Result<RowWorker> {
         self.worker_of(&self.fitting, &Arc::default())
     }
 
     /// The same for one run, with the run's own limit and clocks.
-    pub(crate) fn worker_of(
-        &self,
-        fitting: &Arc<TokenLimit>,
-        clocks: &Arc<Clocks>,
-    ) -> Result<RowWorker> {
+    ///
+    /// # Errors
+    /// As [`LoadedModel::worker`].
+    pub fn worker_of(&self, fitting: &Arc<TokenLimit>, clocks: &Arc<Clocks>) -> Result<RowWorker> {
         RowWorker::new(self.engine(), &self.model, &self.pooler, fitting, clocks)
     }
 
     /// Bytes of memory that the model takes, about, where its engine knows.
-    pub(crate) fn memory(&self) -> Option<u64> {
+    #[must_use]
+    pub fn memory(&self) -> Option<u64> {
         self.engine.memory()
     }
 
     /// Batches that suit the engine.
-    pub(crate) fn limits(&self) -> BatchLimits {
+    #[must_use]
+    pub fn limits(&self) -> BatchLimits {
         self.engine.limits()
     }
 
     /// The batches of `tokens`.
-    pub(crate) fn plan(&self, tokens: &TokenRows) -> Vec<BatchPlan> {
+    #[must_use]
+    pub fn plan(&self, tokens: &TokenRows) -> Vec<BatchPlan> {
         batch::plan(tokens, self.limits(), self.engine.is_ragged())
     }
 
     /// The tokens of `texts`, as they would be embedded; texts that cannot be are refused rows.
-    pub(crate) fn tokenize(&self, texts: &Texts) -> TokenRows {
+    #[must_use]
+    pub fn tokenize(&self, texts: &Texts) -> TokenRows {
         let mut tokens = self.tokenizer.tokenize(texts);
         self.bounds.refuse(&mut tokens);
         tokens
     }
 
     /// The vector of a text without any token.
-    pub(crate) fn vector_of_nothing(&self) -> Result<RowVectors, Cause> {
+    ///
+    /// # Errors
+    /// If it is not finite.
+    pub fn vector_of_nothing(&self) -> Result<RowVectors, Cause> {
         let mut vector = self.pooler.no_rows();
         let width = self.model.config.hidden_width;
         self.pooler.add_empty(width, &mut vector);
@@ -242,7 +259,7 @@ impl LoadedModel {
 }
 
 /// A model whose files are open, and whose engine is being opened on a thread of its own; or one that is ready.
-pub(crate) struct OpeningModel {
+pub struct OpeningModel {
     model: Arc<Model>,
     tokenizer: Arc<TextTokenizer>,
     state: OpeningState,
@@ -258,21 +275,19 @@ impl OpeningModel {
     ///
     /// # Errors
     /// If the tokenizer cannot be used.
-    pub(crate) fn begin(model: Arc<Model>, resolved: Resolved) -> Result<Self> {
+    pub fn begin(model: Arc<Model>, resolved: Resolved) -> Result<Self> {
         let resolved = resolved.with_workers(usable_cores());
         let tokenizer = TextTokenizer::new(&model, resolved.engine().workers)?;
         Ok(Self {
             tokenizer: Arc::new(tokenizer),
-            state: OpeningState::Opening(
-                Opening::begin(&model, resolved.engine())?,
-                Box::new(resolved),
-            ),
+            state: OpeningState::Opening(Opening::begin(&model, &resolved)?, Box::new(resolved)),
             model,
         })
     }
 
     /// One that is ready.
-    pub(crate) fn ready(loaded: Arc<LoadedModel>) -> Self {
+    #[must_use]
+    pub fn ready(loaded: Arc<LoadedModel>) -> Self {
         Self {
             model: Arc::clone(&loaded.model),
             tokenizer: Arc::clone(&loaded.tokenizer),
@@ -280,16 +295,21 @@ impl OpeningModel {
         }
     }
 
-    pub(crate) fn model(&self) -> &Arc<Model> {
+    /// The model's files and settings.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    pub(crate) fn tokenizer(&self) -> &Arc<TextTokenizer> {
+    /// Its tokenizer.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Arc<TextTokenizer> {
         &self.tokenizer
     }
 
     /// Whether the precision is still to be measured, on the built-in texts and on those of a run.
-    pub(crate) fn measures(&self) -> bool {
+    #[must_use]
+    pub fn measures(&self) -> bool {
         matches!(self.state, OpeningState::Opening(..))
     }
 
@@ -297,7 +317,7 @@ impl OpeningModel {
     ///
     /// # Errors
     /// If the engine cannot be had, its precision is not what was asked for, or `cancel` is cancelled.
-    pub(crate) fn wait(self, cancel: &CancelToken) -> Result<Arc<LoadedModel>> {
+    pub fn wait(self, cancel: &CancelToken) -> Result<Arc<LoadedModel>> {
         let (opening, resolved) = match self.state {
             OpeningState::Ready(loaded) => return Ok(loaded),
             OpeningState::Opening(opening, resolved) => (opening, resolved),

@@ -6,16 +6,14 @@
 
 use std::sync::Mutex;
 
-use crate::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
-use crate::engine::row_worker::{check_output, finish_row};
-use crate::engine::{
-    self, Cosine, Engine, EngineInfo, EngineOptions, FinishRow, ResolvedEngine, Worker,
-};
-use crate::error::Result;
-use crate::model::{ElementType, Model, WeightsKind};
-use crate::pool::Pooler;
-use crate::provider::{Provider, ProviderChoice};
-use crate::threads::locked;
+use embedctl_common::error::Result;
+use embedctl_common::threads::locked;
+use embedctl_model::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
+use embedctl_model::pool::Pooler;
+use embedctl_model::{ElementType, Model, WeightsKind};
+
+use crate::row_worker::{check_output, finish_row};
+use crate::{Cosine, Engine, EngineInfo, FinishRow, Provider, Resolved, Worker};
 
 /// The most that a vector may change beside a longer row, in exact arithmetic.
 const MOST: f32 = 1e-5;
@@ -30,9 +28,9 @@ const LENGTHS: [usize; 2] = [5, 23];
 /// Opens an engine for `model` and checks whether it can run rows of different lengths together.
 ///
 /// # Errors
-/// As [`engine::open()`]; or if a short row cannot be run.
-pub(crate) fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn Engine>> {
-    let engine = engine::open(model, options)?;
+/// As [`Resolved::open_engine`]; or if a short row cannot be run.
+pub(crate) fn open(model: &Model, resolved: &Resolved) -> Result<Box<dyn Engine>> {
+    let engine = resolved.open_engine(model)?;
     let single = engine.limits().rows < 2;
     // The native engine has no padding, and quantization of whole batches has a warning of its own.
     let graph = match &model.onnx {
@@ -54,7 +52,7 @@ pub(crate) fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn En
             .is_some_and(|output| matches!(output.element, ElementType::F32 | ElementType::F64)),
     };
     let info = EngineInfo {
-        equal_lengths: measured.padding_matters(|| exactly(model, options)),
+        equal_lengths: measured.padding_matters(|| moved_exactly(model, resolved)),
         ..engine.info().clone()
     };
     Ok(Box::new(PaddingCheckedEngine {
@@ -66,7 +64,8 @@ pub(crate) fn open(model: &Model, options: &ResolvedEngine) -> Result<Box<dyn En
 
 /// Whether the rows of a batch change each other's vectors: a graph that is quantized while it runs takes one scale for
 /// all of them.
-pub(crate) fn mixes_rows(model: &Model, info: &EngineInfo) -> bool {
+#[must_use]
+pub fn mixes_rows(model: &Model, info: &EngineInfo) -> bool {
     let runs_graph = info.provider.weights_of(model) == WeightsKind::Onnx;
     runs_graph
         && model
@@ -75,7 +74,7 @@ pub(crate) fn mixes_rows(model: &Model, info: &EngineInfo) -> bool {
 }
 
 /// The note on such a model.
-pub(crate) const NOTE: &str = "padding changes this model's vectors, so only rows of equal length run together (slower, but \
+pub const NOTE: &str = "padding changes this model's vectors, so only rows of equal length run together (slower, but \
                                each text's vector is its own)";
 
 /// Whether a provider computes in single precision throughout, by the same arithmetic for rows of any shape.
@@ -108,20 +107,12 @@ impl MeasuredPadding {
     }
 }
 
-/// How far padding moves a vector of `model` on an exact engine; `None` if none here runs the model.
-fn exactly(model: &Model, resolved: &ResolvedEngine) -> Option<f32> {
-    let exact = ResolvedEngine {
-        options: EngineOptions {
-            providers: ProviderChoice::List(vec![Provider::Cpu, Provider::Rten]),
-            devices: Vec::new(),
-            all_devices: false,
-            workers: 1,
-            ..resolved.options.clone()
-        },
-        ..resolved.clone()
-    };
-    let mut worker = engine::open(model, &exact).ok()?.worker().ok()?;
-    padding_moves(worker.as_mut(), model).ok()
+/// How far padding moves a vector of `model` on an exact engine, as a share of its largest component; `None` if none here
+/// runs the model.
+#[must_use]
+pub fn moved_exactly(model: &Model, resolved: &Resolved) -> Option<f32> {
+    let engine = resolved.exactly().open_engine(model).ok()?;
+    padding_moves(engine.worker().ok()?.as_mut(), model).ok()
 }
 
 /// The largest change of a short row's vector beside a longer one, as a share of its largest component; infinite if
@@ -226,7 +217,6 @@ impl Engine for PaddingCheckedEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ModelOptions, WeightsPreference};
 
     #[test]
     fn between_the_bounds_an_exact_engine_decides() {
@@ -258,28 +248,6 @@ mod tests {
                 answer, expected,
                 "{apart} {exact_engine} {exact_graph} {other:?}"
             );
-        }
-    }
-
-    #[test]
-    fn an_exact_engine_tells_models_that_padding_changes() {
-        // By how much, if by anything.
-        let (some, little) = (MOST..f32::MAX, MOST..MOST_ROUGH);
-        for (case, expected) in [
-            ("padding-neighbours", some.clone()),
-            ("padding-neighbours-slightly", little),
-            ("padding-convolutions", some.clone()),
-            ("padding-graph-without-mask", some),
-            ("bert-cls", 0.0..MOST),
-            ("roberta-mean", 0.0..MOST),
-        ] {
-            let options = ModelOptions {
-                model: format!("fixtures/parity/{case}/model"),
-                ..ModelOptions::default()
-            };
-            let model = Model::open(&options, WeightsPreference::Onnx).unwrap();
-            let apart = exactly(&model, &ResolvedEngine::default()).unwrap();
-            assert!(expected.contains(&apart), "{case}: {apart}");
         }
     }
 }

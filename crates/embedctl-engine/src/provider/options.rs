@@ -72,24 +72,21 @@ impl fmt::Display for OptionValue {
 }
 
 /// The last value of `provider`'s option `name` among `options`.
-pub(crate) fn value_of(
-    options: &[ProviderOption],
-    provider: Provider,
-    name: &str,
-) -> Option<OptionValue> {
+#[must_use]
+pub fn value_of(options: &[ProviderOption], provider: Provider, name: &str) -> Option<OptionValue> {
     let mut own = options.iter().rev();
     let found = own.find(|one| one.provider == provider && one.name == name)?;
     Some(found.value)
 }
 
 /// The option that chooses the operators of a built graph.
-pub(crate) const OPERATORS: &str = "operators";
+pub const OPERATORS: &str = "operators";
 
 /// The option that says where token states become vectors.
-pub(crate) const POOLING: &str = "pooling";
+pub const POOLING: &str = "pooling";
 
 /// The option that keeps the weights of a built graph in the checkpoint's numbers.
-pub(crate) const NARROW_WEIGHTS: &str = "narrow-weights";
+pub const NARROW_WEIGHTS: &str = "narrow-weights";
 
 /// Names that options had before, and those that they have.
 const RENAMED: [(&str, &str); 1] = [("attention", OPERATORS)];

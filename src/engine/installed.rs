@@ -1,0 +1,94 @@
+//! The engines of this program, as models are opened with them.
+
+use std::sync::Arc;
+
+use super::{
+    Engine, EngineOptions, Engines, MachineEngines, Provider, Resolved, ResolvedEngine,
+    SkippedCandidate, auto, cuda, native, ort, rten,
+};
+use crate::cancel::CancelToken;
+use crate::error::Result;
+use crate::model::{Knows, Model, ModelOptions, WeightsKind};
+use crate::runtime::selection::LibrarySelection;
+
+/// Resolves what the user said of a model and of its engine, which is one of this program's.
+///
+/// # Errors
+/// As [`Resolved::of`].
+pub fn resolve(model: &ModelOptions, engine: &EngineOptions) -> Result<Resolved> {
+    Resolved::of(model, engine, Arc::new(InstalledEngines))
+}
+
+/// Notes on `model` for the user, if an engine runs its weights of this kind.
+#[must_use]
+pub fn notes(model: &Model, weights: WeightsKind) -> Vec<String> {
+    let mut notes = model.notes(weights);
+    if weights == WeightsKind::Checkpoint {
+        notes.extend(native::notes(model));
+    }
+    notes
+}
+
+/// The native engine, the one for NVIDIA GPUs, ONNX Runtime and rten.
+#[derive(Debug)]
+struct InstalledEngines;
+
+impl Engines for InstalledEngines {
+    fn knows(&self) -> Knows {
+        native::knows
+    }
+
+    fn usual(&self, probing: bool) -> &'static [Provider] {
+        auto::order(probing)
+    }
+
+    fn left_out(&self, probing: bool) -> Option<(Provider, String)> {
+        auto::left_out(probing)
+    }
+
+    fn on_this_machine<'a>(
+        &'a self,
+        options: &'a EngineOptions,
+        emulated: bool,
+        cancel: &'a CancelToken,
+    ) -> Box<dyn MachineEngines + 'a> {
+        let device = options.devices.first().copied().unwrap_or(0);
+        let selection = LibrarySelection::new(&options.runtime, device, emulated, cancel);
+        Box::new(InstalledHere(selection))
+    }
+}
+
+/// The same on this machine, with the search for ONNX Runtime's libraries.
+struct InstalledHere<'a>(LibrarySelection<'a>);
+
+impl MachineEngines for InstalledHere<'_> {
+    fn reason_to_skip(&self, provider: Provider) -> Option<String> {
+        auto::reason_to_skip(provider, || self.0.may_have(provider))
+    }
+
+    fn open(
+        &self,
+        model: &Model,
+        options: &ResolvedEngine,
+        provider: Provider,
+        passed_over: &mut Vec<SkippedCandidate>,
+    ) -> Result<Box<dyn Engine>> {
+        let is_checkpoint = provider.weights_of(model) == WeightsKind::Checkpoint;
+        match provider {
+            Provider::Native => return native::open(model, options, passed_over, provider),
+            Provider::Rten => return rten::open(model, options, passed_over),
+            Provider::Cuda if is_checkpoint && cuda::is_chosen(options) => {
+                let Some(reason) = cuda::lacks(model) else {
+                    return cuda::open(model, options, passed_over);
+                };
+                passed_over.push(SkippedCandidate {
+                    candidate: cuda::CANDIDATE.to_owned(),
+                    reason,
+                    named: true,
+                });
+            }
+            _ => {}
+        }
+        ort::open(model, options, provider, &self.0, passed_over)
+    }
+}
