@@ -19,7 +19,7 @@ use std::time::Instant;
 use common::{processor_seconds, whole_run};
 use embedctl::batch::{self, Batch, BatchPlan};
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, Engine, EngineOptions};
+use embedctl::engine::{self, Engine, EngineOptions, Resolved};
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions};
 use embedctl::pipeline::{self, Summary};
@@ -50,9 +50,11 @@ fn main() {
         model: MODEL.into(),
         ..ModelOptions::default()
     };
-    let resolved = engine::resolve(&model_options, &options).expect("the options");
+    let cancel = CancelToken::new();
+    let resolved = Resolved::of(&model_options, &options, engine::installed(), &cancel);
+    let resolved = resolved.expect("the options");
     let model = resolved.open_files().expect("the model");
-    let engine = resolved.open_engine(&model).expect("the engine");
+    let engine = resolved.open_engine(&model, &cancel).expect("the engine");
     let batches = batches(&model, engine.as_ref(), Path::new(&corpus), threads);
     let rows: usize = batches.iter().map(Batch::rows).sum();
     let tokens: usize = batches.iter().map(|batch| batch.ids.len()).sum();
@@ -70,7 +72,7 @@ fn main() {
         let spent = processor_seconds();
         let rate = rows as f64 / run_alone(engine.as_ref(), &batches, threads);
         let spent = (processor_seconds() - spent) * 1e6 / rows as f64;
-        let summary = run_whole(&corpus, &options, &model_options);
+        let summary = run_whole(&corpus, resolved.clone());
         let busy = summary.stages.total().as_secs_f64() * 1e6 / rows as f64;
         let whole_rate = rows as f64 / summary.run.as_secs_f64();
         // The first round warms up caches and files.
@@ -146,11 +148,11 @@ fn run_alone(engine: &dyn Engine, batches: &[Batch], threads: usize) -> f64 {
 }
 
 /// Runs the whole pipeline.
-fn run_whole(corpus: &str, engine: &EngineOptions, model: &ModelOptions) -> Summary {
+fn run_whole(corpus: &str, model: Resolved) -> Summary {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = whole_run(corpus, model, engine, folder.path());
+    let options = whole_run(corpus, folder.path());
     let progress: Arc<dyn Progress> = Arc::new(Silent);
-    pipeline::embed(&options, &progress, &CancelToken::new()).expect("a run")
+    pipeline::embed(model, &options, &progress, &CancelToken::new()).expect("a run")
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -22,7 +22,8 @@ use common::{processor_seconds, whole_run};
 use embedctl::batch::Batch;
 use embedctl::cancel::CancelToken;
 use embedctl::engine::{
-    self, BatchLimits, Engine, EngineInfo, EngineOptions, LoadedModel, Output, Provider, Worker,
+    self, BatchLimits, Engine, EngineInfo, EngineOptions, LoadedModel, Output, Provider, Resolved,
+    Worker,
 };
 use embedctl::input::{InputOptions, RecordReader, Source};
 use embedctl::model::{Model, ModelOptions, WeightsPreference};
@@ -188,12 +189,14 @@ fn crate_alone(model: &Model, pool: &rayon::ThreadPool, texts: &Texts) {
 /// The whole pipeline around a null engine.
 fn run(corpus: &str, model: &ModelOptions, hidden: bool) -> Summary {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = whole_run(corpus, model, &EngineOptions::default(), folder.path());
+    let options = whole_run(corpus, folder.path());
     let progress: Arc<dyn Progress> = Arc::new(Silent);
-    let resolved = engine::resolve(model, &EngineOptions::default()).expect("the options");
+    let (engine, cancel) = (EngineOptions::default(), CancelToken::new());
+    let resolved = Resolved::of(model, &engine, engine::installed(), &cancel);
+    let resolved = resolved.expect("the options");
     let loaded = LoadedModel::with_engine(resolved, Box::new(Null::new(hidden)));
     let loaded = Arc::new(loaded.expect("the model"));
-    pipeline::embed_with(&loaded, &options, &progress, &CancelToken::new()).expect("a run")
+    pipeline::embed_with(&loaded, &options, &progress, &cancel).expect("a run")
 }
 
 /// An engine that does nothing.

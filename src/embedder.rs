@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use self::output_kinds::output_of;
 pub use self::scorer::Scorer;
 use crate::batch::TokenRows;
+use crate::cancel::CancelToken;
 use crate::engine::RowWorker;
 use crate::engine::halving::Finished;
-use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel};
+use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::{Error, Place, Result};
-use crate::model::{Model, ModelOptions};
+use crate::model::Model;
 use crate::record::{RowVector, RowVectors, Texts};
 use crate::setting::VECTORS;
 use crate::stage::Clock;
@@ -31,9 +32,10 @@ const STREAM_WINDOW: usize = 4096;
 /// Embeds texts held in memory.
 ///
 /// ```
-/// use embedctl::engine::EngineOptions;
-/// use embedctl::model::ModelOptions;
 /// use embedctl::Embedder;
+/// use embedctl::cancel::CancelToken;
+/// use embedctl::engine::{self, EngineOptions, Resolved};
+/// use embedctl::model::ModelOptions;
 ///
 /// # fn main() -> embedctl::Result<()> {
 /// let model = ModelOptions {
@@ -44,7 +46,9 @@ const STREAM_WINDOW: usize = 4096;
 ///     providers: "rten".parse().expect("a provider's name"),
 ///     ..EngineOptions::default()
 /// };
-/// let mut embedder = Embedder::open(&model, &engine)?;
+/// let cancel = CancelToken::new();
+/// let resolved = Resolved::of(&model, &engine, engine::installed(), &cancel)?;
+/// let mut embedder = Embedder::open(resolved, &cancel)?;
 /// let vectors = embedder.embed(&["A cat sits on a mat.", "On a rug there is a cat.", "Interest rates rose."])?;
 /// let similarity = |a: usize, b: usize| -> f32 { vectors[a].iter().zip(&vectors[b]).map(|(x, y)| x * y).sum() };
 /// assert_eq!(vectors[0].len(), 384);
@@ -58,13 +62,12 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// Opens a model with an engine. [`EngineOptions::workers`] threads will run it; 0 means one a core.
+    /// Opens a model with its engine. As many threads will run it as were asked for, or one a core.
     ///
     /// # Errors
-    /// If the model's files or the engine cannot be had, or reduced precision is farther from fp32 than
-    /// [`EngineOptions::min_cosine`] allows.
-    pub fn open(model: &ModelOptions, engine: &EngineOptions) -> Result<Self> {
-        Self::of(LoadedModel::open(engine::resolve(model, engine)?)?)
+    /// As [`LoadedModel::open`].
+    pub fn open(resolved: Resolved, cancel: &CancelToken) -> Result<Self> {
+        Self::of(LoadedModel::open(resolved, cancel)?)
     }
 
     /// With a model that is ready to run.

@@ -5,10 +5,17 @@ mod support;
 use std::path::Path;
 
 use embedctl::Embedder;
-use embedctl::engine::{EngineOptions, Provider};
+use embedctl::cancel::CancelToken;
+use embedctl::engine::{self, EngineOptions, Provider, Resolved};
 use embedctl::model::{ModelOptions, Precision};
 
 const REAL: &str = "fixtures/models/all-MiniLM-L6-v2";
+
+fn open(model: &ModelOptions, engine: &EngineOptions) -> embedctl::Result<Embedder> {
+    let cancel = CancelToken::new();
+    let resolved = Resolved::of(model, engine, engine::installed(), &cancel)?;
+    Embedder::open(resolved, &cancel)
+}
 
 fn native(precision: Precision, min_cosine: Option<f64>) -> embedctl::Result<Embedder> {
     let model = ModelOptions {
@@ -22,7 +29,7 @@ fn native(precision: Precision, min_cosine: Option<f64>) -> embedctl::Result<Emb
         min_cosine,
         ..EngineOptions::default()
     };
-    Embedder::open(&model, &engine)
+    open(&model, &engine)
 }
 
 #[test]
@@ -90,7 +97,7 @@ fn a_checkpoint_that_is_damaged_leaves_the_onnx_file() {
             workers: 1,
             ..EngineOptions::default()
         };
-        Embedder::open(&options, &engine)
+        open(&options, &engine)
     };
     let error = open("native")
         .err()
@@ -130,7 +137,7 @@ fn embedder(case: &str) -> Embedder {
         workers: 2,
         ..EngineOptions::default()
     };
-    Embedder::open(&model, &engine).unwrap()
+    open(&model, &engine).unwrap()
 }
 
 #[test]

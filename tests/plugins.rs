@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use embedctl::Embedder;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{EngineOptions, Provider};
+use embedctl::engine::{self, EngineOptions, Provider, Resolved};
 use embedctl::model::ModelOptions;
 use embedctl::runtime::ProbeCommand;
 use embedctl::runtime::probe::{LibraryReport, survey};
@@ -174,7 +174,9 @@ fn one_library_serves_its_plugins_and_itself_in_one_process() {
             },
             ..EngineOptions::default()
         };
-        let mut embedder = Embedder::open(&model, &engine).unwrap();
+        let cancel = CancelToken::new();
+        let resolved = Resolved::of(&model, &engine, engine::installed(), &cancel).unwrap();
+        let mut embedder = Embedder::open(resolved, &cancel).unwrap();
         let info = embedder.engine().clone();
         (embedder.embed(&texts).unwrap(), info)
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use embedctl::cancel::CancelToken;
-use embedctl::engine::EngineOptions;
+use embedctl::engine::{self, EngineOptions, Resolved};
 use embedctl::input::{InputOptions, Source};
 use embedctl::model::ModelOptions;
 use embedctl::output::{Destination, OutputOptions};
@@ -22,15 +22,6 @@ fn options(folder: &Path) -> EmbedOptions {
         .collect();
     fs::write(&input, lines).unwrap();
     EmbedOptions {
-        model: ModelOptions {
-            model: "fixtures/parity/bert-mean-legacy/model".into(),
-            ..ModelOptions::default()
-        },
-        engine: EngineOptions {
-            providers: "rten".parse().unwrap(),
-            workers: 1,
-            ..EngineOptions::default()
-        },
         sources: vec![Source::Path(input)],
         input: InputOptions {
             window_rows: ROWS / 4,
@@ -41,6 +32,20 @@ fn options(folder: &Path) -> EmbedOptions {
         rejects: Some(folder.join("rejects.jsonl")),
         ..EmbedOptions::default()
     }
+}
+
+/// A model that runs anywhere.
+fn model() -> Resolved {
+    let model = ModelOptions {
+        model: "fixtures/parity/bert-mean-legacy/model".into(),
+        ..ModelOptions::default()
+    };
+    let engine = EngineOptions {
+        providers: "rten".parse().unwrap(),
+        workers: 1,
+        ..EngineOptions::default()
+    };
+    Resolved::of(&model, &engine, engine::installed(), &CancelToken::new()).unwrap()
 }
 
 /// Says once that the first window is written, and goes on when it is told to (or nobody can tell it any
@@ -78,7 +83,7 @@ fn start(folder: &Path) -> Run {
     });
     let end = thread::spawn({
         let cancel = cancel.clone();
-        move || pipeline::embed(&options, &progress, &cancel)
+        move || pipeline::embed(model(), &options, &progress, &cancel)
     });
     Run {
         cancel,

@@ -2,22 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use embedctl::engine::EngineOptions;
 use embedctl::input::Source;
-use embedctl::model::ModelOptions;
 use embedctl::output::{Destination, OutputOptions};
 use embedctl::pipeline::EmbedOptions;
 
 /// A run with all defaults, from the file `corpus` to Parquet in `folder`.
-pub fn whole_run(
-    corpus: &str,
-    model: &ModelOptions,
-    engine: &EngineOptions,
-    folder: &Path,
-) -> EmbedOptions {
+pub fn whole_run(corpus: &str, folder: &Path) -> EmbedOptions {
     EmbedOptions {
-        model: model.clone(),
-        engine: engine.clone(),
         sources: vec![Source::Path(PathBuf::from(corpus))],
         output: OutputOptions::new(Destination::Path(folder.join("out.parquet"))),
         ..EmbedOptions::default()

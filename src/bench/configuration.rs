@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cancel::CancelToken;
 use crate::engine::EngineOptions;
 use crate::error::{Cause, Error, Result};
 use crate::model::ModelOptions;
@@ -101,7 +100,7 @@ impl Configuration {
     ///
     /// # Errors
     /// If the name of the provider or of an option is unknown.
-    pub fn engine_options(&self, workers: usize, cancel: &CancelToken) -> Result<EngineOptions> {
+    pub fn engine_options(&self, workers: usize) -> Result<EngineOptions> {
         Ok(EngineOptions {
             providers: self.provider.parse().map_err(Error::usage)?,
             provider_options: self.provider_options.clone(),
@@ -114,7 +113,6 @@ impl Configuration {
             batch_tokens: self.batch_tokens,
             min_cosine: self.min_cosine,
             workers,
-            cancel: cancel.clone(),
             ..EngineOptions::default()
         })
     }
@@ -286,16 +284,12 @@ mod tests {
         let back: Configuration = serde_json::from_str(&json).unwrap();
         assert_eq!(back, configuration);
         assert!(back.model_options().is_ok());
-        assert_eq!(
-            back.engine_options(3, &CancelToken::new()).unwrap().workers,
-            3
-        );
+        assert_eq!(back.engine_options(3).unwrap().workers, 3);
     }
 
     #[test]
     fn unknown_names_are_refused() {
-        let cancel = CancelToken::new();
-        assert!(with("npu", None).engine_options(1, &cancel).is_err());
+        assert!(with("npu", None).engine_options(1).is_err());
         let mut wrong = with("cpu", None);
         wrong.precision = Some("fp8".into());
         assert!(wrong.model_options().is_err());

@@ -43,5 +43,5 @@ pub use protocol::{OpenedConfiguration, Stages};
 pub use report::{BenchReport, Latency, MeasuredConfiguration, Row};
 pub use run::run;
 pub use stats::Spread;
-pub use worker::serve;
+pub use worker::{Resolve, serve};
 pub use workload::{WorkloadInfo, WorkloadOptions};

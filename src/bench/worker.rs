@@ -19,26 +19,28 @@ use crate::batch;
 use crate::cancel::CancelToken;
 use crate::device::HeldMemory;
 use crate::engine::RowWorker;
-use crate::engine::{self, BatchLimits, EngineOptions, LoadedModel};
+use crate::engine::{self, BatchLimits, LoadedModel, Resolved};
 use crate::error::{Error, Result, with_causes};
 use crate::input::{DEFAULT_WINDOW_ROWS, InputOptions, Source};
-use crate::model::Model;
+use crate::model::{Model, ModelOptions};
 use crate::output::{Destination, OutputFormat, OutputOptions};
 use crate::pipeline::{self, EmbedOptions, OnError};
 use crate::progress::{Progress, Silent};
 use crate::record::Texts;
-use crate::runtime::ProbeCommand;
 use crate::threads::spawn;
 
+/// Finds the model and the engine of a configuration, as the program does for its other commands.
+pub type Resolve<'a> = dyn Fn(&Configuration, &CancelToken) -> Result<Resolved> + 'a;
+
 /// Serves requests, one per line, until `input` ends or a request fails. The parent closes `input` to cancel the work
-/// in progress. `probe`: the command that probes libraries.
+/// in progress. `resolve` finds what runs a configuration.
 ///
 /// # Errors
 /// If `output` cannot be written to. A request that fails is a reply, not an error.
 pub fn serve(
     input: impl BufRead + Send + 'static,
     mut output: impl Write,
-    probe: Option<&ProbeCommand>,
+    resolve: &Resolve<'_>,
 ) -> Result<()> {
     let cancel = CancelToken::new();
     let requests = requests(input, cancel.clone())?;
@@ -46,7 +48,7 @@ pub fn serve(
     for line in requests {
         let reply = serde_json::from_str(&line)
             .map_err(|error| Error::internal(format!("a request to a worker: {error}: {line}")))
-            .and_then(|request| answer(request, &mut session, probe, &cancel))
+            .and_then(|request| answer(request, &mut session, resolve, &cancel))
             .unwrap_or_else(|error| Reply::Failed(with_causes(&error)));
         let json = serde_json::to_string(&reply)
             .map_err(|error| Error::internal(format!("a worker's reply: {error}")))?;
@@ -80,11 +82,11 @@ fn requests(input: impl BufRead + Send + 'static, cancel: CancelToken) -> Result
 fn answer(
     request: WorkerRequest,
     session: &mut Option<Session>,
-    probe: Option<&ProbeCommand>,
+    resolve: &Resolve<'_>,
     cancel: &CancelToken,
 ) -> Result<Reply> {
     if let WorkerRequest::Open(configuration) = request {
-        let (opened, reply) = Session::open(&configuration, probe, cancel)?;
+        let (opened, reply) = Session::open(&configuration, resolve, cancel)?;
         *session = Some(opened);
         return Ok(Reply::Opened(Box::new(reply)));
     }
@@ -126,25 +128,22 @@ struct Session {
 impl Session {
     fn open(
         configuration: &Configuration,
-        probe: Option<&ProbeCommand>,
+        resolve: &Resolve<'_>,
         cancel: &CancelToken,
     ) -> Result<(Self, OpenedConfiguration)> {
         let start = Instant::now();
-        let threads = configuration.threads.unwrap_or_default();
-        let mut model_options = configuration.model_options()?;
-        model_options.task = Model::usual_task(&model_options)?;
-        let mut engine_options = configuration.engine_options(threads, cancel)?;
-        engine_options.runtime.probe = probe.cloned();
+        let resolved = resolve(configuration, cancel)?;
+        let resolved = resolved.with_settings(&ModelOptions {
+            task: Model::usual_task(resolved.model())?,
+            ..resolved.model().clone()
+        });
         let device_memory = HeldMemory::watch();
         let mut reused = None;
-        let loaded = LoadedModel::open_through(
-            engine::resolve(&model_options, &engine_options)?,
-            |engine| {
-                let engine = ReusedEngine::new(engine);
-                reused = Some(engine.clone());
-                Box::new(engine)
-            },
-        )?;
+        let loaded = LoadedModel::open_through(resolved, cancel, |engine| {
+            let engine = ReusedEngine::new(engine);
+            reused = Some(engine.clone());
+            Box::new(engine)
+        })?;
         let engine = reused.ok_or_else(|| Error::internal("an engine that nobody opened"))?;
         let threads = loaded.threads();
         engine.prepare(threads)?;
@@ -153,9 +152,8 @@ impl Session {
         loaded.provenance()?;
         let suits = loaded.limits();
         let limits = BatchLimits {
-            tokens: configuration.batch_tokens.unwrap_or(suits.tokens),
             rows: configuration.batch_size.unwrap_or(suits.rows),
-            equal_lengths: suits.equal_lengths,
+            ..suits
         };
         let window = configuration.window.unwrap_or(DEFAULT_WINDOW_ROWS);
         let (model, info) = (loaded.model(), loaded.info());
@@ -185,11 +183,6 @@ impl Session {
         };
         let device_memory = device_memory.filter(|_| !info.devices.is_empty());
         let options = EmbedOptions {
-            model: model_options,
-            engine: EngineOptions {
-                batch_tokens: Some(limits.tokens),
-                ..engine_options
-            },
             input: InputOptions {
                 window_rows: window,
                 ..workload::input(model.config.kind.takes_pairs())
@@ -277,8 +270,15 @@ mod tests {
     use std::io::BufReader;
 
     use super::*;
+    use crate::engine::resolved_tests::resolve;
 
     const MODEL: &str = "fixtures/parity/bert-mean-legacy/model";
+
+    /// As the program resolves a configuration, without its probe.
+    fn resolved(configuration: &Configuration, _: &CancelToken) -> Result<Resolved> {
+        let engine = configuration.engine_options(configuration.threads.unwrap_or_default())?;
+        resolve(&configuration.model_options()?, &engine)
+    }
 
     fn serve_all(requests: &[WorkerRequest]) -> Vec<Reply> {
         let mut lines = Vec::new();
@@ -291,7 +291,7 @@ mod tests {
         writer.write_all(&lines).unwrap();
         let (replies_reader, replies_writer) = std::io::pipe().unwrap();
         let served =
-            std::thread::spawn(move || serve(BufReader::new(reader), replies_writer, None));
+            std::thread::spawn(move || serve(BufReader::new(reader), replies_writer, &resolved));
         let mut replies = Vec::new();
         for line in BufReader::new(replies_reader).lines() {
             let line = line.unwrap();

@@ -5,6 +5,10 @@ use std::path::Path;
 
 use embedctl_testing::{assert_no_bug, mutation};
 
+use crate::Embedder;
+use crate::cancel::CancelToken;
+use crate::engine::EngineOptions;
+use crate::engine::resolved_tests::resolve;
 use crate::model::ModelOptions;
 
 /// A damaged model is read, or refused with a message that names it: no panic, no bug to be reported.
@@ -19,10 +23,10 @@ fn damaged_models_are_read_or_refused() {
         model: folder.path().to_str().unwrap().into(),
         ..ModelOptions::default()
     };
-    let engine = crate::engine::EngineOptions {
+    let engine = EngineOptions {
         providers: "rten".parse().unwrap(),
         workers: 1,
-        ..crate::engine::EngineOptions::default()
+        ..EngineOptions::default()
     };
     let texts = ["Some wörds, 東京!", "", &"x".repeat(500)];
     for file in [
@@ -40,7 +44,8 @@ fn damaged_models_are_read_or_refused() {
         let good = fs::read(&path).ok();
         mutation::each(file, &good.clone().unwrap_or_default(), 7, |damaged| {
             fs::copy(damaged, &path).unwrap();
-            let result = crate::Embedder::open(&options, &engine)
+            let result = resolve(&options, &engine)
+                .and_then(|resolved| Embedder::open(resolved, &CancelToken::new()))
                 .and_then(|mut embedder| embedder.embed(&texts));
             if let Some(vectors) = assert_no_bug(result) {
                 assert!(vectors.iter().flatten().all(|value| value.is_finite()));

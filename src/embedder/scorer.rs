@@ -1,7 +1,8 @@
 //! A model ready to score: rerankers and classifiers, for programs that hold their texts in memory.
 
+use crate::cancel::CancelToken;
 use crate::embedder::Embedder;
-use crate::engine::{EngineInfo, EngineOptions};
+use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Result};
 use crate::model::score::ScoreKind;
 use crate::model::{Model, ModelOptions, ModelTask, ScoreTask};
@@ -10,17 +11,20 @@ use embedctl_common::pair::TextPair;
 /// Scores pairs of texts, or single texts, held in memory.
 ///
 /// ```
-/// use embedctl::engine::EngineOptions;
-/// use embedctl::model::{ModelOptions, ScoreTask};
 /// use embedctl::Scorer;
+/// use embedctl::cancel::CancelToken;
+/// use embedctl::engine::{self, EngineOptions, Resolved};
+/// use embedctl::model::{ModelOptions, ScoreTask};
 ///
 /// # fn main() -> embedctl::Result<()> {
 /// let model = ModelOptions {
 ///     model: "fixtures/scores/bert/model".into(),
 ///     ..ModelOptions::default()
 /// };
+/// let cancel = CancelToken::new();
+/// let resolved = Resolved::of(&model, &EngineOptions::default(), engine::installed(), &cancel)?;
 /// let pairs = ScoreTask { pairs: true, softmax: false };
-/// let mut scorer = Scorer::open(&model, pairs, &EngineOptions::default())?;
+/// let mut scorer = Scorer::open(resolved, pairs, &cancel)?;
 /// let scores = scorer.score_pairs(&[("who is it?", "a cat"), ("who is it?", "it rains")])?;
 /// assert_eq!((scores.len(), scores[0].len()), (2, scorer.labels().len()));
 /// # Ok(())
@@ -31,17 +35,17 @@ pub struct Scorer {
 }
 
 impl Scorer {
-    /// Opens a model with an engine, to be asked for scores as `task` says.
+    /// Opens a model with its engine, to be asked for scores as `task` says.
     ///
     /// # Errors
     /// If the model's files or the engine cannot be had, or the model gives no scores.
-    pub fn open(model: &ModelOptions, task: ScoreTask, engine: &EngineOptions) -> Result<Self> {
+    pub fn open(resolved: Resolved, task: ScoreTask, cancel: &CancelToken) -> Result<Self> {
         let model = ModelOptions {
             task: ModelTask::Score(task),
-            ..model.clone()
+            ..resolved.model().clone()
         };
         Ok(Self {
-            embedder: Embedder::open(&model, engine)?,
+            embedder: Embedder::open(resolved.with_settings(&model), cancel)?,
         })
     }
 

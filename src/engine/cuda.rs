@@ -106,6 +106,7 @@ pub(super) fn open(
     model: &Model,
     options: &ResolvedEngine,
     passed_over: &[SkippedCandidate],
+    cancel: &CancelToken,
 ) -> Result<Box<dyn Engine>> {
     let float = options.float.unwrap_or(FloatType::F32);
     let element = match float {
@@ -121,7 +122,7 @@ pub(super) fn open(
         .with_remedy("name one device, or leave the engine to ONNX Runtime"));
     }
     let number = options.devices.first().copied().unwrap_or(0);
-    let (libraries, library) = libraries(&options.cancel)?;
+    let (libraries, library) = libraries(cancel)?;
     let card = Card::open(libraries, number)?;
     let network = PlainNetwork::open(model.network(), model.adapter())?;
     let encoder = Encoder::open(

@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use super::{
-    Engine, EngineOptions, Engines, MachineEngines, Provider, Resolved, ResolvedEngine,
-    SkippedCandidate, auto, cuda, native, ort, rten,
+    Engine, EngineOptions, Engines, MachineEngines, Provider, ResolvedEngine, SkippedCandidate,
+    auto, cuda, native, ort, rten,
 };
 use crate::cancel::CancelToken;
 use crate::error::Result;
-use crate::model::{Knows, Model, ModelOptions, WeightsKind};
+use crate::model::{Knows, Model, WeightsKind};
 use crate::runtime::selection::LibrarySelection;
 
-/// Resolves what the user said of a model and of its engine, which is one of this program's.
-///
-/// # Errors
-/// As [`Resolved::of`].
-pub fn resolve(model: &ModelOptions, engine: &EngineOptions) -> Result<Resolved> {
-    Resolved::of(model, engine, Arc::new(InstalledEngines))
+/// The engines of this program, for [`Resolved::of`](super::Resolved::of).
+#[must_use]
+pub fn installed() -> Arc<dyn Engines> {
+    Arc::new(InstalledEngines)
 }
 
 /// Notes on `model` for the user, if an engine runs its weights of this kind.
@@ -54,16 +52,19 @@ impl Engines for InstalledEngines {
     ) -> Box<dyn MachineEngines + 'a> {
         let device = options.devices.first().copied().unwrap_or(0);
         let selection = LibrarySelection::new(&options.runtime, device, emulated, cancel);
-        Box::new(InstalledHere(selection))
+        Box::new(InstalledHere { selection, cancel })
     }
 }
 
 /// The same on this machine, with the search for ONNX Runtime's libraries.
-struct InstalledHere<'a>(LibrarySelection<'a>);
+struct InstalledHere<'a> {
+    selection: LibrarySelection<'a>,
+    cancel: &'a CancelToken,
+}
 
 impl MachineEngines for InstalledHere<'_> {
     fn reason_to_skip(&self, provider: Provider) -> Option<String> {
-        auto::reason_to_skip(provider, || self.0.may_have(provider))
+        auto::reason_to_skip(provider, || self.selection.may_have(provider))
     }
 
     fn open(
@@ -76,10 +77,10 @@ impl MachineEngines for InstalledHere<'_> {
         let is_checkpoint = provider.weights_of(model) == WeightsKind::Checkpoint;
         match provider {
             Provider::Native => return native::open(model, options, passed_over, provider),
-            Provider::Rten => return rten::open(model, options, passed_over),
+            Provider::Rten => return rten::open(model, options, passed_over, self.cancel),
             Provider::Cuda if is_checkpoint && cuda::is_chosen(options) => {
                 let Some(reason) = cuda::lacks(model) else {
-                    return cuda::open(model, options, passed_over);
+                    return cuda::open(model, options, passed_over, self.cancel);
                 };
                 passed_over.push(SkippedCandidate {
                     candidate: cuda::CANDIDATE.to_owned(),
@@ -89,6 +90,6 @@ impl MachineEngines for InstalledHere<'_> {
             }
             _ => {}
         }
-        ort::open(model, options, provider, &self.0, passed_over)
+        ort::open(model, options, provider, &self.selection, passed_over)
     }
 }

@@ -10,10 +10,10 @@ pub mod native;
 #[cfg(test)]
 mod padding_tests;
 #[cfg(test)]
-mod resolved_tests;
+pub(crate) mod resolved_tests;
 pub(crate) mod work;
 
 pub use auto::order as usual;
 pub use embedctl_engine::*;
 pub use embedctl_ort::{onnxruntime as ort, rten};
-pub use installed::{notes, resolve};
+pub use installed::{installed, notes};

@@ -1,6 +1,8 @@
 //! How far padding moves vectors of models, as an exact engine here says it.
 
-use super::{EngineOptions, padding, resolve};
+use super::resolved_tests::resolve;
+use super::{EngineOptions, padding};
+use crate::cancel::CancelToken;
 use crate::model::{ModelOptions, WeightsKind};
 
 #[test]
@@ -23,7 +25,7 @@ fn an_exact_engine_tells_models_that_padding_changes() {
         };
         let resolved = resolve(&options, &EngineOptions::default()).unwrap();
         let model = resolved.open_files().unwrap();
-        let apart = padding::moved_exactly(&model, &resolved).unwrap();
+        let apart = padding::moved_exactly(&model, &resolved, &CancelToken::new()).unwrap();
         assert!(expected.contains(&apart), "{case}: {apart}");
     }
 }

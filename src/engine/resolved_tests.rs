@@ -1,8 +1,14 @@
 //! Which weights, which engine and which arithmetic follow from what the user said, with this program's engines.
 
-use super::{Arithmetic, EngineOptions, Provider, ProviderChoice, auto, resolve};
+use super::{Arithmetic, EngineOptions, Provider, ProviderChoice, Resolved, auto, installed};
+use crate::cancel::CancelToken;
 use crate::error::{ErrorKind, Result};
 use crate::model::{ModelOptions, Precision, WeightsKind, WeightsPreference};
+
+/// What follows from these options with this program's engines.
+pub(crate) fn resolve(model: &ModelOptions, engine: &EngineOptions) -> Result<Resolved> {
+    Resolved::of(model, engine, installed(), &CancelToken::new())
+}
 
 fn settled(
     providers: &str,

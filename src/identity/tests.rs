@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::provenance::Provenance;
 use super::*;
 use crate::cancel::CancelToken;
-use crate::engine::{self, Arithmetic, EngineOptions};
+use crate::engine::resolved_tests::resolve;
+use crate::engine::{Arithmetic, EngineInfo, EngineOptions, Provider};
 use crate::job::{Fingerprint, JobFile};
 use crate::model::{
     ModelOptions, ModelTask, PoolingMode, Precision, ScoreTask, TextRole, TextTask, VectorKind,
@@ -71,9 +72,9 @@ impl Options {
 
     /// The identity of a run with these options, and its provenance.
     fn run(&self) -> (VectorIdentity, Value) {
-        let resolved = engine::resolve(&self.model, &self.engine).unwrap();
+        let resolved = resolve(&self.model, &self.engine).unwrap();
         let model = resolved.open_files().unwrap();
-        let engine = resolved.open_engine(&model).unwrap();
+        let engine = resolved.open_engine(&model, &CancelToken::new()).unwrap();
         let info = engine.info();
         let files = model.provenance(info.provider.weights_of(&model)).unwrap();
         let identity = of_output(&model, &self.output).unwrap();
@@ -133,7 +134,6 @@ fn options() -> Vec<Row> {
         weights_cache: |all| all.engine.weights_cache = Some("elsewhere".into()) => DoesNot("it holds what would be computed"),
         runtime: |all| all.engine.runtime.library = Some("elsewhere".into()) => DoesNot(ROUNDING),
         workers: |all| all.engine.workers = 2 => DoesNot(ROUNDING),
-        cancel: |all| all.engine.cancel = CancelToken::new() => DoesNot("it stops a run"),
     });
     let output = rows!(OutputOptions {
         destination: |all| all.output.destination = Destination::Path("b.npy".into()) => DoesNot(PLACE),
@@ -413,7 +413,7 @@ fn what_is_absent_differs_from_what_a_run_says_unless_it_has_a_meaning() {
     assert!(!keys.contains(&"dtype"), "f32 was all that there was");
     // Before an engine is open.
     let options = Options::new();
-    let resolved = engine::resolve(&options.model, &options.engine).unwrap();
+    let resolved = resolve(&options.model, &options.engine).unwrap();
     let model = resolved.open_files().unwrap();
     let early = of_output(&model, &Options::new().output).unwrap();
     assert_eq!(now.differences(&early), []);

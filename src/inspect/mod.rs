@@ -22,7 +22,7 @@ pub use differences::differences;
 pub use health::{Health, RepeatCount};
 pub(crate) use recorded::{QUERY_PROMPT, RecordedModel};
 pub(crate) use verify::same_model;
-pub use verify::{ColumnAgreement, Texts, Verification, kept_texts, verify};
+pub use verify::{ColumnAgreement, Texts, Verification, kept_texts, recorded_model, verify};
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Place, Result, with_causes};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::engine::{self, EngineOptions};
+use crate::engine::{EngineOptions, Provider, ProviderChoice, Resolved};
 use crate::error::{Error, Result};
 use crate::identity::{VectorIdentity, VectorSettings};
 use crate::model::{
@@ -98,19 +98,15 @@ impl RecordedModel {
         })
     }
 
-    /// `options`, made of this provenance, with the settings that depend on the model's own files, which must be here by now:
-    /// a setting that is as in the files is left to them.
+    /// The model of this provenance with the settings that depend on its own files, which must be here by now: a setting that
+    /// is as in the files is left to them.
     ///
     /// # Errors
     /// If the model cannot be opened.
-    pub(crate) fn settled(
-        made: &Value,
-        options: ModelOptions,
-        engine: &EngineOptions,
-    ) -> Result<ModelOptions> {
+    pub(crate) fn settled(made: &Value, resolved: &Resolved) -> Result<Resolved> {
         let then = VectorIdentity::of_provenance(made).settings;
-        let open = |options: &ModelOptions| engine::resolve(options, engine)?.open_files();
-        let mut options = options;
+        let open = |options: &ModelOptions| resolved.with_settings(options).open_files();
+        let mut options = resolved.model().clone();
         let own = open(&options)?.config;
         let recorded = Self::of(made, None, &options)?;
         // Named again, its own modes would be another thing.
@@ -135,19 +131,32 @@ impl RecordedModel {
                 options.normalize = Some(normalized);
             }
         }
-        Ok(options)
+        Ok(resolved.with_settings(&options))
     }
 
-    /// The options with the pooling, where it is not the model's own: named again, its own modes would be another thing.
+    /// The model of this provenance with its pooling, where that is not the model's own: named again, its own modes would be
+    /// another thing.
     ///
     /// # Errors
     /// If the model cannot be opened.
-    pub(crate) fn open(self, engine: &EngineOptions) -> Result<ModelOptions> {
-        let mut options = self.options;
-        let resolved = engine::resolve(&options, engine)?;
-        if !self.pooling.is_empty() && resolved.open_files()?.config.pooling != self.pooling {
-            options.pooling = Some(self.pooling);
+    pub(crate) fn pooled(made: &Value, resolved: Resolved) -> Result<Resolved> {
+        let pooling = Self::of(made, None, resolved.model())?.pooling;
+        if pooling.is_empty() || resolved.open_files()?.config.pooling == pooling {
+            return Ok(resolved);
         }
-        Ok(options)
+        Ok(resolved.with_settings(&ModelOptions {
+            pooling: Some(pooling),
+            ..resolved.model().clone()
+        }))
+    }
+
+    /// The engine that makes vectors like those of `identity`, where the user left it to the program.
+    pub(crate) fn engine(identity: &VectorIdentity, engine: &EngineOptions) -> EngineOptions {
+        let native = identity.weights() == WeightsKind::Checkpoint;
+        let mut engine = engine.clone();
+        if native && engine.providers == ProviderChoice::Auto {
+            engine.providers = ProviderChoice::List(vec![Provider::Native]);
+        }
+        engine
     }
 }

@@ -8,7 +8,7 @@ use super::agreement::{AgreementLimits, ComparedRows, Measure, RowsAgreement};
 use super::recorded::RecordedModel;
 use crate::Embedder;
 use crate::cancel::CancelToken;
-use crate::engine::{EngineInfo, EngineOptions};
+use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source, Template};
@@ -71,9 +71,29 @@ impl ColumnAgreement {
     }
 }
 
-/// Embeds `count` rows of a file again, spread over all of it, and compares. `options` and `engine` say where
-/// models are kept and what is to run them; the model and what overrode its files come from the provenance,
-/// unless `model` names another place where it is.
+/// The model that made a file, with what overrode its own files, as the provenance says; `named` is another place where it
+/// is, and `options` say where models are kept.
+///
+/// # Errors
+/// If the file has no provenance, or that has a setting that this version does not know.
+pub fn recorded_model(
+    file: &Inspection,
+    named: Option<&str>,
+    options: &ModelOptions,
+) -> Result<ModelOptions> {
+    Ok(RecordedModel::of(provenance(file)?, named, options)?.options)
+}
+
+fn provenance(file: &Inspection) -> Result<&Value> {
+    (file.provenance.as_ref()).ok_or_else(|| refused(file, "has no provenance, in it or beside it"))
+}
+
+fn refused(file: &Inspection, reason: &str) -> Error {
+    Error::usage(format!("{VERIFY}: {} {reason}", file.path.display()))
+}
+
+/// Embeds `count` rows of a file again, spread over all of it, and compares. `resolved` is the
+/// [recorded model](recorded_model).
 ///
 /// # Errors
 /// If the file has no provenance, the model differs from the recorded one, or the texts are unavailable.
@@ -81,15 +101,11 @@ pub fn verify(
     file: &Inspection,
     count: usize,
     texts: &Texts,
-    model: Option<&str>,
-    options: &ModelOptions,
-    engine: &EngineOptions,
+    resolved: Resolved,
     cancel: &CancelToken,
 ) -> Result<Verification> {
-    let path = file.path.display();
-    let refuse = |reason: &str| Error::usage(format!("{VERIFY}: {path} {reason}"));
-    let made = (file.provenance.as_ref())
-        .ok_or_else(|| refuse("has no provenance, in it or beside it"))?;
+    let refuse = |reason: &str| refused(file, reason);
+    let made = provenance(file)?;
     if made
         .get("chunking")
         .is_some_and(|chunking| !chunking.is_null())
@@ -123,8 +139,7 @@ pub fn verify(
     })?;
     let found = self::texts(texts, made, &wanted, all, cancel)?;
 
-    let options = RecordedModel::of(made, model, options)?.open(engine)?;
-    let mut embedder = Embedder::open(&options, engine)?;
+    let mut embedder = Embedder::open(RecordedModel::pooled(made, resolved)?, cancel)?;
     same_model(&embedder, &identity)?;
     let again = embedder.embed_rows(&found)?;
     let are_scores = identity.settings.scores.is_some();

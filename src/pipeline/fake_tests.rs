@@ -9,8 +9,10 @@ use super::run::Run;
 use super::sink::WholeSink;
 use super::*;
 use crate::batch::Batch;
-use crate::engine::{self, BatchLimits, Engine, OpeningModel, Provider, Worker};
+use crate::engine::resolved_tests::resolve;
+use crate::engine::{BatchLimits, Engine, EngineOptions, OpeningModel, Output, Provider, Worker};
 use crate::input::RecordReader;
+use crate::model::ModelOptions;
 use crate::output::{Destination, Finish, VectorWriter};
 use crate::progress::Silent;
 use crate::record::{RowRef, Rows};
@@ -62,7 +64,7 @@ impl Engine for Fake {
 
 impl Worker for FakeWorker {
     /// Every component of a token's state is the token's id, plus what the behaviour adds.
-    fn run(&mut self, batch: &Batch) -> Result<engine::Output<'_>> {
+    fn run(&mut self, batch: &Batch) -> Result<Output<'_>> {
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
         let added = (self.behaviour)(batch, number)?;
         self.states.clear();
@@ -70,7 +72,7 @@ impl Worker for FakeWorker {
             self.states
                 .resize(self.states.len() + WIDTH, id as f32 + added);
         }
-        Ok(engine::Output::Tokens {
+        Ok(Output::Tokens {
             states: &self.states,
             width: WIDTH,
         })
@@ -136,11 +138,20 @@ pub(super) fn model_options() -> ModelOptions {
 
 /// That model on `engine`, on three threads.
 pub(super) fn loaded(engine: Box<dyn Engine>) -> Arc<LoadedModel> {
+    loaded_with(engine, None)
+}
+
+/// The same with batches of so many tokens.
+pub(super) fn loaded_with(
+    engine: Box<dyn Engine>,
+    batch_tokens: Option<usize>,
+) -> Arc<LoadedModel> {
     let options = EngineOptions {
         workers: 3,
+        batch_tokens,
         ..EngineOptions::default()
     };
-    let resolved = engine::resolve(&model_options(), &options).unwrap();
+    let resolved = resolve(&model_options(), &options).unwrap();
     Arc::new(LoadedModel::with_engine(resolved, engine).unwrap())
 }
 

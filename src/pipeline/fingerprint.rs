@@ -109,7 +109,7 @@ pub(super) fn fingerprint(
     let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
     all.set("keep", keep);
     all.set("reading", json!([max_record_bytes, window_bytes]));
-    let output = options.output();
+    let output = &options.output;
     let OutputOptions {
         destination: _,
         format: _,
@@ -126,7 +126,7 @@ pub(super) fn fingerprint(
         names_files,
         terms: _,
         clock: _,
-    } = &output;
+    } = output;
     all.set("source_columns", *source_columns || *names_files);
     all.set("format", output.resolved_format()?.name());
     all.set("vector_type", format!("{vector_type:?}"));

@@ -6,6 +6,7 @@ use super::EmbedOptions;
 use super::fingerprint::{SIZES, sizes};
 use super::plan::RunPlan;
 use super::source::{range, shares, source_states, told};
+use crate::cancel::CancelToken;
 use crate::engine::{EngineInfo, Resolved};
 use crate::error::{Error, Place, Result};
 use crate::identity::{self, Computation, VectorIdentity};
@@ -37,7 +38,7 @@ impl RunPlan {
     ///
     /// # Errors
     /// If it is complete and was made with others, or cannot be read.
-    pub fn finished(&self) -> Result<Option<Complete>> {
+    pub fn finished(&self, cancel: &CancelToken) -> Result<Option<Complete>> {
         let options = self.options();
         let Some(job) = self.job().filter(|_| options.job.resume) else {
             return Ok(None);
@@ -62,7 +63,7 @@ impl RunPlan {
         let mut input = RecordReader::open(&options.sources, options.input.clone())?;
         let (names, (stretches, columns)) =
             (input.names(), shares(job.shard(), options, &mut input)?);
-        let resolved = self.resolved()?;
+        let resolved = self.resolved();
         let model = resolved.open_files()?;
         // As the run that goes on: what it would refuse is refused here, too.
         let plan = self.for_model(&model)?;
@@ -78,7 +79,7 @@ impl RunPlan {
             then.set(SIZES, sizes(&end.sources)); // the first run may have read another, and have stopped at a record
         }
         job.differ(&then, &plan.fingerprint(&sources, &identity)?, &[])?;
-        let identity = identified(identity, &model, &resolved, &then.identity())?;
+        let identity = identified(identity, (&model, resolved), &then.identity(), cancel)?;
         job.differ(&then, &plan.fingerprint(&sources, &identity)?, &[])?;
         if end.sources != present && !options.sources.contains(&Source::Stdin) {
             let how = InputOptions {
@@ -114,20 +115,20 @@ impl RunPlan {
 /// compute as that of `then` did: whether it works is not known before.
 fn identified(
     identity: VectorIdentity,
-    model: &Model,
-    resolved: &Resolved,
+    (model, resolved): (&Model, &Resolved),
     then: &VectorIdentity,
+    cancel: &CancelToken,
 ) -> Result<VectorIdentity> {
     let identified = |info: &EngineInfo| -> Result<VectorIdentity> {
         let files = model.provenance(info.provider.weights_of(model))?;
         Ok(identity.clone().with_engine(model, &files, info))
     };
-    if let Some(info) = resolved.expected(model)
+    if let Some(info) = resolved.expected(model, cancel)
         && then.computation == Some(Computation::of(&info))
     {
         return identified(&info);
     }
-    identified(resolved.open_engine(model)?.info())
+    identified(resolved.open_engine(model, cancel)?.info())
 }
 
 /// Checks the complete file at `path` against the hashes in its provenance.

@@ -51,11 +51,11 @@ pub use self::plan::{RunPlan, check_places, job};
 pub(crate) use self::reuse::EarlierVectors;
 use crate::cancel::CancelToken;
 use crate::embedder;
-use crate::engine::{EngineInfo, EngineOptions, LoadedModel};
+use crate::engine::{EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
 use crate::input::{InputOptions, Source};
 use crate::job::{JobOptions, folder_format};
-use crate::model::{Dimensions, Model, ModelOptions, ModelTask};
+use crate::model::{Dimensions, Model, ModelTask};
 use crate::named::named;
 use crate::output::{OutputOptions, RowNumbers, RunFiles};
 use crate::progress::{Counts, Progress};
@@ -77,13 +77,9 @@ named! {
     }
 }
 
-/// All options of `embedctl embed`.
+/// All options of `embedctl embed`, but for those of its model and its engine.
 #[derive(Debug, Clone, Default)]
 pub struct EmbedOptions {
-    /// Which model, and what overrides its files.
-    pub model: ModelOptions,
-    /// Engine, provider, number of workers and batch size.
-    pub engine: EngineOptions,
     /// Sources, read one after another.
     pub sources: Vec<Source>,
     /// How to read them.
@@ -115,13 +111,13 @@ pub struct EmbedOptions {
 }
 
 impl EmbedOptions {
-    /// The output as it will be written.
-    fn output(&self) -> OutputOptions {
+    /// The output as it will be written, of a model that is asked for this.
+    fn output(&self, task: &ModelTask) -> OutputOptions {
         OutputOptions {
             format: folder_format(&self.output).or(self.output.format),
             nullable: self.on_error == OnError::Null,
             streams: self.input.window_per_batch,
-            numbers: match self.model.task {
+            numbers: match task {
                 // Whether vectors are sparse is known by the model.
                 ModelTask::Embed => self.output.numbers,
                 ModelTask::Score(_) => RowNumbers::Scores,
@@ -135,7 +131,7 @@ impl EmbedOptions {
     /// # Errors
     /// If its format cannot hold them as they are asked for.
     fn output_of(&self, model: &Model) -> Result<OutputOptions> {
-        let output = self.output();
+        let output = self.output(&model.options.task);
         let has_terms = output.sparse_tokens && model.config.sparse().is_some();
         let output = OutputOptions {
             terms: has_terms.then(|| model.terms()),
@@ -217,15 +213,15 @@ impl Summary {
 /// # Errors
 /// Anything that stops the run; nothing stands under the output's name then.
 pub fn embed(
+    model: Resolved,
     options: &EmbedOptions,
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    RunPlan::new(options)?.embed(progress, cancel)
+    RunPlan::new(model, options)?.embed(progress, cancel)
 }
 
-/// As [`embed`], with a model that is ready to run. [`EmbedOptions::model`] and [`EmbedOptions::engine`] are then those that
-/// it was opened with.
+/// As [`embed`], with a model that is ready to run.
 ///
 /// # Errors
 /// As [`embed`].
@@ -235,5 +231,6 @@ pub fn embed_with(
     progress: &Arc<dyn Progress>,
     cancel: &CancelToken,
 ) -> Result<Summary> {
-    run::run(&RunPlan::new(options)?, Some(loaded), progress, cancel)
+    let plan = RunPlan::new(loaded.resolved().clone(), options)?;
+    run::run(&plan, Some(loaded), progress, cancel)
 }

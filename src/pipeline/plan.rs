@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::reuse::ReusedOutput;
 use super::source::{ShardInputs, shares};
 use super::{EmbedOptions, fingerprint};
-use crate::engine::{self, Resolved};
+use crate::engine::Resolved;
 use crate::error::{Error, Result};
 use crate::identity::VectorIdentity;
 use crate::input::{InputOptions, RecordReader, Source};
 use crate::job::{Fingerprint, Job, SourceState, folder_format, is_inside};
-use crate::model::Model;
+use crate::model::{Model, ModelOptions};
 use crate::output::{self, BackgroundWriter, Destination, OutputFormat, VectorWriter};
 use crate::record::SourceNames;
 use crate::rejects::RejectsWriter;
@@ -19,12 +19,13 @@ use crate::setting::{
     LATE, LIMIT, MAX_ACTIVE_DIMS, OUTPUT, POOL_FACTOR, REJECTS, REUSE, SAMPLE, SHARD, SetBy,
 };
 use crate::storage::Location;
-use crate::threads;
 use arrow::datatypes::Schema;
 
 /// The resolved options of a run.
 #[derive(Debug, Clone)]
 pub struct RunPlan {
+    /// The model and the engine.
+    resolved: Resolved,
     /// With the output as it will be written.
     pub(super) options: EmbedOptions,
     /// Whether the output is in parts, or becomes one file of parts.
@@ -38,10 +39,11 @@ impl RunPlan {
     ///
     /// # Errors
     /// If options contradict each other, or two files of the run stand under one name.
-    pub fn new(options: &EmbedOptions) -> Result<Self> {
-        check_places(options)?;
+    pub fn new(resolved: Resolved, options: &EmbedOptions) -> Result<Self> {
+        let model = resolved.model();
+        check_places(model, options)?;
         let mut options = EmbedOptions {
-            output: options.output(),
+            output: options.output(&model.task),
             ..options.clone()
         };
         // Beside a matrix each row's place stands anyway, under the same names.
@@ -50,11 +52,12 @@ impl RunPlan {
             options.input.source_columns = false;
             options.output.names_files = true;
         }
-        if options.model.vectors.len() > 1 {
+        if model.vectors.len() > 1 {
             options.output.check_several()?;
         }
         Ok(Self {
             job: job(&options)?,
+            resolved,
             options,
             earlier: OnceCell::new(),
         })
@@ -66,8 +69,8 @@ impl RunPlan {
         &self.options
     }
 
-    /// Settings of model, engine, windows and quantization, which a caller may change until the run begins. Inputs and
-    /// outputs are settled.
+    /// Settings of windows and quantization, which a caller may change until the run begins. Inputs and outputs are
+    /// settled.
     #[must_use]
     pub fn settings(&mut self) -> &mut EmbedOptions {
         &mut self.options
@@ -85,13 +88,13 @@ impl RunPlan {
             ))
             .with_remedy("leave one of them out"));
         }
-        if model.config.multi().is_none() && self.options.model.pool_factor.is_some() {
+        if model.config.multi().is_none() && self.resolved.model().pool_factor.is_some() {
             return Err(Error::usage(format!(
                 "{POOL_FACTOR} is about models that give each token a vector, but this model gives one for a text"
             ))
             .with_remedy("leave it out"));
         }
-        if model.config.sparse().is_none() && self.options.model.max_active_dims.is_some() {
+        if model.config.sparse().is_none() && self.resolved.model().max_active_dims.is_some() {
             return Err(Error::usage(format!(
                 "{MAX_ACTIVE_DIMS} is about sparse vectors, but this model's are given in full"
             ))
@@ -104,12 +107,10 @@ impl RunPlan {
         Ok(plan)
     }
 
-    /// The model and the engine, with all that follows from the options.
-    ///
-    /// # Errors
-    /// As [`engine::resolve`].
-    pub fn resolved(&self) -> Result<Resolved> {
-        engine::resolve(&self.options.model, &self.options.engine)
+    /// The model and the engine.
+    #[must_use]
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
     }
 
     /// The run as a job; `None` if it is not one.
@@ -129,7 +130,7 @@ impl RunPlan {
         self.earlier()?;
         let schema = options.extra().schema(&reader.schema())?;
         let (output, files) = (&options.output, &options.files);
-        let (dimensions, sources) = (&options.model.dimensions, options.sources.len());
+        let (dimensions, sources) = (&self.resolved.model().dimensions, options.sources.len());
         if let Some(job) = &self.job {
             job.look()?;
             if job.shard().count > 1 {
@@ -248,13 +249,12 @@ pub fn job(options: &EmbedOptions) -> Result<Option<Job>> {
     Ok(Some(job))
 }
 
-/// Checks that no two files of the run have the same name: one would replace another, or an input.
+/// Checks that no two files of a run of `model` have the same name: one would replace another, or an input.
 /// Compares names only.
 ///
 /// # Errors
 /// If two do; the message names both.
-pub fn check_places(options: &EmbedOptions) -> Result<()> {
-    threads::check(options.engine.workers)?;
+pub fn check_places(model: &ModelOptions, options: &EmbedOptions) -> Result<()> {
     let is_folder = folder_format(&options.output).is_some();
     let inputs = options.sources.iter().map(Source::path);
     let rejects = options.rejects.iter().map(|path| (REJECTS.into(), path));
@@ -271,8 +271,8 @@ pub fn check_places(options: &EmbedOptions) -> Result<()> {
         _ => None,
     };
     let mut written = others.iter().copied().chain(out);
-    if let Some((option, path)) = written.find(|(_, path)| options.model.is_read_from(path)) {
-        let (path, model) = (path.display(), &options.model.model);
+    if let Some((option, path)) = written.find(|(_, path)| model.is_read_from(path)) {
+        let (path, model) = (path.display(), &model.model);
         let reason = format!("{option} {path}: the model {model} is read from a file of that name");
         return Err(Error::usage(reason).with_remedy("write it elsewhere"));
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use super::fake_tests::{Behaviour, fake, loaded, model_options};
+use super::fake_tests::{Behaviour, fake, loaded_with};
 use super::*;
 use crate::error::ErrorKind;
 use crate::output::{Destination, OutputFormat};
@@ -48,12 +48,6 @@ fn records(count: usize) -> String {
 
 fn options(folder: &Path, window: usize, on_error: OnError) -> EmbedOptions {
     EmbedOptions {
-        model: model_options(),
-        engine: EngineOptions {
-            // A portion has sixteen tokens or more.
-            batch_tokens: Some(1),
-            ..EngineOptions::default()
-        },
         sources: vec![Source::Path(folder.join("in.jsonl"))],
         input: InputOptions {
             window_rows: window,
@@ -73,6 +67,11 @@ fn options(folder: &Path, window: usize, on_error: OnError) -> EmbedOptions {
     }
 }
 
+/// A model whose portions have sixteen tokens or more.
+fn short(operations: u64) -> Arc<LoadedModel> {
+    loaded_with(fake(STEADY, operations), Some(1))
+}
+
 /// Runs until so many portions are written; how many were.
 fn run(options: &EmbedOptions, operations: u64, after: usize) -> (Result<Summary>, usize) {
     let cancel = CancelToken::new();
@@ -82,7 +81,7 @@ fn run(options: &EmbedOptions, operations: u64, after: usize) -> (Result<Summary
         cancel: cancel.clone(),
     });
     let told: Arc<dyn Progress> = progress.clone();
-    let summary = embed_with(&loaded(fake(STEADY, operations)), options, &told, &cancel);
+    let summary = embed_with(&short(operations), options, &told, &cancel);
     (summary, progress.written.load(Ordering::Relaxed))
 }
 
@@ -204,13 +203,13 @@ fn a_file_that_another_run_completes_meanwhile_is_left_as_it_is() {
     let file = folder.path().join("out.jsonl");
     let mut options = options(folder.path(), 10, OnError::Skip);
     options.output.destination = Destination::Path(file.clone());
-    let plan = RunPlan::new(&options).unwrap();
-    assert!(plan.finished().unwrap().is_none());
+    let (loaded, cancel) = (short(0), CancelToken::new());
+    let plan = RunPlan::new(loaded.resolved().clone(), &options).unwrap();
+    assert!(plan.finished(&cancel).unwrap().is_none());
     run(&options, 0, usize::MAX).0.unwrap();
     let written = fs::read(&file).unwrap();
     let silent: Arc<dyn Progress> = Arc::new(Silent);
-    let loaded = loaded(fake(STEADY, 0));
-    let error = run::run(&plan, Some(&loaded), &silent, &CancelToken::new()).unwrap_err();
+    let error = run::run(&plan, Some(&loaded), &silent, &cancel).unwrap_err();
     assert!(error.to_string().contains("is complete"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), written);
     let mut left: Vec<_> = fs::read_dir(folder.path())

@@ -17,6 +17,7 @@ use super::tokenizing::{Batching, Tokenizing, precision_hook};
 use super::workers::Workers;
 use super::{EmbedOptions, Summary};
 use crate::cancel::CancelToken;
+use crate::engine::background::{ended, in_background};
 use crate::engine::work::Work;
 use crate::engine::{self, BatchLimits, LoadedModel, OpeningModel, Resolved};
 use crate::error::{Error, Result};
@@ -29,7 +30,6 @@ use crate::record::SourceNames;
 use crate::stage::{Clocks, StageWatch};
 use crate::tokenize::Chunked;
 use arrow::datatypes::{Schema, SchemaRef};
-use embedctl_common::background::{ended, in_background};
 
 /// A run whose model's files, input and output are open, and whose engine is being opened.
 pub(super) struct Run {
@@ -55,7 +55,7 @@ impl Run {
         let model = match loaded {
             Some(loaded) => ModelSource::Loaded(loaded),
             None => {
-                let resolved = plan.resolved()?;
+                let resolved = plan.resolved().clone();
                 ModelSource::Files(Arc::new(resolved.open_files()?), Box::new(resolved))
             }
         };
@@ -362,9 +362,8 @@ fn next(
 fn limits(options: &EmbedOptions, loaded: &LoadedModel) -> BatchLimits {
     let suits = loaded.limits();
     BatchLimits {
-        tokens: options.engine.batch_tokens.unwrap_or(suits.tokens),
         rows: options.batch_rows.unwrap_or(suits.rows),
-        equal_lengths: suits.equal_lengths,
+        ..suits
     }
 }
 

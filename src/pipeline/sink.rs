@@ -14,6 +14,7 @@ use super::source::InputEnd;
 use super::workers::Joined;
 use crate::cancel::CancelToken;
 use crate::engine::EngineInfo;
+use crate::engine::background::wait;
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::job;
@@ -26,7 +27,6 @@ use crate::rejects::RejectsWriter;
 use crate::threads::locked;
 use crate::tokenize::Chunked;
 use arrow::datatypes::SchemaRef;
-use embedctl_common::background::wait;
 
 /// A portion of a window whose records are all settled.
 pub(super) struct SettledPortion<'a> {

@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use super::in_flight::InFlight;
 use crate::batch::{BatchPlan, TokenRows};
 use crate::cancel::CancelToken;
+use crate::engine::background::ended;
 use crate::engine::halving::{Finished, TokenLimit};
 use crate::engine::row_worker::{RowWorker, RowsToRun};
 use crate::engine::{Cosine, LoadedModel};
@@ -16,7 +17,6 @@ use crate::progress::{BatchDone, Progress, WindowSize};
 use crate::stage::{Clocks, Watch};
 use crate::threads::{guarded, spawn};
 use crate::tokenize::SharedRows;
-use embedctl_common::background::ended;
 
 /// The cosine of reduced precision to single precision, where there is one; that of later windows joins it.
 pub(super) type Joined = Arc<Mutex<Option<Cosine>>>;

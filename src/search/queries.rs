@@ -2,10 +2,11 @@
 
 use super::corpus::Corpus;
 use crate::Embedder;
-use crate::engine::{self, EngineOptions, Provider, ProviderChoice};
+use crate::cancel::CancelToken;
+use crate::engine::{EngineOptions, Resolved};
 use crate::error::{Error, Result};
 use crate::inspect::{QUERY_PROMPT, RecordedModel, same_model};
-use crate::model::{ModelOptions, TextRole, TextTask, VectorKind, WeightsKind};
+use crate::model::{ModelOptions, TextRole, TextTask, VectorKind};
 use crate::record::RowVectors;
 use crate::setting::PROMPT;
 
@@ -35,12 +36,7 @@ impl Corpus {
             prompt_name: None,
             ..recorded
         };
-        let mut engine = engine.clone();
-        let native = self.identity.weights() == WeightsKind::Checkpoint;
-        if native && engine.providers == ProviderChoice::Auto {
-            engine.providers = ProviderChoice::List(vec![Provider::Native]);
-        }
-        Ok((options, engine))
+        Ok((options, RecordedModel::engine(&self.identity, engine)))
     }
 
     /// Opens that model, whose files are here, for queries.
@@ -49,12 +45,13 @@ impl Corpus {
     /// If it cannot be opened, or is not the one that made the vectors.
     pub fn open_model(
         &self,
-        options: ModelOptions,
+        resolved: &Resolved,
         given: &ModelOptions,
-        engine: &EngineOptions,
+        cancel: &CancelToken,
     ) -> Result<QueryModel> {
-        let own = RecordedModel::settled(&self.made, options.clone(), engine)?;
-        let mut asked = own.clone();
+        let own = RecordedModel::settled(&self.made, resolved)?;
+        let options = resolved.model().clone();
+        let mut asked = own.model().clone();
         if self.has_several {
             asked.vectors = vec![self.kind];
         }
@@ -86,7 +83,7 @@ impl Corpus {
             asked.prompt.clone_from(&given.prompt);
             asked.prompt_name.clone_from(&given.prompt_name);
         } else if self.kind == VectorKind::Dense && given.text_task.is_none() {
-            let config = engine::resolve(&own, engine)?.open_files()?.config;
+            let config = own.open_files()?.config;
             if config.prompts.by_name.contains_key(QUERY_PROMPT) {
                 asked.prompt = None;
                 asked.prompt_name = Some(QUERY_PROMPT.to_owned());
@@ -98,7 +95,7 @@ impl Corpus {
                 ));
             }
         }
-        let embedder = Embedder::open(&asked, engine)?;
+        let embedder = Embedder::open(own.with_settings(&asked), cancel)?;
         same_model(&embedder, &self.identity)?;
         Ok(QueryModel {
             prompt: embedder.model().config.prompt.clone(),

@@ -5,13 +5,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::cancel::CancelToken;
-use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel, Provider, ProviderChoice};
+use crate::engine::{EngineInfo, EngineOptions, LoadedModel, Resolved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{self, VectorIdentity};
 use crate::input::{InputOptions, Source};
 use crate::inspect::{self, QUERY_PROMPT, RecordedModel, Verification};
 use crate::job::State;
-use crate::model::{Model, ModelOptions, ModelProvenance, TextTask, VectorKind, WeightsKind};
+use crate::model::{ModelOptions, TextTask, VectorKind};
 use crate::output::{self, Dtype, OutputFormat};
 use crate::setting::{LIKE, MAX_ACTIVE_DIMS, MODEL, PROMPT, Setting, TASK, VECTORS, VERIFY};
 use crate::storage::{Location, Readable, Storage};
@@ -28,8 +28,8 @@ pub struct LikeFile {
     made: Value,
     identity: VectorIdentity,
     queries: QuerySettings,
-    /// The options that make the output's own vectors, where the server's are not the same.
-    reference: Option<ModelOptions>,
+    /// The model that makes the output's own vectors, where the server's are not the same.
+    reference: Option<Resolved>,
     /// Where the user named no prompt for queries: what is done about the output's own one.
     unasked: DefaultQueryPrompt,
 }
@@ -155,12 +155,7 @@ impl LikeFile {
             pool_factor: given.pool_factor.or(recorded.pool_factor),
             ..recorded
         };
-        let mut engine = engine.clone();
-        let native = self.identity.weights() == WeightsKind::Checkpoint;
-        if native && engine.providers == ProviderChoice::Auto {
-            engine.providers = ProviderChoice::List(vec![Provider::Native]);
-        }
-        Ok((options, engine))
+        Ok((options, RecordedModel::engine(&self.identity, engine)))
     }
 
     /// The kind of vectors that is asked for, where the output has several.
@@ -198,25 +193,22 @@ impl LikeFile {
         }
     }
 
-    /// The options of the server's model: `options` with those that depend on the model's own files, which must be here by
-    /// now, and with what the user gave for queries.
+    /// The server's model: `resolved` with the settings that depend on its own files, which must be here by now, and with
+    /// what the user gave for queries.
     ///
     /// # Errors
     /// If the model cannot be opened.
-    pub fn settle(
-        &mut self,
-        options: ModelOptions,
-        engine: &EngineOptions,
-    ) -> Result<ModelOptions> {
-        let own = RecordedModel::settled(&self.made, options.clone(), engine)?;
-        self.unasked = self.unasked_prompt(&own, engine)?;
+    pub fn settle(&mut self, resolved: &Resolved) -> Result<Resolved> {
+        let own = RecordedModel::settled(&self.made, resolved)?;
+        self.unasked = self.unasked_prompt(&own)?;
         if self.unasked == DefaultQueryPrompt::OfModel {
             self.queries.prompt_name = Some(QUERY_PROMPT.to_owned());
         }
         if self.queries.is_empty() {
             return Ok(own);
         }
-        let mut served = own.clone();
+        let options = resolved.model().clone();
+        let mut served = own.model().clone();
         let queries = &self.queries;
         if queries.has_prompt() || queries.task.is_some() {
             // A task has a prompt of its own.
@@ -226,7 +218,7 @@ impl LikeFile {
         if let Some(task) = &queries.task {
             served.text_task = Some(task.clone());
         }
-        served.max_active_dims = queries.max_active_dims.or(own.max_active_dims);
+        served.max_active_dims = queries.max_active_dims.or(own.model().max_active_dims);
         if let Some(kind) = queries.kind {
             served.vectors = vec![kind];
             if kind != VectorKind::Dense {
@@ -236,22 +228,19 @@ impl LikeFile {
                 served.dimensions = options.dimensions;
             }
         }
+        let served = own.with_settings(&served);
         self.reference = Some(own);
         Ok(served)
     }
 
     /// The prompt that queries have by themselves. A prompt for documents is not one for queries, so the output's own one is
     /// not taken without a word.
-    fn unasked_prompt(
-        &self,
-        own: &ModelOptions,
-        engine: &EngineOptions,
-    ) -> Result<DefaultQueryPrompt> {
+    fn unasked_prompt(&self, own: &Resolved) -> Result<DefaultQueryPrompt> {
         let is_asked = self.queries.has_prompt() || self.queries.task.is_some();
         if is_asked || self.identity.settings.scores.is_some() {
             return Ok(DefaultQueryPrompt::Same);
         }
-        let config = engine::resolve(own, engine)?.open_files()?.config;
+        let config = own.open_files()?.config;
         Ok(match config.prompts.by_name.get(QUERY_PROMPT) {
             _ if config.prompt.is_empty() => DefaultQueryPrompt::Same,
             Some(prompt) if *prompt == config.prompt => DefaultQueryPrompt::Same,
@@ -280,10 +269,9 @@ impl LikeFile {
     pub(super) fn check(
         &self,
         (loaded, now): (&LoadedModel, &VectorIdentity),
-        engine: &EngineOptions,
     ) -> Result<Vec<String>> {
         let reference = self.reference.as_ref();
-        let own = reference.map(|options| self.identity_of(options, loaded.info(), engine));
+        let own = reference.map(|resolved| self.identity_of(resolved, loaded.info()));
         let own = own.transpose()?;
         let differences = self.identity.differences(own.as_ref().unwrap_or(now));
         let decide: Vec<_> = (differences.iter())
@@ -316,26 +304,35 @@ impl LikeFile {
         Ok(notes)
     }
 
-    /// The identity of the vectors that the model gives with these options, if an engine like this one runs it.
-    fn identity_of(
-        &self,
-        options: &ModelOptions,
-        info: &EngineInfo,
-        engine: &EngineOptions,
-    ) -> Result<VectorIdentity> {
-        let model = engine::resolve(options, engine)?.open_files()?;
+    /// The identity of the vectors that a model gives, if an engine like this one runs it.
+    fn identity_of(&self, resolved: &Resolved, info: &EngineInfo) -> Result<VectorIdentity> {
+        let model = resolved.open_files()?;
         let files = model.provenance(info.provider.weights_of(&model))?;
-        Ok(identity((&model, info), &files, Some(self)))
+        let identity = VectorIdentity::new(&model).with_engine(&model, &files, info);
+        Ok(self.typed(identity))
     }
 
-    /// Embeds `count` rows of the output again, as [`inspect::verify`] does. Their texts must stand in it or beside it.
+    /// The model that made the output, alone: without what the user said of the server's.
+    ///
+    /// # Errors
+    /// As [`LikeFile::options`].
+    pub fn recorded(&self, model: &ModelOptions) -> Result<ModelOptions> {
+        let kept = ModelOptions {
+            cache_dir: model.cache_dir.clone(),
+            ..ModelOptions::default()
+        };
+        Ok(RecordedModel::of(&self.made, Some(&model.model), &kept)?.options)
+    }
+
+    /// Embeds `count` rows of the output again with the [recorded model](LikeFile::recorded), as [`inspect::verify`] does.
+    /// Their texts must stand in it or beside it.
     ///
     /// # Errors
     /// If they cannot be embedded, or are not as near as they should be.
     pub fn verify(
         &self,
         count: usize,
-        (model, engine): (&ModelOptions, &EngineOptions),
+        resolved: Resolved,
         cancel: &CancelToken,
     ) -> Result<Verification> {
         let file = inspect::file(&self.file, None, cancel)?;
@@ -350,13 +347,10 @@ impl LikeFile {
             sources: vec![Source::Object(rows)],
             input: InputOptions::default(),
         };
-        let kept = ModelOptions {
-            cache_dir: model.cache_dir.clone(),
-            ..ModelOptions::default()
-        };
-        let named = Some(model.model.as_str());
-        let verified = inspect::verify(&file, count, &texts, named, &kept, engine, cancel)
-            .map_err(|error| match error.kind() {
+        let verified =
+            inspect::verify(&file, count, &texts, resolved, cancel).map_err(|error| match error
+                .kind()
+            {
                 ErrorKind::Usage => Error::usage(format!(
                     "{VERIFY}: rows of {} cannot be embedded again",
                     self.file.name
@@ -395,16 +389,12 @@ impl LikeFile {
     fn dtype(&self) -> &str {
         self.identity.dtype()
     }
-}
 
-/// The identity of the vectors that a server of this model answers with.
-pub(super) fn identity(
-    (model, engine): (&Model, &EngineInfo),
-    files: &ModelProvenance,
-    like: Option<&LikeFile>,
-) -> VectorIdentity {
-    VectorIdentity {
-        dtype: Some(like.map_or(Dtype::F32.name(), LikeFile::dtype).to_owned()),
-        ..VectorIdentity::new(model).with_engine(model, files, engine)
+    /// An identity of vectors of the output's type.
+    pub(super) fn typed(&self, identity: VectorIdentity) -> VectorIdentity {
+        VectorIdentity {
+            dtype: Some(self.dtype().to_owned()),
+            ..identity
+        }
     }
 }

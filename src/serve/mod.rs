@@ -14,10 +14,13 @@ pub use embedctl_serve::{
 
 pub use like::LikeFile;
 
-use crate::engine::{self, EngineInfo, EngineOptions, LoadedModel};
+use crate::cancel::CancelToken;
+use crate::engine::{self, EngineInfo, LoadedModel, Resolved};
 use crate::error::Result;
+use crate::identity::VectorIdentity;
 use crate::inspect::Verification;
-use crate::model::{Dimensions, ModelOptions};
+use crate::model::Dimensions;
+use crate::output::Dtype;
 use model::OpenedModel;
 
 /// A model that is ready to be served.
@@ -46,17 +49,21 @@ pub struct ReadyModel {
 /// # Errors
 /// If the model or the engine cannot be had, or the vectors would not mix.
 pub fn open(
-    model: &ModelOptions,
-    engine: &EngineOptions,
+    resolved: Resolved,
     like: Option<&LikeFile>,
     verified: Option<&Verification>,
+    cancel: &CancelToken,
 ) -> Result<ReadyModel> {
-    let loaded = LoadedModel::open(engine::resolve(model, engine)?)?;
+    let loaded = LoadedModel::open(resolved, cancel)?;
     let mut notes = engine::notes(loaded.model(), loaded.weights());
     let files = loaded.provenance()?.clone();
-    let identity = like::identity((loaded.model(), loaded.info()), &files, like);
+    let mut identity = VectorIdentity {
+        dtype: Some(Dtype::F32.name().to_owned()),
+        ..loaded.identity()?
+    };
     if let Some(like) = like {
-        notes.extend(like.check((&loaded, &identity), engine)?);
+        identity = like.typed(identity);
+        notes.extend(like.check((&loaded, &identity))?);
     }
     let (id, info) = (loaded.model().id.clone(), loaded.info().clone());
     let (dimensions, threads) = (loaded.model().config.vectors(), loaded.threads());

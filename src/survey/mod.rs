@@ -16,7 +16,7 @@ use self::counting::Counting;
 use crate::atomic::private_folder;
 use crate::cancel::CancelToken;
 use crate::device;
-use crate::engine::EngineInfo;
+use crate::engine::{EngineInfo, LoadedModel};
 use crate::error::{Error, Result};
 use crate::input::RecordReader;
 use crate::model::Dimensions;
@@ -144,7 +144,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
     let options = plan.options();
     let began = Instant::now();
     let memory_left = device::room().map(|room| room.bytes);
-    let mut embedder = Embedder::open(&options.model, &options.engine)?;
+    let mut embedder = Embedder::of(LoadedModel::open(plan.resolved().clone(), cancel)?)?;
     let load = began.elapsed();
     let output = plan.for_model(embedder.model())?.options().output.clone();
     let mut input = options.input.clone();
@@ -221,7 +221,7 @@ pub fn survey(plan: &RunPlan, limit: Option<u64>, cancel: &CancelToken) -> Resul
             .find(|config| config.kind.multi().is_some())
             .map(|config| config.width),
         max_length: model.config.limit(),
-        threads: match options.engine.workers {
+        threads: match plan.resolved().engine().workers {
             0 => usable_cores(),
             workers => workers,
         },

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use embedctl::built::{self, ExportForm};
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions, FloatType};
+use embedctl::engine::{self, EngineOptions, FloatType, Resolved};
 use embedctl::error::ErrorKind;
 use embedctl::model::{Model, ModelOptions};
 use serde_json::{Value, json};
@@ -181,7 +181,7 @@ fn checkpoint(folder: &Path) -> Model {
         providers: "native".parse().unwrap(),
         ..EngineOptions::default()
     };
-    engine::resolve(&options, &engine)
+    Resolved::of(&options, &engine, engine::installed(), &CancelToken::new())
         .unwrap()
         .open_files()
         .unwrap()

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use embedctl::Embedder;
-use embedctl::engine::EngineOptions;
+use embedctl::cancel::CancelToken;
+use embedctl::engine::{self, EngineOptions, Resolved};
 use embedctl::model::ModelOptions;
 use serde_json::{Value, json};
 
@@ -49,7 +50,9 @@ fn library_batch_job_and_server_give_the_same_bits() {
             workers: 2,
             ..EngineOptions::default()
         };
-        let library = Embedder::open(&options, &engine)
+        let cancel = CancelToken::new();
+        let resolved = Resolved::of(&options, &engine, engine::installed(), &cancel).unwrap();
+        let library = Embedder::open(resolved, &cancel)
             .unwrap()
             .embed(&texts)
             .unwrap();

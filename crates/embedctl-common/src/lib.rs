@@ -7,7 +7,7 @@
 //!  atomic ── files that appear whole or not at all; locks; temporary folders
 //!  safe_text, secrets ── text from outside, safe to show; secrets removed
 //!  texts, pair, vectors ── many of them in one allocation      stage ── where a run spends its time
-//!  prometheus ── metrics as text      background ── work on a thread of its own, awaited with cancellation
+//!  prometheus ── metrics as text
 //!  trust ── whose files may be run or believed      user_cache ── the user's folder for files that can be made again
 //! ```
 //!
@@ -25,7 +25,6 @@
 #![warn(clippy::unwrap_used)]
 
 pub mod atomic;
-pub mod background;
 pub mod background_hash;
 pub mod cancel;
 pub mod error;

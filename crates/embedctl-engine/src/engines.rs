@@ -19,8 +19,8 @@ pub trait Engines: Debug + Send + Sync {
     /// A provider that could run here and that `auto` leaves out on purpose, with the reason.
     fn left_out(&self, probing: bool) -> Option<(Provider, String)>;
 
-    /// The engines on this machine, for one opening of a model. `emulated`: whether a device that the processor emulates is
-    /// accepted.
+    /// The engines on this machine, for one opening of a model, which `cancel` stops. `emulated`: whether a device that the
+    /// processor emulates is accepted.
     fn on_this_machine<'a>(
         &'a self,
         options: &'a EngineOptions,

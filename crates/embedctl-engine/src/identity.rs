@@ -427,7 +427,9 @@ impl Computation {
         Self::new(*provider, precision.or(built), asked, *arithmetic)
     }
 
-    fn of_provenance(engine: &Value) -> Self {
+    /// The numbers of the engine in a provenance.
+    #[must_use]
+    pub fn of_provenance(engine: &Value) -> Self {
         let options = engine["options"].as_array().into_iter().flatten();
         let options = options.filter_map(|option| option.as_str()?.split_once('='));
         let mut asked = options.filter(|(name, _)| name.ends_with(&format!(".{}", Self::OPTION)));

@@ -15,6 +15,7 @@
 //!  engines, resolved ── which weights, which engine and which arithmetic
 //!  loaded, opening, padding ── a model put together, and whether rows of different lengths may run together
 //!  row_worker, halving ── batches to finished rows, in parts where memory runs out
+//!  background ── work on a thread of its own, awaited together with cancellation
 //!  identity ── what decides a vector, and whether vectors of two outputs may mix
 //! ```
 
@@ -22,6 +23,7 @@
 #![warn(clippy::unwrap_used)]
 
 mod arithmetic;
+pub mod background;
 mod engine;
 mod engines;
 pub mod halving;

@@ -14,9 +14,10 @@ use embedctl_model::tokenize::TextTokenizer;
 use embedctl_model::{Model, ModelProvenance, WeightsKind};
 
 use crate::halving::TokenLimit;
+use crate::identity::VectorIdentity;
 use crate::opening::Opening;
 use crate::row_worker::{RowBounds, RowWorker, not_finite_empty};
-use crate::{Cosine, Engine, EngineInfo, FinishRow, Resolved, ResolvedEngine, padding, sample};
+use crate::{Cosine, Engine, EngineInfo, FinishRow, Resolved, padding, sample};
 
 /// A model ready to run. Threads share it; each has a worker of its own.
 pub struct LoadedModel {
@@ -26,7 +27,7 @@ pub struct LoadedModel {
     bounds: RowBounds,
     info: EngineInfo,
     engine: Arc<dyn Engine>,
-    resolved: ResolvedEngine,
+    resolved: Resolved,
     threads: usize,
     /// Tokens of a batch that fit into memory, as the workers have found.
     fitting: Arc<TokenLimit>,
@@ -39,9 +40,9 @@ impl LoadedModel {
     ///
     /// # Errors
     /// If the model's files or the engine cannot be had, or reduced precision is farther from fp32 than
-    /// [`min_cosine`](crate::EngineOptions::min_cosine) allows.
-    pub fn open(resolved: Resolved) -> Result<Self> {
-        Self::open_through(resolved, |engine| engine)
+    /// [`min_cosine`](crate::EngineOptions::min_cosine) allows; or if `cancel` is cancelled.
+    pub fn open(resolved: Resolved, cancel: &CancelToken) -> Result<Self> {
+        Self::open_through(resolved, cancel, |engine| engine)
     }
 
     /// The same with an engine that `wrap` makes of the opened one.
@@ -50,12 +51,13 @@ impl LoadedModel {
     /// As [`LoadedModel::open`].
     pub fn open_through(
         resolved: Resolved,
+        cancel: &CancelToken,
         wrap: impl FnOnce(Box<dyn Engine>) -> Box<dyn Engine>,
     ) -> Result<Self> {
         let resolved = resolved.with_workers(usable_cores());
         let model = Arc::new(resolved.open_files()?);
         let tokenizer = TextTokenizer::new(&model, resolved.engine().workers)?;
-        let engine = padding::open(&model, &resolved)?;
+        let engine = padding::open(&model, &resolved, cancel)?;
         let loaded = Self::assemble(model, Arc::new(tokenizer), wrap(engine), &resolved);
         loaded.measured()
     }
@@ -90,7 +92,7 @@ impl LoadedModel {
             bounds: RowBounds::of(engine.as_ref(), &model),
             info: engine.info().clone(),
             engine: engine.into(),
-            resolved: resolved.engine().clone(),
+            resolved: resolved.clone(),
             fitting: Arc::default(),
             hashes: OnceLock::new(),
             model,
@@ -128,7 +130,8 @@ impl LoadedModel {
             return Ok(before);
         };
         let joined = before.map_or(measured, |before| before.join(measured));
-        joined.check(self.resolved.arithmetic, self.resolved.min_cosine)?;
+        let engine = self.resolved.engine();
+        joined.check(engine.arithmetic, engine.min_cosine)?;
         Ok(Some(joined))
     }
 
@@ -195,6 +198,15 @@ impl LoadedModel {
         Ok(self.hashes.get_or_init(|| hashes))
     }
 
+    /// The identity of its vectors.
+    ///
+    /// # Errors
+    /// As [`LoadedModel::provenance`].
+    pub fn identity(&self) -> Result<VectorIdentity> {
+        let identity = VectorIdentity::new(&self.model);
+        Ok(identity.with_engine(&self.model, self.provenance()?, &self.info))
+    }
+
     /// How many workers suit it: as many as were asked for, else as the engine says.
     #[must_use]
     pub fn threads(&self) -> usize {
@@ -223,10 +235,21 @@ impl LoadedModel {
         self.engine.memory()
     }
 
-    /// Batches that suit the engine.
+    /// What it was opened from.
+    #[must_use]
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// Batches of as many tokens as were asked for, else as suit the engine.
     #[must_use]
     pub fn limits(&self) -> BatchLimits {
-        self.engine.limits()
+        let suits = self.engine.limits();
+        let asked = self.resolved.engine().batch_tokens;
+        BatchLimits {
+            tokens: asked.unwrap_or(suits.tokens),
+            ..suits
+        }
     }
 
     /// The batches of `tokens`.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use embedctl_common::background::{in_background, wait};
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
 use embedctl_model::Model;
 
+use crate::background::{in_background, wait};
 use crate::{Engine, Resolved, padding};
 
 /// Dropping it early cancels the opening and waits a moment: the process may be about to exit, which tears a native
@@ -24,10 +24,11 @@ impl Opening {
 
     /// Begins to open the engine of `model`.
     pub(super) fn begin(model: &Arc<Model>, resolved: &Resolved) -> Result<Self> {
-        let (model, stop) = (Arc::clone(model), CancelToken::new());
-        let resolved = resolved.clone().stopped_by(stop.clone());
+        let (model, resolved) = (Arc::clone(model), resolved.clone());
+        let stop = CancelToken::new();
+        let cancel = stop.clone();
         Ok(Self {
-            engine: in_background("engine", move || padding::open(&model, &resolved))?,
+            engine: in_background("engine", move || padding::open(&model, &resolved, &cancel))?,
             stop,
         })
     }

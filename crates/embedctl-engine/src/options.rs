@@ -5,8 +5,6 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use embedctl_common::cancel::CancelToken;
-
 use crate::{Arithmetic, FloatType, ProviderChoice, ProviderOption};
 
 /// What the user said of an engine.
@@ -30,8 +28,6 @@ pub struct EngineOptions {
     pub runtime: RuntimeOptions,
     /// Workers, which share the engine's weights; 0: one per usable core, or the device's default.
     pub workers: usize,
-    /// Stops an engine that is still being opened.
-    pub cancel: CancelToken,
 }
 
 /// How an engine is opened: what the user said, and what follows from it and from the model's precision. The program

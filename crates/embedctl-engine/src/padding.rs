@@ -6,6 +6,7 @@
 
 use std::sync::Mutex;
 
+use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::Result;
 use embedctl_common::threads::locked;
 use embedctl_model::batch::{Batch, BatchLimits, BatchPlan, TokenRows};
@@ -29,8 +30,12 @@ const LENGTHS: [usize; 2] = [5, 23];
 ///
 /// # Errors
 /// As [`Resolved::open_engine`]; or if a short row cannot be run.
-pub(crate) fn open(model: &Model, resolved: &Resolved) -> Result<Box<dyn Engine>> {
-    let engine = resolved.open_engine(model)?;
+pub(crate) fn open(
+    model: &Model,
+    resolved: &Resolved,
+    cancel: &CancelToken,
+) -> Result<Box<dyn Engine>> {
+    let engine = resolved.open_engine(model, cancel)?;
     let single = engine.limits().rows < 2;
     // The native engine has no padding, and quantization of whole batches has a warning of its own.
     let graph = match &model.onnx {
@@ -52,7 +57,7 @@ pub(crate) fn open(model: &Model, resolved: &Resolved) -> Result<Box<dyn Engine>
             .is_some_and(|output| matches!(output.element, ElementType::F32 | ElementType::F64)),
     };
     let info = EngineInfo {
-        equal_lengths: measured.padding_matters(|| moved_exactly(model, resolved)),
+        equal_lengths: measured.padding_matters(|| moved_exactly(model, resolved, cancel)),
         ..engine.info().clone()
     };
     Ok(Box::new(PaddingCheckedEngine {
@@ -110,8 +115,8 @@ impl MeasuredPadding {
 /// How far padding moves a vector of `model` on an exact engine, as a share of its largest component; `None` if none here
 /// runs the model.
 #[must_use]
-pub fn moved_exactly(model: &Model, resolved: &Resolved) -> Option<f32> {
-    let engine = resolved.exactly().open_engine(model).ok()?;
+pub fn moved_exactly(model: &Model, resolved: &Resolved, cancel: &CancelToken) -> Option<f32> {
+    let engine = resolved.exactly().open_engine(model, cancel).ok()?;
     padding_moves(engine.worker().ok()?.as_mut(), model).ok()
 }
 

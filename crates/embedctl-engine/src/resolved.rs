@@ -6,8 +6,9 @@ use std::sync::Arc;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Error, ErrorKind, Result};
 use embedctl_common::setting::{MODEL_FILE, PRECISION, PROVIDER, WEIGHTS};
+use embedctl_common::threads;
 use embedctl_model::{
-    FileChoice, Model, ModelOptions, OutputChoice, Precision, WeightsKind, WeightsPreference,
+    FileChoice, Knows, Model, ModelOptions, OutputChoice, Precision, WeightsKind, WeightsPreference,
 };
 
 use crate::{
@@ -28,19 +29,18 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Resolves what the user said of the model and of the engine; one of `engines` will run it.
+    /// Resolves what the user said of the model and of the engine; one of `engines` will run it. `cancel` stops a search for
+    /// libraries.
     ///
     /// # Errors
-    /// If none of the providers supports the model's options.
+    /// If none of the providers supports the model's options, or there can be no such number of workers.
     pub fn of(
         model: &ModelOptions,
         engine: &EngineOptions,
         engines: Arc<dyn Engines>,
+        cancel: &CancelToken,
     ) -> Result<Self> {
-        let knows = engines.knows();
-        let providers = &engine.providers;
-        let native = providers.may_use(WeightsKind::Checkpoint);
-        let onnx = providers.may_use(WeightsKind::Onnx);
+        threads::check(engine.workers)?;
         let (mut model, mut engine) = (model.clone(), engine.clone());
         if model.precision == Some(Precision::Bf16)
             && model.model_file.is_none()
@@ -57,72 +57,9 @@ impl Resolved {
             Some(Precision::Int8) => Arithmetic::Int8,
             _ => Arithmetic::Fp32,
         };
-        let of_file = |option: String| {
-            Error::usage(format!(
-                "{option} chooses among ONNX files, but {PROVIDER} native reads none: it computes in fp32, bf16, int16 or \
-                 int8"
-            ))
-        };
-        // A graph can be built of numbers that are stored or rounded one by one.
-        let builds =
-            onnx && model.model_file.is_none() && FloatType::built(model.precision).is_some();
-        let (native, onnx) = match model.precision {
-            _ if model.model_file.is_some() => {
-                if model.kind == Some(WeightsKind::Checkpoint) {
-                    return Err(Error::usage(format!(
-                        "{MODEL_FILE} names an ONNX file, but {WEIGHTS} {} takes none",
-                        WeightsKind::Checkpoint
-                    )));
-                }
-                if !onnx {
-                    return Err(of_file(MODEL_FILE.to_string()));
-                }
-                (false, true)
-            }
-            // The distance of an ONNX file's vectors from fp32 is unknown.
-            Some(Precision::Int8) if engine.min_cosine.is_some() && native => (true, false),
-            None | Some(Precision::Fp32 | Precision::Bf16 | Precision::Int8) => (native, onnx),
-            Some(Precision::Int16) if native => (true, false),
-            Some(Precision::Int16) => {
-                return Err(Error::usage(format!(
-                    "{PRECISION} int16 is arithmetic of the native engine"
-                ))
-                .with_remedy(format!(
-                    "name it with {PROVIDER} native, or leave {PROVIDER} out"
-                )));
-            }
-            Some(other) if !onnx => return Err(of_file(format!("{PRECISION} {}", other.name()))),
-            Some(_) => (false, true),
-        };
-        let weights = match (native, onnx) {
-            _ if model.kind == Some(WeightsKind::Onnx) && onnx => WeightsPreference::Onnx,
-            (true, false) if model.kind == Some(WeightsKind::Onnx) => {
-                return Err(Error::usage(format!(
-                    "{WEIGHTS} {} takes an ONNX file, but the native engine reads none",
-                    WeightsKind::Onnx
-                ))
-                .with_remedy(format!("name another {PROVIDER}, or leave {WEIGHTS} out")));
-            }
-            _ if model.kind == Some(WeightsKind::Checkpoint) && (native || builds) => {
-                WeightsPreference::Checkpoint(knows)
-            }
-            (true, false) => WeightsPreference::Checkpoint(knows),
-            (_, true)
-                if (native || builds)
-                    && checkpoint_comes_first(&*engines, &engine, model.precision) =>
-            {
-                WeightsPreference::CheckpointFirst(knows)
-            }
-            (true, true) => WeightsPreference::OnnxFirst(knows),
-            (false, _) if builds => WeightsPreference::OnnxFirst(knows),
-            (false, _) if model.kind == Some(WeightsKind::Checkpoint) => {
-                return Err(Error::usage(format!(
-                    "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
-                    model.precision.map_or("fp32", Precision::name)
-                )));
-            }
-            (false, _) => WeightsPreference::Onnx,
-        };
+        let checkpoint_first =
+            || checkpoint_comes_first(&*engines, &engine, model.precision, cancel);
+        let weights = weights(&model, &engine, engines.knows(), checkpoint_first)?;
         Ok(Self {
             model,
             weights,
@@ -140,6 +77,36 @@ impl Resolved {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.model.model
+    }
+
+    /// What the user said of the model.
+    #[must_use]
+    pub fn model(&self) -> &ModelOptions {
+        &self.model
+    }
+
+    /// The same files and the same engine with other settings of the model. What `settings` say of files is not looked at.
+    #[must_use]
+    pub fn with_settings(&self, settings: &ModelOptions) -> Self {
+        let ModelOptions {
+            model,
+            model_file,
+            kind,
+            cache_dir,
+            precision,
+            ..
+        } = self.model.clone();
+        Self {
+            model: ModelOptions {
+                model,
+                model_file,
+                kind,
+                cache_dir,
+                precision,
+                ..settings.clone()
+            },
+            ..self.clone()
+        }
     }
 
     /// The engine's part.
@@ -180,6 +147,85 @@ impl Resolved {
     }
 }
 
+/// The kinds of weights that the providers run for these options: a checkpoint by the native engine, and an ONNX file.
+fn kinds(model: &ModelOptions, engine: &EngineOptions) -> Result<(bool, bool)> {
+    let native = engine.providers.may_use(WeightsKind::Checkpoint);
+    let onnx = engine.providers.may_use(WeightsKind::Onnx);
+    let of_file = |option: String| {
+        Error::usage(format!(
+            "{option} chooses among ONNX files, but {PROVIDER} native reads none: it computes in fp32, bf16, int16 or int8"
+        ))
+    };
+    Ok(match model.precision {
+        _ if model.model_file.is_some() => {
+            if model.kind == Some(WeightsKind::Checkpoint) {
+                return Err(Error::usage(format!(
+                    "{MODEL_FILE} names an ONNX file, but {WEIGHTS} {} takes none",
+                    WeightsKind::Checkpoint
+                )));
+            }
+            if !onnx {
+                return Err(of_file(MODEL_FILE.to_string()));
+            }
+            (false, true)
+        }
+        // The distance of an ONNX file's vectors from fp32 is unknown.
+        Some(Precision::Int8) if engine.min_cosine.is_some() && native => (true, false),
+        None | Some(Precision::Fp32 | Precision::Bf16 | Precision::Int8) => (native, onnx),
+        Some(Precision::Int16) if native => (true, false),
+        Some(Precision::Int16) => {
+            return Err(Error::usage(format!(
+                "{PRECISION} int16 is arithmetic of the native engine"
+            ))
+            .with_remedy(format!(
+                "name it with {PROVIDER} native, or leave {PROVIDER} out"
+            )));
+        }
+        Some(other) if !onnx => return Err(of_file(format!("{PRECISION} {}", other.name()))),
+        Some(_) => (false, true),
+    })
+}
+
+/// The weights to look for. `checkpoint_first` tells whether the first provider that may work here takes a checkpoint.
+fn weights(
+    model: &ModelOptions,
+    engine: &EngineOptions,
+    knows: Knows,
+    checkpoint_first: impl Fn() -> bool,
+) -> Result<WeightsPreference> {
+    // A graph can be built of numbers that are stored or rounded one by one.
+    let builds = engine.providers.may_use(WeightsKind::Onnx)
+        && model.model_file.is_none()
+        && FloatType::built(model.precision).is_some();
+    let (native, onnx) = kinds(model, engine)?;
+    Ok(match (native, onnx) {
+        _ if model.kind == Some(WeightsKind::Onnx) && onnx => WeightsPreference::Onnx,
+        (true, false) if model.kind == Some(WeightsKind::Onnx) => {
+            return Err(Error::usage(format!(
+                "{WEIGHTS} {} takes an ONNX file, but the native engine reads none",
+                WeightsKind::Onnx
+            ))
+            .with_remedy(format!("name another {PROVIDER}, or leave {WEIGHTS} out")));
+        }
+        _ if model.kind == Some(WeightsKind::Checkpoint) && (native || builds) => {
+            WeightsPreference::Checkpoint(knows)
+        }
+        (true, false) => WeightsPreference::Checkpoint(knows),
+        (_, true) if (native || builds) && checkpoint_first() => {
+            WeightsPreference::CheckpointFirst(knows)
+        }
+        (true, true) => WeightsPreference::OnnxFirst(knows),
+        (false, _) if builds => WeightsPreference::OnnxFirst(knows),
+        (false, _) if model.kind == Some(WeightsKind::Checkpoint) => {
+            return Err(Error::usage(format!(
+                "a graph of a checkpoint computes in fp32, fp16 or bf16, not in {}",
+                model.precision.map_or("fp32", Precision::name)
+            )));
+        }
+        (false, _) => WeightsPreference::Onnx,
+    })
+}
+
 /// The options by which all of the named providers compute an fp32 model in bfloat16, where all can.
 fn in_bfloat16(engine: &EngineOptions) -> Option<Vec<ProviderOption>> {
     let ProviderChoice::List(list) = &engine.providers else {
@@ -194,9 +240,10 @@ fn checkpoint_comes_first(
     engines: &dyn Engines,
     options: &EngineOptions,
     precision: Option<Precision>,
+    cancel: &CancelToken,
 ) -> bool {
     let (providers, auto) = in_order(engines, options);
-    let here = engines.on_this_machine(options, false, &options.cancel);
+    let here = engines.on_this_machine(options, false, cancel);
     first_takes_checkpoint(&providers, precision, |provider| {
         auto && !provider.is_on_worker() && here.reason_to_skip(provider).is_some()
     })
@@ -236,12 +283,12 @@ impl Resolved {
     /// nothing else was tried.
     ///
     /// # Errors
-    /// If none works; the message names each candidate's reason and the remedy.
-    pub fn open_engine(&self, model: &Model) -> Result<Box<dyn Engine>> {
+    /// If none works; the message names each candidate's reason and the remedy. Or if `cancel` is cancelled.
+    pub fn open_engine(&self, model: &Model, cancel: &CancelToken) -> Result<Box<dyn Engine>> {
         let options = &self.engine;
         let (providers, auto) = in_order(&*self.engines, options);
         // A device that the processor emulates is used only if the user names the provider.
-        let here = (self.engines).on_this_machine(&options.options, !auto, &options.cancel);
+        let here = (self.engines).on_this_machine(&options.options, !auto, cancel);
         let mut passed_over: Vec<SkippedCandidate> = Vec::new();
         let passed = |provider: Provider, reason: String| SkippedCandidate {
             candidate: provider.to_string(),
@@ -329,10 +376,10 @@ impl Resolved {
     /// Opens nothing, so it is not known whether that provider works; on some processors the native engine's arithmetic is
     /// another one.
     #[must_use]
-    pub fn expected(&self, model: &Model) -> Option<EngineInfo> {
+    pub fn expected(&self, model: &Model, cancel: &CancelToken) -> Option<EngineInfo> {
         let options = &self.engine;
         let (providers, auto) = in_order(&*self.engines, options);
-        let here = (self.engines).on_this_machine(&options.options, !auto, &options.cancel);
+        let here = (self.engines).on_this_machine(&options.options, !auto, cancel);
         let is_tried =
             |provider: &Provider| (self.reason_to_pass(*provider, auto, model, &*here)).is_none();
         let provider = providers.into_iter().find(is_tried)?;
@@ -367,12 +414,6 @@ impl Resolved {
         };
         exact
     }
-
-    /// The same, stopped by `cancel` while the engine is being opened.
-    pub(crate) fn stopped_by(mut self, cancel: CancelToken) -> Self {
-        self.engine.options.cancel = cancel;
-        self
-    }
 }
 
 /// An error's reason and remedy without the engine's name, which stands beside them.
@@ -402,9 +443,9 @@ mod tests {
     fn a_gpu_of_auto_takes_a_checkpoint_in_numbers_that_it_has() {
         // A machine with all GPUs that there are, one with WebGPU alone, and one without any.
         let all = |_| false;
-        let webgpu = |provider: Provider| provider.is_gpu() && provider != Provider::WebGpu;
-        let none = Provider::is_gpu;
         use Provider::{Cpu, Cuda, Native, Rten, WebGpu};
+        let webgpu = |provider: Provider| provider.is_gpu() && provider != WebGpu;
+        let none = Provider::is_gpu;
         let order = [Cuda, WebGpu, Native, Cpu, Rten];
         for (precision, with_all, with_webgpu, without) in [
             (None, true, true, true),

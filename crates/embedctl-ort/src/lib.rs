@@ -12,6 +12,7 @@
 //! ```
 //! use embedctl_model::batch::Batch;
 //! use embedctl_model::{Model, ModelOptions, WeightsPreference};
+//! use embedctl_common::cancel::CancelToken;
 //! use embedctl_engine::ResolvedEngine;
 //! use embedctl_ort::rten;
 //!
@@ -21,7 +22,7 @@
 //!     ..ModelOptions::default()
 //! };
 //! let model = Model::open(&options, WeightsPreference::Onnx)?;
-//! let engine = rten::open(&model, &ResolvedEngine::default(), &[])?;
+//! let engine = rten::open(&model, &ResolvedEngine::default(), &[], &CancelToken::new())?;
 //! let batch = Batch { ids: vec![2, 7, 9, 3], types: Vec::new(), ends: vec![4], seen: Vec::new() };
 //! let mut worker = engine.worker()?;
 //! assert!(worker.run(&batch)?.fits(&batch));

@@ -1,16 +1,13 @@
 //! A model's description and the providers that would run it here, as `embedctl info` shows them.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::cancel::CancelToken;
 use crate::engine::availability::{self, AvailabilityState, DeviceReport};
-use crate::engine::{self, EngineOptions, FloatType, Provider};
+use crate::engine::{self, FloatType, Provider, Resolved};
 use crate::error::{Cause, Result};
 use crate::model::{Card, Model, ModelOptions, WeightsKind};
 use crate::runtime::ProbeCommand;
-use crate::runtime::RuntimeOptions;
 use embedctl_common::small_file;
 
 /// A model's description and the providers that would run it here. In JSON an object with these members; members may be
@@ -57,26 +54,18 @@ pub struct Fit {
 /// # Errors
 /// If the model is not here or not supported, or `cancel` is cancelled.
 pub fn info(
-    options: &ModelOptions,
+    resolved: &Resolved,
     command: &ProbeCommand,
-    ort_library: Option<&Path>,
     cancel: &CancelToken,
 ) -> Result<ModelInfo> {
-    let engine = EngineOptions {
-        runtime: RuntimeOptions {
-            library: ort_library.map(Path::to_path_buf),
-            probe: Some(command.clone()),
-        },
-        ..EngineOptions::default()
-    };
-    let options = ModelOptions {
-        task: Model::usual_task(options)?,
-        ..options.clone()
-    };
-    let resolved = engine::resolve(&options, &engine)?;
+    let resolved = resolved.with_settings(&ModelOptions {
+        task: Model::usual_task(resolved.model())?,
+        ..resolved.model().clone()
+    });
     let model = resolved.open_files()?;
     let card = model.card()?;
-    let report = availability::report(command, ort_library, cancel)?;
+    let library = resolved.engine().runtime.library.as_deref();
+    let report = availability::report(command, library, cancel)?;
     let providers: Vec<Fit> = Provider::ALL
         .into_iter()
         .map(|provider| fit(provider, &model, resolved.engine().float, &report))
@@ -86,10 +75,7 @@ pub fn info(
         let emulated = report.status(*provider).is_some_and(|one| one.software);
         (providers.iter()).any(|fit| fit.provider == *provider && fit.runs && !emulated)
     };
-    let provider = engine::usual(engine.runtime.probe.is_some())
-        .iter()
-        .copied()
-        .find(runs);
+    let provider = engine::usual(true).iter().copied().find(runs);
     Ok(ModelInfo {
         schema: 1,
         notes: engine::notes(

@@ -4,6 +4,7 @@ use embedctl_native::architecture::LearnedPositions;
 use embedctl_native::{OutsideLayers, PlainNetwork, PlainProduct, PlainTable};
 use embedctl_onnx::{Attribute, INT64};
 
+use super::elements::TensorElement as _;
 use super::shared::SharedValues;
 use super::weights::stored_as;
 use super::writer::{GraphWriter, WeightSource};

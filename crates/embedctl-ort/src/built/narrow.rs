@@ -8,6 +8,7 @@ use embedctl_native::{PlainNetwork, PlainProduct};
 use embedctl_onnx::{Attribute, GraphProto, Node};
 
 use super::FloatType;
+use super::elements::TensorElement as _;
 use super::weights::stored_as;
 use super::writer::{DeclaredWeight, GraphWriter, WeightSource};
 use embedctl_common::error::Result;

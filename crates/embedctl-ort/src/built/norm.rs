@@ -4,6 +4,7 @@ use embedctl_native::kernels::Norm;
 use embedctl_onnx::{Attribute, FLOAT};
 
 use super::FloatType;
+use super::elements::TensorElement as _;
 use super::operators::Sum;
 use super::writer::GraphWriter;
 

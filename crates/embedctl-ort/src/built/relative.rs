@@ -6,6 +6,7 @@ use embedctl_native::{PlainNetwork, RelativeTables};
 use embedctl_onnx::{Attribute, INT64};
 
 use super::FloatType;
+use super::elements::TensorElement as _;
 use super::shared::SharedValues;
 use super::writer::GraphWriter;
 

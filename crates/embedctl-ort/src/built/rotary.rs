@@ -4,6 +4,7 @@ use embedctl_native::{PlainNetwork, RotaryTable};
 use embedctl_onnx::Attribute;
 
 use super::FloatType;
+use super::elements::TensorElement as _;
 use super::heads::Heads;
 use super::shared::SharedValues;
 use super::writer::GraphWriter;

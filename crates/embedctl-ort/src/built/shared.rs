@@ -4,6 +4,7 @@ use embedctl_native::architecture::{Architecture, Layer};
 use embedctl_onnx::{Attribute, FLOAT, INT32};
 
 use super::GraphForm;
+use super::elements::TensorElement as _;
 use super::operators::AttentionOperator;
 use super::writer::GraphWriter;
 

@@ -4,6 +4,7 @@ use embedctl_native::safetensors::Element;
 use embedctl_native::{PlainNetwork, PlainProduct, PlainTable};
 
 use super::FloatType;
+use super::elements::TensorElement as _;
 use super::writer::{DeclaredWeight, WeightSource};
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::PRECISION;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::elements::TensorElement as _;
 use super::operators::{Operators, Sum};
 use super::{FloatType, GraphForm};
 use embedctl_native::{PlainProduct, PlainTable};

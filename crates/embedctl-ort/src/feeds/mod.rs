@@ -9,10 +9,10 @@ mod tests;
 
 pub(crate) use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};
 
-use super::Output;
 use crate::padded::PaddedBatch;
 use embedctl_common::error::{Error, Result};
 use embedctl_common::setting::MODEL_FILE;
+use embedctl_engine::Output;
 use embedctl_model::{ElementType, Graph, Model, OutputChoice, PositionIds, Value};
 
 /// Supported input names, as messages list them.

@@ -104,14 +104,15 @@ pub fn open(
     }
     let opened = |graph: ModelGraph, info: EngineInfo| {
         let (library, feeds) = (library.clone(), Arc::clone(&feeds));
-        let opener = Opener::new(library, provider, model, graph, feeds, options)?;
+        let opener = Opener::new(library, provider, model, graph, feeds, options)?
+            .stopped_by(selection.cancel());
         open_graph(model, options, opener, info)
     };
     loop {
         let own = graph.source.own_operators();
         let error = match opened(graph, info.clone()) {
             Ok(engine) => return Ok(Box::new(engine)),
-            Err(error) if own.is_empty() || options.cancel.is_cancelled() => return Err(error),
+            Err(error) if own.is_empty() || selection.cancel().is_cancelled() => return Err(error),
             Err(error) => error,
         };
         info.passed_over.push(SkippedCandidate {

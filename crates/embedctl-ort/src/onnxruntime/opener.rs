@@ -23,14 +23,14 @@ use crate::runtime::library::Library;
 use crate::runtime::placement;
 use crate::runtime::registration::{self, ProviderSettings, session_builder};
 use crate::runtime::{engine_error, provider_error, remedy};
-#[cfg(test)]
 use crate::single_device;
 use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result, with_causes};
 use embedctl_engine::provider::{POOLING, value_of};
-use embedctl_engine::{
-    EngineOptions, OptionValue, PlacedWork, Provider, ResolvedEngine, Worker as _,
-};
+use embedctl_engine::{EngineOptions, OptionValue, PlacedWork, Provider, Worker as _};
+
+#[cfg(test)]
+use embedctl_engine::ResolvedEngine;
 use embedctl_model::batch::Batch;
 use embedctl_model::{Model, OutputChoice};
 
@@ -151,8 +151,14 @@ impl Opener {
             reading,
             operators: declared.operators,
             products_on_cpu: OnceLock::new(),
-            cancel: options.cancel.clone(),
+            cancel: CancelToken::new(),
         })
+    }
+
+    /// The same, stopped by `cancel`.
+    pub(super) fn stopped_by(mut self, cancel: &CancelToken) -> Self {
+        self.cancel = cancel.clone();
+        self
     }
 
     /// The options of a session, nothing registered yet.

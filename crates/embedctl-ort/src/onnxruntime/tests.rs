@@ -25,7 +25,8 @@ pub(super) fn open(
     provider: Provider,
     passed_over: &[SkippedCandidate],
 ) -> Result<Box<dyn Engine>> {
-    let selection = LibrarySelection::new(&options.runtime, 0, true, &options.cancel);
+    let cancel = CancelToken::new();
+    let selection = LibrarySelection::new(&options.runtime, 0, true, &cancel);
     let resolved = ResolvedEngine {
         options: options.clone(),
         ..ResolvedEngine::default()
@@ -34,8 +35,8 @@ pub(super) fn open(
 }
 
 pub(super) fn cpu_library() -> Result<Library> {
-    let options = EngineOptions::default();
-    LibrarySelection::new(&options.runtime, 0, true, &options.cancel).library(Provider::Cpu)
+    let (options, cancel) = (EngineOptions::default(), CancelToken::new());
+    LibrarySelection::new(&options.runtime, 0, true, &cancel).library(Provider::Cpu)
 }
 
 /// Whether ONNX Runtime is here. Where it must be (`EMBEDCTL_TEST_REQUIRE=ort`), its absence fails.

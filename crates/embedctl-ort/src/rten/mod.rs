@@ -19,6 +19,7 @@ use self::graph::{RtenGraph, RtenSource, RunThreads};
 use super::feeds::Feeds;
 use crate::padded::PaddedBatch;
 use crate::{CPU_LIMITS, single_device};
+use embedctl_common::cancel::CancelToken;
 use embedctl_common::error::{Cause, Error, Result};
 use embedctl_common::setting::{MODEL_FILE, PROVIDER};
 use embedctl_common::threads::{self, within};
@@ -54,6 +55,7 @@ pub fn open(
     model: &Model,
     options: &ResolvedEngine,
     passed_over: &[SkippedCandidate],
+    cancel: &CancelToken,
 ) -> Result<Box<dyn Engine>> {
     single_device(Provider::Rten, options)?;
     let source = RtenSource::of(model, options)?;
@@ -62,14 +64,14 @@ pub fn open(
     let feeds = Feeds::of(model, source.declared(), &source.output(model))?;
     let token_rows = feeds.token_rows;
     let rows = feeds.max_rows.unwrap_or(usize::MAX);
-    let opened = within(OPENING_TIME, options.cancel.channel(), move || {
+    let opened = within(OPENING_TIME, cancel.channel(), move || {
         let graph = RtenGraph::read(&source, feeds)?;
         // Some graphs load and fail when they run, which should be known before the first record.
         graph.run(&RunThreads::one(), &trial(rows.min(2), 3))?;
         Ok(graph)
     });
     let graph = opened.map_err(|reason: Cause| {
-        if options.cancel.is_cancelled() {
+        if cancel.is_cancelled() {
             return Error::interrupted();
         }
         let Cause { reason, remedy } = reason;

@@ -22,7 +22,7 @@ fn model(case: &str) -> Model {
 }
 
 fn error(model: &Model) -> String {
-    let opened = open(model, &ResolvedEngine::default(), &[]);
+    let opened = open(model, &ResolvedEngine::default(), &[], &CancelToken::new());
     opened.err().unwrap().to_string()
 }
 
@@ -60,7 +60,7 @@ fn a_rows_states_are_the_same_alone_and_in_a_batch() {
         "graph-position-ids-roberta",
     ] {
         let model = model(case);
-        let engine = open(&model, &ResolvedEngine::default(), &[]).unwrap();
+        let engine = open(&model, &ResolvedEngine::default(), &[], &CancelToken::new()).unwrap();
         let mut worker = engine.worker().unwrap();
         for (rows, length) in [(1, 1), (8, 2), (11, 7), (3, 18)] {
             let batch = batch(rows, length);

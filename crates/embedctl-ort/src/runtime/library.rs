@@ -11,9 +11,9 @@ use std::sync::Mutex;
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 
+use super::Plugin;
 use super::discovery::Candidate;
 use super::fault::LibraryFault;
-use super::plugin::Plugin;
 use super::{NAME, binary};
 use embedctl_common::error::{Error, ErrorKind, with_causes};
 use embedctl_common::threads::locked;

@@ -75,6 +75,12 @@ impl<'a> LibrarySelection<'a> {
         }
     }
 
+    /// What stops the search, and the opening that it is for.
+    #[must_use]
+    pub fn cancel(&self) -> &CancelToken {
+        self.cancel
+    }
+
     /// Whether a library here may have `provider`, as far as files show: no library is loaded or probed.
     pub fn may_have(&self, provider: Provider) -> bool {
         let may = |candidate: &Candidate| {

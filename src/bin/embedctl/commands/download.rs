@@ -4,7 +4,7 @@ use std::path::Path;
 
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions};
+use embedctl::engine::EngineOptions;
 use embedctl::hub::{
     self, CheckedFile, CheckedModel, Downloaded, FileVerdict, HubSettings, ListedKind,
     ListedWeights, Lock, LockedModel, ModelFilesRequest, ModelId,
@@ -100,7 +100,7 @@ impl DownloadRun<'_> {
             runtime: super::runtime(None),
             ..EngineOptions::default()
         };
-        Ok(engine::resolve(&model, &engine)?.files())
+        Ok(super::resolve(&model, &engine, &self.cancel)?.files())
     }
 
     fn wanted(&self) -> Result<Vec<ModelFilesRequest>, CommandFailure> {

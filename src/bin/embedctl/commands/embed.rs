@@ -12,7 +12,7 @@ use embedctl::input::{
     WINDOW_BYTES,
 };
 use embedctl::job::{JobOptions, is_inside};
-use embedctl::model::{ModelName, ModelOptions};
+use embedctl::model::ModelOptions;
 use embedctl::output::{Calibration, Destination, OutputFormat, OutputOptions, RunFiles};
 use embedctl::pipeline::{EmbedOptions, OnError, RunPlan};
 use embedctl::progress::Progress;
@@ -38,21 +38,29 @@ pub fn run(
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
-    run_with(args, options(args, messages, printer)?, messages, printer)
+    run_with(args, request(args, messages, printer)?, messages, printer)
 }
 
-/// Runs the command with these options of the library.
+/// What the command line asks for.
+pub(super) struct EmbedRequest {
+    pub(super) model: ModelOptions,
+    pub(super) engine: EngineOptions,
+    pub(super) run: EmbedOptions,
+}
+
+/// Runs what was asked for.
 pub(super) fn run_with(
     args: &EmbedArgs,
-    options: EmbedOptions,
+    request: EmbedRequest,
     messages: &MessageArgs,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     let numbers = match args.output.dry_run {
         true => None, // it writes nothing
-        false => Numbers::begin(&args.numbers, &options, printer)?,
+        false => Numbers::begin(&args.numbers, &request.model, &request.run, printer)?,
     };
-    let result = embed(args, messages, options.clone(), numbers.as_ref(), printer)
+    let options = request.run.clone();
+    let result = embed(args, messages, request, numbers.as_ref(), printer)
         .map_err(|failure| resume::explain(failure, &options));
     if let Some(numbers) = numbers {
         numbers.end(&result);
@@ -63,10 +71,15 @@ pub(super) fn run_with(
 fn embed(
     args: &EmbedArgs,
     messages: &MessageArgs,
-    mut options: EmbedOptions,
+    request: EmbedRequest,
     numbers: Option<&Arc<Numbers>>,
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
+    let EmbedRequest {
+        model,
+        engine,
+        run: mut options,
+    } = request;
     if options.output.destination == Destination::Stdout {
         standard::check_output().context("-o -: cannot write the vectors")?;
     }
@@ -76,8 +89,9 @@ fn embed(
     let storage = stores::open(&mut options, calibration, settings, messages, &cancel)?;
     super::check_input(options.sources.contains(&Source::Stdin), printer)?;
 
-    let from_hub = matches!(ModelName::of(&options.model.model), Ok(ModelName::Hub(_)));
-    let mut plan = RunPlan::new(&options)?;
+    let from_hub = super::is_of_hub(&model.model);
+    let resolved = super::resolve(&model, &engine, &cancel)?;
+    let mut plan = RunPlan::new(resolved, &options)?;
     if from_hub || calibration.is_some() {
         // Nothing is fetched for a run that cannot begin.
         let checked = plan.check();
@@ -88,16 +102,14 @@ fn embed(
         let ranges = stores::calibration(path, plan.options(), storage.as_ref(), &cancel)?;
         plan.settings().output.calibration = Some(ranges);
     }
-    if from_hub {
-        super::fetch(&plan.resolved()?, messages, printer, &cancel)?;
-    }
+    super::fetch(plan.resolved(), messages, printer, &cancel)?;
 
     if args.output.dry_run {
         let most = args.input.limit.unwrap_or(SAMPLE);
         let most = Some(most).filter(|&most| most > 0);
         return dry_run(&plan, most, &cancel, printer);
     }
-    let finished = resume::finished(&plan, printer);
+    let finished = resume::finished(&plan, printer, &cancel);
     tell(plan.options(), printer);
     if let Some(code) = finished? {
         return Ok(code);
@@ -127,8 +139,8 @@ fn embed(
             printer.note(note);
         }
     }
-    let fell_back = options.engine.providers == ProviderChoice::Auto
-        && summary.engine.provider == Provider::Rten;
+    let fell_back =
+        engine.providers == ProviderChoice::Auto && summary.engine.provider == Provider::Rten;
     if fell_back {
         printer.note(
             "no usable ONNX Runtime was found, so the built-in engine rten ran the model's ONNX \
@@ -181,11 +193,11 @@ fn tell(options: &EmbedOptions, printer: &Printer) {
 
 /// The second stage of parsing: typed values become the library's options, and options that contradict
 /// each other are refused.
-pub(super) fn options(
+pub(super) fn request(
     args: &EmbedArgs,
     messages: &MessageArgs,
     printer: &Printer,
-) -> Result<EmbedOptions, CommandFailure> {
+) -> Result<EmbedRequest, CommandFailure> {
     if args.records.rejects.is_some() && args.records.on_error == OnError::Fail {
         return Err(CommandFailure::usage(
             "--rejects lists skipped records, but none are skipped: add --on-error skip (or null)",
@@ -197,16 +209,16 @@ pub(super) fn options(
              file (such as /dev/stderr or ./-)",
         ));
     }
-    Ok(EmbedOptions {
-        model: ModelOptions {
-            late: args.chunks.late,
-            ..model(&args.model.model, &args.model.overrides, messages)
-        },
-        engine: EngineOptions {
-            batch_tokens: args.limits.batch_tokens,
-            workers: args.limits.threads.unwrap_or(0),
-            ..engine(&args.engine)?
-        },
+    let model = ModelOptions {
+        late: args.chunks.late,
+        ..model(&args.model.model, &args.model.overrides, messages)
+    };
+    let engine = EngineOptions {
+        batch_tokens: args.limits.batch_tokens,
+        workers: args.limits.threads.unwrap_or(0),
+        ..engine(&args.engine)?
+    };
+    let run = EmbedOptions {
         sources: own_sources(args, printer)?,
         input: input(args)?,
         chunking: args.chunks.chunk.map(|by| Chunking {
@@ -242,7 +254,8 @@ pub(super) fn options(
         fail_on_empty: args.records.fail_on_empty,
         batch_rows: args.limits.batches.batch_size,
         files: RunFiles::new(),
-    })
+    };
+    Ok(EmbedRequest { model, engine, run })
 }
 
 /// The model of this name, with the options that override its files.

@@ -1,8 +1,8 @@
 //! `embedctl export`.
 
 use embedctl::built::{self, ExportForm};
-use embedctl::engine::{self, EngineOptions, Provider, ProviderChoice};
-use embedctl::model::{ModelName, ModelOptions};
+use embedctl::engine::{EngineOptions, Provider, ProviderChoice};
+use embedctl::model::ModelOptions;
 use embedctl::output::RunFiles;
 
 use crate::args::{ExportArgs, MessageArgs};
@@ -37,10 +37,7 @@ pub fn run(
         providers: ProviderChoice::List(vec![Provider::Native]),
         ..EngineOptions::default()
     };
-    let resolved = engine::resolve(&model, &engine)?;
-    if matches!(ModelName::of(&model.model), Ok(ModelName::Hub(_))) {
-        super::fetch(&resolved, messages, printer, &cancel)?;
-    }
+    let resolved = super::resolve_here(&model, &engine, messages, printer, &cancel)?;
     let model = resolved.open_files()?;
     for note in &model.notes {
         printer.note(note);

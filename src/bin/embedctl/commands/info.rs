@@ -1,6 +1,7 @@
 //! `embedctl info`: describes a model and the providers that run it on this machine.
 
 use anyhow::Context;
+use embedctl::engine::EngineOptions;
 use embedctl::info;
 use embedctl::model::ModelOptions;
 use embedctl::output::RunFiles;
@@ -29,7 +30,12 @@ pub fn run(
     let command = super::probe_command().context(
         "cannot find the path of this program, which tests libraries in a child process",
     )?;
-    let info = info::info(&options, &command, args.library.ort_lib.as_deref(), &cancel)?;
+    let engine = EngineOptions {
+        runtime: super::runtime(args.library.ort_lib.clone()),
+        ..EngineOptions::default()
+    };
+    let resolved = super::resolve(&options, &engine, &cancel)?;
+    let info = info::info(&resolved, &command, &cancel)?;
     printer.found(args.json, &info, info_table)?;
     Ok(ExitCode::Done)
 }

@@ -98,7 +98,7 @@ fn verify(
             ..args.records.options()
         },
     };
-    let model = ModelOptions {
+    let kept = ModelOptions {
         cache_dir: messages.cache_dir.clone(),
         ..ModelOptions::default()
     };
@@ -107,10 +107,9 @@ fn verify(
         runtime: super::runtime(None),
         ..EngineOptions::default()
     };
-    let named = args.model.as_deref();
-    Ok(inspect::verify(
-        file, count, &texts, named, &model, &engine, cancel,
-    )?)
+    let model = inspect::recorded_model(file, args.model.as_deref(), &kept)?;
+    let resolved = super::resolve(&model, &engine, cancel)?;
+    Ok(inspect::verify(file, count, &texts, resolved, cancel)?)
 }
 
 /// Where the texts of a file's rows are.

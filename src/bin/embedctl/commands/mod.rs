@@ -27,8 +27,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use embedctl::Error;
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{ProviderOption, Resolved};
+use embedctl::engine::{self, EngineOptions, ProviderOption, Resolved};
 use embedctl::hub::{self, HubOptions, HubSettings};
+use embedctl::model::{ModelName, ModelOptions};
 use embedctl::runtime::RuntimeOptions;
 
 pub use bench::{WORKER as BENCH_WORKER, worker as bench_worker};
@@ -104,13 +105,43 @@ fn check_input(reads: bool, printer: &Printer) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// Fetches the files of a resolved model that are not in the cache.
+/// What follows from the options of a model and of its engine: no other place resolves them.
+fn resolve(
+    model: &ModelOptions,
+    engine: &EngineOptions,
+    cancel: &CancelToken,
+) -> Result<Resolved, Error> {
+    Resolved::of(model, engine, engine::installed(), cancel)
+}
+
+/// The same of a model whose files are fetched if they are not in the cache.
+fn resolve_here(
+    model: &ModelOptions,
+    engine: &EngineOptions,
+    messages: &MessageArgs,
+    printer: &Printer,
+    cancel: &CancelToken,
+) -> Result<Resolved, CommandFailure> {
+    let resolved = resolve(model, engine, cancel)?;
+    fetch(&resolved, messages, printer, cancel)?;
+    Ok(resolved)
+}
+
+/// Whether a model is one of the Hub's, whose files may have to be fetched.
+fn is_of_hub(model: &str) -> bool {
+    matches!(ModelName::of(model), Ok(ModelName::Hub(_)))
+}
+
+/// Fetches the files of a resolved model that are not in the cache, if it is one of the Hub's.
 fn fetch(
     resolved: &Resolved,
     messages: &MessageArgs,
     printer: &Printer,
     cancel: &CancelToken,
 ) -> Result<(), CommandFailure> {
+    if !is_of_hub(resolved.name()) {
+        return Ok(());
+    }
     let settings = HubSettings::from_environment(&hub_options(messages))?;
     let downloads = printer.downloads();
     let ensured = hub::ensure(

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use embedctl::cancel::CancelToken;
 use embedctl::input::Source;
 use embedctl::pipeline::{self, Complete, EmbedOptions, RunPlan};
 use embedctl::secrets::REDACTED;
@@ -13,12 +14,16 @@ use crate::printer::{Printer, count, number};
 use crate::secrets;
 
 /// With `--resume`, reports an output that is already complete.
-pub fn finished(plan: &RunPlan, printer: &Printer) -> Result<Option<ExitCode>, CommandFailure> {
+pub fn finished(
+    plan: &RunPlan,
+    printer: &Printer,
+    cancel: &CancelToken,
+) -> Result<Option<ExitCode>, CommandFailure> {
     let Some(Complete {
         state,
         all,
         rejected,
-    }) = plan.finished()?
+    }) = plan.finished(cancel)?
     else {
         return Ok(None);
     };

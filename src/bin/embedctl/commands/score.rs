@@ -16,20 +16,20 @@ pub fn run(
     printer: &Printer,
 ) -> Result<ExitCode, CommandFailure> {
     refuse_vectors(args)?;
-    let mut options = embed::options(&args.embed, messages, printer)?;
+    let mut request = embed::request(&args.embed, messages, printer)?;
     let pairs = args.scores.query_field.is_some();
-    options.model.task = ModelTask::Score(ScoreTask {
+    request.model.task = ModelTask::Score(ScoreTask {
         pairs,
         softmax: args.scores.softmax,
     });
-    options.top_labels = args.scores.top_labels;
+    request.run.top_labels = args.scores.top_labels;
     if let Some(query) = &args.scores.query_field {
-        let input = &mut options.input;
+        let input = &mut request.run.input;
         let template = input.text_template.take();
         let pair = Template::of_pair(query, &input.text_field, template.as_ref());
         input.text_template = Some(pair);
     }
-    embed::run_with(&args.embed, options, messages, printer)
+    embed::run_with(&args.embed, request, messages, printer)
 }
 
 /// Refuses options of `embed` that say something of vectors alone.

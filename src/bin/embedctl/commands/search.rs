@@ -6,10 +6,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions};
+use embedctl::engine::EngineOptions;
 use embedctl::error::{Error, Place};
 use embedctl::input::{InputOptions, RecordReader};
-use embedctl::model::{ModelName, ModelOptions};
+use embedctl::model::ModelOptions;
 use embedctl::output::{self, OutputFormat, RunFiles};
 use embedctl::record::RowVectors;
 use embedctl::search::{self, Corpus, Hit};
@@ -154,31 +154,20 @@ fn embedded(
     let engine = EngineOptions {
         providers: args.providers.provider.clone(),
         runtime: super::runtime(None),
-        cancel: cancel.clone(),
         ..EngineOptions::default()
     };
     let (model, engine) = corpus.model(args.model.as_deref(), &given, &engine)?;
-    match ModelName::of(&model.model) {
-        Ok(ModelName::Hub(_)) => {
-            super::fetch(
-                &engine::resolve(&model, &engine)?,
-                messages,
-                printer,
-                cancel,
-            )?;
-        }
-        _ if !Path::new(&model.model).exists() => {
-            return Err(Error::usage(format!(
-                "the model that made {}, {}, is not here",
-                args.out.display(),
-                model.model
-            ))
-            .with_remedy("say where it is with --model")
-            .into());
-        }
-        _ => {}
+    if !super::is_of_hub(&model.model) && !Path::new(&model.model).exists() {
+        return Err(Error::usage(format!(
+            "the model that made {}, {}, is not here",
+            args.out.display(),
+            model.model
+        ))
+        .with_remedy("say where it is with --model")
+        .into());
     }
-    let mut model = corpus.open_model(model, &given, &engine)?;
+    let resolved = super::resolve_here(&model, &engine, messages, printer, cancel)?;
+    let mut model = corpus.open_model(&resolved, &given, cancel)?;
     if let Some(warning) = &model.warning {
         printer.warning(warning);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use embedctl::cancel::CancelToken;
-use embedctl::engine::{self, EngineOptions};
+use embedctl::engine::EngineOptions;
 use embedctl::error::Error;
 use embedctl::model::{Model, ModelName, ModelOptions, ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
@@ -49,27 +49,22 @@ pub fn run(
     let mut model = embed::model(name, &args.overrides, messages);
     let mut engine = EngineOptions {
         workers: args.limits.threads.unwrap_or(0),
-        cancel: cancel.clone(),
         ..embed::engine(&args.engine)?
     };
-    embedctl_common::threads::check(engine.workers)?;
     if let Some(like) = &mut like {
         (model, engine) = like.options(named.as_deref(), &model, &engine)?;
     }
-    if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
-        super::fetch(
-            &engine::resolve(&model, &engine)?,
-            messages,
-            printer,
-            &cancel,
-        )?;
-    }
+    let mut resolved = super::resolve_here(&model, &engine, messages, printer, &cancel)?;
     if like.is_none() {
-        model.task = task(&model, args.softmax)?;
+        resolved = resolved.with_settings(&ModelOptions {
+            task: task(&model, args.softmax)?,
+            ..model.clone()
+        });
     }
     let verified = match (&like, args.verify) {
         (Some(like), Some(count)) => {
-            let verified = like.verify(count, (&model, &engine), &cancel)?;
+            let recorded = super::resolve(&like.recorded(&model)?, &engine, &cancel)?;
+            let verified = like.verify(count, recorded, &cancel)?;
             let one = std::slice::from_ref(&verified.worst);
             let several = !verified.columns.is_empty();
             for column in if several { &verified.columns } else { one } {
@@ -88,9 +83,9 @@ pub fn run(
         _ => None,
     };
     if let Some(like) = &mut like {
-        model = like.settle(model, &engine)?;
+        resolved = like.settle(&resolved)?;
     }
-    let ready = serve::open(&model, &engine, like.as_ref(), verified.as_ref())?;
+    let ready = serve::open(resolved, like.as_ref(), verified.as_ref(), &cancel)?;
     for note in &ready.notes {
         printer.note(note);
     }

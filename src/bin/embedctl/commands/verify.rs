@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use embedctl::Embedder;
-use embedctl::engine::{self, EngineInfo, EngineOptions, LoadedModel};
+use embedctl::engine::{EngineInfo, LoadedModel};
 use embedctl::error::Error;
 use embedctl::input::{RecordReader, Template};
 use embedctl::inspect::agreement::{AgreementLimits, Measure};
-use embedctl::model::{ModelName, ModelTask, ScoreTask};
+use embedctl::model::{ModelTask, ScoreTask};
 use embedctl::output::RunFiles;
 use embedctl::reference::{self, Comparison, KindComparison};
 use embedctl::storage::{Location, Readable, Storage};
@@ -55,16 +55,10 @@ pub fn run(
         let remedy = format!("compare one at a time (--dimensions {first})");
         return Err(Error::usage(reason).with_remedy(remedy).into());
     }
-    let engine = EngineOptions {
-        cancel: cancel.clone(),
-        ..embed::engine(&args.engine)?
-    };
-    let resolved = engine::resolve(&model, &engine)?;
-    if let Ok(ModelName::Hub(_)) = ModelName::of(&model.model) {
-        super::fetch(&resolved, messages, printer, &cancel)?;
-    }
+    let engine = embed::engine(&args.engine)?;
+    let resolved = super::resolve_here(&model, &engine, messages, printer, &cancel)?;
     let least_cosine = resolved.engine().arithmetic.least_cosine();
-    let mut embedder = Embedder::of(LoadedModel::open(resolved)?)?;
+    let mut embedder = Embedder::of(LoadedModel::open(resolved, &cancel)?)?;
     let info = embedder.engine();
     let mut limits = AgreementLimits::of_reference(info.precision, least_cosine);
     limits.least_cosine = args.engine.min_cosine.unwrap_or(limits.least_cosine);

@@ -14,6 +14,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use embedctl::Error;
 use embedctl::engine::EngineInfo;
 use embedctl::locked;
+use embedctl::model::ModelOptions;
 use embedctl::pipeline::{self, EmbedOptions};
 use embedctl::progress::{BatchDone, Counts, InputSize, Progress, WindowSize};
 use embedctl::stage::StageWatch;
@@ -89,6 +90,7 @@ impl Numbers {
     /// Writes the file for the first time and starts to update it; `None` if no file is requested.
     pub fn begin(
         args: &NumberArgs,
+        model: &ModelOptions,
         options: &EmbedOptions,
         printer: &Printer,
     ) -> Result<Option<Arc<Self>>, CommandFailure> {
@@ -100,7 +102,7 @@ impl Numbers {
                 "--stats takes a file to replace, but '-' means standard output",
             ));
         }
-        pipeline::check_places(options)?;
+        pipeline::check_places(model, options)?;
         let refused = |error| {
             Error::io("write", &path, error)
                 .with_remedy("--stats takes a file in an existing folder")
@@ -109,7 +111,7 @@ impl Numbers {
             printer: printer.clone(),
             file: NamedFile::find(&path).map_err(refused)?,
             path: path.clone(),
-            model: options.model.model.clone(),
+            model: model.model.clone(),
             output: destination(&options.output.destination),
             reuses: options.reuse.is_some(),
             began: Instant::now(),

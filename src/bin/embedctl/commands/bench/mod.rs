@@ -14,9 +14,8 @@ use embedctl::bench::{
     WorkloadOptions, plot,
 };
 use embedctl::cancel::CancelToken;
-use embedctl::engine;
+use embedctl::engine::Resolved;
 use embedctl::input::{DEFAULT_MAX_RECORD_BYTES, InputOptions, RecordReader, Template};
-use embedctl::model::ModelName;
 use embedctl::output::RunFiles;
 use embedctl::storage::Storage;
 use embedctl_common::atomic::NamedFile;
@@ -33,12 +32,19 @@ pub const WORKER: &str = "__bench-worker";
 
 /// Runs a worker process: requests come on standard input, replies go to standard output.
 pub fn worker() -> ExitCode {
-    let probe = super::probe_command();
-    match bench::serve(BufReader::new(io::stdin()), io::stdout(), probe.as_ref()) {
+    let (input, output) = (BufReader::new(io::stdin()), io::stdout());
+    match bench::serve(input, output, &resolved) {
         Ok(()) => ExitCode::Done,
         // The failure cannot be reported.
         Err(_) => ExitCode::Failed,
     }
+}
+
+/// The model and the engine of a configuration.
+fn resolved(configuration: &Configuration, cancel: &CancelToken) -> embedctl::Result<Resolved> {
+    let mut engine = configuration.engine_options(configuration.threads.unwrap_or_default())?;
+    engine.runtime.probe = super::probe_command();
+    super::resolve(&configuration.model_options()?, &engine, cancel)
 }
 
 /// Runs the measurements and prints the report.
@@ -186,18 +192,15 @@ fn fetch(
 ) -> Result<(), CommandFailure> {
     let mut seen = Vec::new();
     for configuration in configurations {
-        let model = configuration.model_options()?;
-        let mut engine = configuration.engine_options(1, cancel)?;
-        engine.runtime.probe = super::probe_command();
-        let resolved = engine::resolve(&model, &engine)?;
+        let resolved = resolved(configuration, cancel)?;
+        let model = resolved.model();
         let which = (
             model.model.clone(),
             model.model_file.clone(),
             model.precision,
             configuration.provider.clone(),
         );
-        let is_hub = matches!(ModelName::of(&model.model), Ok(ModelName::Hub(_)));
-        if !is_hub || seen.contains(&which) {
+        if seen.contains(&which) {
             continue;
         }
         seen.push(which);

@@ -2,9 +2,9 @@
 
 use crossbeam_channel::{Receiver, bounded, select};
 
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::threads::{guarded, spawn};
+use embedctl_common::cancel::CancelToken;
+use embedctl_common::error::{Error, Result};
+use embedctl_common::threads::{guarded, spawn};
 
 /// The error for a thread that ended without a result.
 #[must_use]
