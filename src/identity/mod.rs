@@ -12,6 +12,7 @@
 mod compare;
 pub mod provenance;
 #[cfg(test)]
+#[path = "identity_tests.rs"]
 mod tests;
 
 use serde::{Deserialize, Serialize};
