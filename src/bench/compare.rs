@@ -128,4 +128,5 @@ fn doubts(report: &BenchReport, baseline: &BenchReport) -> Vec<String> {
 }
 
 #[cfg(test)]
+#[path = "compare_tests.rs"]
 mod tests;

@@ -37,7 +37,7 @@ pub use comparison::{BaselineComparison, Compared, Verdict};
 pub use configuration::Configuration;
 pub use corpus::Corpus;
 pub use machine::Machine;
-pub use options::{BenchOptions, Watcher};
+pub use options::{BenchOptions, BenchStep};
 pub use peak::{Peak, measure as measure_peak};
 pub use protocol::{OpenedConfiguration, Stages};
 pub use report::{BenchReport, Latency, MeasuredConfiguration, Row};

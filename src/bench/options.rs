@@ -27,12 +27,16 @@ pub struct BenchOptions {
     pub worker: Vec<OsString>,
 }
 
-/// Receives a benchmark's progress.
-#[allow(unused_variables)] // progress is ignored by default
-pub trait Watcher {
-    /// A new step begins: `cpu: warming up`.
-    fn state(&self, what: &str) {}
-
-    /// A sample was taken: its configuration, and its rows per second.
-    fn sampled(&self, name: &str, rows_per_second: f64) {}
+/// A step of a benchmark.
+#[derive(Debug, Clone, Copy)]
+pub enum BenchStep<'a> {
+    /// A new part begins: `cpu: warming up`.
+    Begin(&'a str),
+    /// A sample was taken.
+    Sample {
+        /// Its configuration.
+        name: &'a str,
+        /// Its speed.
+        rows_per_second: f64,
+    },
 }

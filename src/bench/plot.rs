@@ -4,6 +4,7 @@
 
 mod chart;
 #[cfg(test)]
+#[path = "plot_tests.rs"]
 mod tests;
 
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::machine::Machine;
-use super::options::{BenchOptions, LEAST_SAMPLES, TIGHT, Watcher};
+use super::options::{BenchOptions, BenchStep, LEAST_SAMPLES, TIGHT};
 use super::peak;
 use super::report::{BenchReport, Row, SCHEMA, now};
 use super::runner::{Runner, RunnerContext, configurations};
@@ -29,7 +29,7 @@ const PEAK_TIME: Duration = Duration::from_millis(200);
 /// all workers have ended then.
 pub fn run(
     options: &BenchOptions,
-    watcher: &dyn Watcher,
+    report: &dyn Fn(BenchStep<'_>),
     cancel: &CancelToken,
 ) -> Result<BenchReport> {
     let date = now();
@@ -45,20 +45,20 @@ pub fn run(
         cancel,
     };
     let mut machine = Machine::here();
-    watcher.state("measuring the machine's peak");
+    report(BenchStep::Begin("measuring the machine's peak"));
     let mut measured = peak::measure(ProductPrecision::F32, machine.cores, PEAK_TIME);
     let all = &options.configurations;
     let mut runners = Vec::new();
     for (number, configuration) in all.iter().enumerate() {
         let name = configuration.label(all);
-        watcher.state(&format!("{name}: loading"));
+        report(BenchStep::Begin(&format!("{name}: loading")));
         let mut runner = Runner::start(configuration.clone(), number, &shared)?;
-        watcher.state(&format!("{name}: warming up"));
+        report(BenchStep::Begin(&format!("{name}: warming up")));
         runner.warm_up(&mut shared)?;
         runners.push(runner);
     }
     share_out(&mut runners, options, &mut shared)?;
-    rounds(&mut runners, options, &mut shared, watcher)?;
+    rounds(&mut runners, options, &mut shared, report)?;
     for runner in &mut runners {
         runner.count_work(&shared)?;
         runner.end();
@@ -123,7 +123,7 @@ fn rounds(
     runners: &mut [Runner],
     options: &BenchOptions,
     shared: &mut RunnerContext<'_>,
-    watcher: &dyn Watcher,
+    report: &dyn Fn(BenchStep<'_>),
 ) -> Result<()> {
     let all = configurations(runners);
     let duration = options.duration.as_secs_f64();
@@ -151,8 +151,11 @@ fn rounds(
             }
             let runner = &mut runners[number];
             let name = runner.configuration.label(&all);
-            if let Some(rate) = runner.sample(shared)? {
-                watcher.sampled(&name, rate);
+            if let Some(rows_per_second) = runner.sample(shared)? {
+                report(BenchStep::Sample {
+                    name: &name,
+                    rows_per_second,
+                });
                 runner.single_texts(SINGLE_TEXTS, shared)?;
             }
         }

@@ -3,6 +3,7 @@
 
 pub mod provenance;
 #[cfg(test)]
+#[path = "identity_tests.rs"]
 mod tests;
 
 pub use embedctl_engine::identity::*;

@@ -54,6 +54,7 @@ mod state;
 #[cfg(test)]
 pub(crate) mod storage_tests;
 #[cfg(test)]
+#[path = "job_tests.rs"]
 mod tests;
 #[cfg(test)]
 mod two_runs_tests;

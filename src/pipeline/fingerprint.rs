@@ -55,6 +55,14 @@ pub(super) fn fingerprint(
         listed(sources.iter().map(|source| json!(source.name))),
     );
     all.set(SIZES, sizes(sources));
+    set_input(&mut all, &options.input);
+    set_output(&mut all, &options.output, options.input.source_columns)?;
+    set_rows(&mut all, options);
+    Ok(all)
+}
+
+/// How records are read.
+fn set_input(all: &mut Fingerprint, input: &InputOptions) {
     // An option that is added decides here whether it changes rows or columns.
     let InputOptions {
         format,
@@ -74,8 +82,8 @@ pub(super) fn fingerprint(
         window_bytes,
         text_template,
         rejected_columns: _,
-        source_columns,
-        limit: _, // these three are `records`
+        source_columns: _, // with the output's names of files
+        limit: _,          // these three are `records`
         sample: _,
         seed: _,
         window_per_batch: _,
@@ -83,7 +91,7 @@ pub(super) fn fingerprint(
         start: _,
         columns: _,
         shares: _,
-    } = &options.input;
+    } = input;
     all.set("input_format", format!("{format:?}"));
     let csv = [
         ("csv_delimiter", delimiter.map(|it| it.to_string())),
@@ -100,7 +108,7 @@ pub(super) fn fingerprint(
     if let Some(template) = text_template {
         all.set("text_template", template.to_string());
     }
-    for (key, value) in records(&options.input) {
+    for (key, value) in records(input) {
         if let Some(value) = value {
             all.set(key, value);
         }
@@ -109,7 +117,10 @@ pub(super) fn fingerprint(
     let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
     all.set("keep", keep);
     all.set("reading", json!([max_record_bytes, window_bytes]));
-    let output = &options.output;
+}
+
+/// How rows are written. `source_columns`: records say where they stood.
+fn set_output(all: &mut Fingerprint, output: &OutputOptions, source_columns: bool) -> Result<()> {
     let OutputOptions {
         destination: _,
         format: _,
@@ -127,7 +138,7 @@ pub(super) fn fingerprint(
         terms: _,
         clock: _,
     } = output;
-    all.set("source_columns", *source_columns || *names_files);
+    all.set("source_columns", source_columns || *names_files);
     all.set("format", output.resolved_format()?.name());
     all.set("vector_type", format!("{vector_type:?}"));
     all.set("embedding_field", embedding_field.clone());
@@ -135,6 +146,11 @@ pub(super) fn fingerprint(
     if *sparse_tokens {
         all.set("sparse_tokens", true);
     }
+    Ok(())
+}
+
+/// Which rows a record becomes, and how a job divides them.
+fn set_rows(all: &mut Fingerprint, options: &EmbedOptions) {
     let chunking = options.chunking.map(
         |Chunking {
              by,
@@ -156,5 +172,4 @@ pub(super) fn fingerprint(
     }
     all.set("part_rows", options.job.part_rows);
     all.set("shards", options.job.shard.count);
-    Ok(all)
 }

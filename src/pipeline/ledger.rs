@@ -23,6 +23,7 @@ use crate::record::{Origin, Reject, RowRef, RowVector, SourceNames, Texts, Windo
 use crate::setting::{FAIL_ON_EMPTY, ID_FIELD};
 use crate::stage::Clocks;
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::Schema;
 
 /// The id of a record that was read whole, unless it is the number of its line, which stands beside it.
 fn id_of(reject: &Reject, input: &InputOptions) -> Option<String> {
@@ -114,6 +115,19 @@ impl Ledger<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Begins a stream of record batches with these columns.
+    pub(super) fn begin_stream(&mut self, records: &Schema, clocks: &Clocks) -> Result<()> {
+        let schema = self.extra.schema(records)?;
+        let streams = self.sink.streams()?;
+        clocks.write.time(|| streams.begin_stream(&schema))
+    }
+
+    /// Ends a stream of record batches.
+    pub(super) fn end_stream(&mut self, clocks: &Clocks) -> Result<()> {
+        let streams = self.sink.streams()?;
+        clocks.write.time(|| streams.end_stream())
     }
 
     /// The columns of a window's records, and which of their values the output's format cannot hold: these are null.

@@ -35,6 +35,7 @@ mod run;
 mod sink;
 mod source;
 #[cfg(test)]
+#[path = "pipeline_tests.rs"]
 mod tests;
 mod tokenizing;
 mod workers;

@@ -12,21 +12,21 @@ use super::ledger::{Ledger, RecordTally};
 use super::plan::RunPlan;
 use super::reuse::ReusedOutput;
 use super::sink::{ProvenanceBuilder, RowSink, WholeSink};
-use super::source::{RecordSource, SourceEvent, Streams, spawn_reader};
+use super::source::{InputEnd, RecordSource, SourceEvent, Streams, spawn_reader};
 use super::tokenizing::{Batching, Tokenizing, precision_hook};
-use super::workers::Workers;
+use super::workers::{Joined, Workers};
 use super::{EmbedOptions, Summary};
 use crate::cancel::CancelToken;
 use crate::engine::background::{ended, in_background};
 use crate::engine::work::Work;
 use crate::engine::{self, BatchLimits, LoadedModel, OpeningModel, Resolved};
 use crate::error::{Error, Result};
-use crate::input::RecordReader;
+use crate::input::{RecordReader, WrittenSignal};
 use crate::job;
-use crate::model::Model;
+use crate::model::{Model, ModelProvenance};
 use crate::output::{self, Destination, RunFiles};
 use crate::progress::{Counts, InputSize, Progress};
-use crate::record::SourceNames;
+use crate::record::{SourceNames, Window};
 use crate::stage::{Clocks, StageWatch};
 use crate::tokenize::Chunked;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -102,6 +102,25 @@ impl Run {
         })
     }
 
+    fn input_size(&self) -> InputSize {
+        InputSize {
+            bytes: self.source.input().total_bytes(),
+            records: self.source.most_records(),
+        }
+    }
+
+    fn tokenizing(&self, names: &SourceNames, clocks: &Arc<Clocks>) -> Tokenizing {
+        let reuse = self.earlier.as_ref();
+        Tokenizing {
+            tokenizer: Arc::clone(self.model.tokenizer()),
+            chunked: self.chunked,
+            reuse: reuse.map(|it| it.ask(self.model.model(), &self.options.output)),
+            on_error: self.options.on_error,
+            names: names.clone(),
+            clocks: Arc::clone(clocks),
+        }
+    }
+
     /// Embeds the whole input: starts all threads, waits until the first worker can run batches, settles window after
     /// window, and publishes.
     pub(super) fn drive(
@@ -112,63 +131,23 @@ impl Run {
         // Reading and tokenizing start while the engine loads.
         let clocks = Arc::new(Clocks::with_write(&self.options.output.clock));
         let names = self.source.input().names();
-        let input_size = InputSize {
-            bytes: self.source.input().total_bytes(),
-            records: self.source.most_records(),
-        };
+        let input_size = self.input_size();
+        let tokenizing = self.tokenizing(&names, &clocks);
         let extra = self.options.extra_of(self.model.model());
         let schema = extra.schema(&self.source.input().schema())?;
         let written = self.source.written();
         let windows = spawn_reader(self.source, &clocks)?;
-        let (batching, when_open) = bounded(1);
-        let (batches, jobs) = unbounded();
-        let tokenizing = Tokenizing {
-            tokenizer: Arc::clone(self.model.tokenizer()),
-            chunked: self.chunked,
-            reuse: (self.earlier.as_ref())
-                .map(|it| it.ask(self.model.model(), &self.options.output)),
-            on_error: self.options.on_error,
-            names: names.clone(),
-            clocks: Arc::clone(&clocks),
-        };
-        let windows = tokenizing.spawn(windows, when_open, batches)?;
-
-        let measures = self.model.measures();
-        let loaded = self.model.wait(cancel)?;
-        let (model, info) = (Arc::clone(loaded.model()), loaded.info().clone());
-        let hashes = in_background("hash", {
-            let loaded = Arc::clone(&loaded);
-            move || loaded.provenance().cloned()
-        })?;
-        let cosine = Arc::new(Mutex::new(info.cosine));
-        // The tokenizer thread may be gone after an error of its own, which is found below.
-        let _ = batching.send(Batching {
-            limits: limits(&self.options, &loaded),
-            portions: portions(&self.options, &loaded),
-            hook: (measures && info.is_reduced()).then(|| precision_hook(&loaded, &cosine)),
-            loaded: Arc::clone(&loaded),
-        });
-        let threads = loaded.threads();
-        let workers = Workers::spawn(threads, &loaded, &clocks, &jobs)?;
-        drop(jobs);
-        workers.wait_for_first(cancel)?;
+        let threads = RunThreads::start(self.model, tokenizing, windows, &self.options, cancel)?;
+        let loaded = Arc::clone(&threads.loaded);
+        let model = Arc::clone(loaded.model());
         let load = self.started.elapsed();
         // These compute on their worker's thread; others have threads or a device of their own.
-        let stages = StageWatch::new(&clocks, threads, info.provider.is_on_worker());
+        let info = loaded.info();
+        let stages = StageWatch::new(&clocks, loaded.threads(), info.provider.is_on_worker());
         progress.stages(&stages);
-        progress.started(&info, input_size);
+        progress.started(info, input_size);
 
-        let made = ProvenanceBuilder {
-            model: Arc::clone(&model),
-            info,
-            cosine,
-            chunked: self.chunked,
-            text: self.options.input.text(),
-            query: self.options.input.query(),
-            hashes,
-            files: OnceCell::new(),
-            cancel,
-        };
+        let made = threads.provenance(&self.options, self.chunked, cancel);
         if let Some(earlier) = &self.earlier {
             earlier.check(&made.model, made.files()?, &made.info, &self.options.output)?;
         }
@@ -190,47 +169,15 @@ impl Run {
             sink: self.sink,
         };
         let columns = |records: &Schema| columns(&self.options, &made.model, &names, records);
-        let mut named = false;
-        let mut settle = |event: SourceEvent<Box<InFlight>>| {
-            match event {
-                SourceEvent::Window(in_flight) => {
-                    made.check_files()?;
-                    // Which fields `--keep '*'` stands for is known by the first text, at the latest.
-                    let window = &in_flight.window;
-                    if !named && window.batch.is_none() {
-                        columns(&window.columns.schema())?;
-                        named = !window.texts.is_empty();
-                    }
-                    ledger.settle_window(&in_flight, &workers, &clocks)?;
-                    if let Some(written) = &written {
-                        written.window();
-                    }
-                }
-                SourceEvent::Stream(schema) => {
-                    let schema = extra.schema(&schema)?;
-                    let streams = ledger.sink.streams()?;
-                    (clocks.write).time(|| streams.begin_stream(&schema))?;
-                }
-                SourceEvent::StreamEnd => {
-                    let streams = ledger.sink.streams()?;
-                    (clocks.write).time(|| streams.end_stream())?;
-                }
-                SourceEvent::End(end) => return Ok(Some(end)),
-            }
-            Ok(None)
-        };
-        let end = loop {
-            match next(&windows, &workers, cancel).and_then(&mut settle) {
-                Ok(None) => {}
-                Ok(Some(end)) => break end,
-                // A job keeps its embedded rows if the run fails.
-                Err(error) => {
-                    ledger.sink.salvage(&made);
-                    return Err(error);
-                }
+        let end = match threads.settle_all(&mut ledger, written.as_ref(), &columns) {
+            Ok(end) => end,
+            // A job keeps its embedded rows if the run fails.
+            Err(error) => {
+                ledger.sink.salvage(&made);
+                return Err(error);
             }
         };
-        drop((windows, workers));
+        drop(threads);
 
         // A shard may have no share of the input.
         let is_empty_shard = end.read == 0 && self.options.job.shard.count > 1;
@@ -251,35 +198,21 @@ impl Run {
         let all = (clocks.write).time(|| sink.finish(end, schema, &counts, &made))?;
         progress.published();
 
-        let mut notes = engine::notes(&made.model, loaded.weights());
-        notes.extend(before.notes);
-        if !all {
-            notes.push(
-                "this shard is complete; the output is complete when all other shards are"
-                    .to_owned(),
-            );
-        }
-        if made.info.equal_lengths {
-            notes.push(engine::padding::NOTE.into());
-        }
+        let mut notes = notes(&made, &loaded, before.notes, all);
         notes.extend(tally.notes(&self.options.input));
-        if without_tokens > 0 {
-            notes.push(format!(
-                "{without_tokens} texts have no tokens; their vectors come from pooling an empty sequence"
-            ));
-        }
+        notes.extend(note_of_texts_without_tokens(without_tokens));
         Ok(Summary {
             chunks: self.chunked.map(|_| counts.rows),
             empty: tally.empty,
             reused: self.earlier.as_ref().map(|_| counts.reused),
             counts,
             engine: made.info(),
-            model: made.model.id.clone(),
-            dimensions: made.model.config.vectors(),
-            sparse: made.model.config.sparse().is_some(),
-            multi: made.model.config.multi().is_some(),
-            threads,
-            max_length: made.model.config.limit(),
+            model: model.id.clone(),
+            dimensions: model.config.vectors(),
+            sparse: model.config.sparse().is_some(),
+            multi: model.config.multi().is_some(),
+            threads: loaded.threads(),
+            max_length: model.config.limit(),
             load,
             run: self.started.elapsed().saturating_sub(load),
             stages: stages.times(),
@@ -288,6 +221,138 @@ impl Run {
             notes,
         })
     }
+}
+
+/// The threads behind a run's reader: one makes batches, others run them on an engine that is open.
+struct RunThreads {
+    /// Windows whose batches are on their way through the workers.
+    windows: Receiver<Result<SourceEvent<Box<InFlight>>>>,
+    workers: Workers,
+    loaded: Arc<LoadedModel>,
+    /// The least cosine to single precision that was measured so far.
+    cosine: Joined,
+    /// The model's files, which are hashed meanwhile.
+    hashes: Receiver<Result<ModelProvenance>>,
+    clocks: Arc<Clocks>,
+}
+
+impl RunThreads {
+    /// Starts to tokenize the windows, and waits until the engine is open and the first worker can run batches.
+    fn start(
+        model: OpeningModel,
+        tokenizing: Tokenizing,
+        windows: Receiver<Result<SourceEvent<Window>>>,
+        options: &EmbedOptions,
+        cancel: &CancelToken,
+    ) -> Result<Self> {
+        let clocks = Arc::clone(&tokenizing.clocks);
+        let (batching, when_open) = bounded(1);
+        let (batches, jobs) = unbounded();
+        let windows = tokenizing.spawn(windows, when_open, batches)?;
+        let measures = model.measures();
+        let loaded = model.wait(cancel)?;
+        let hashes = in_background("hash", {
+            let loaded = Arc::clone(&loaded);
+            move || loaded.provenance().cloned()
+        })?;
+        let info = loaded.info();
+        let cosine = Arc::new(Mutex::new(info.cosine));
+        // The tokenizer thread may be gone after an error of its own, which is found below.
+        let _ = batching.send(Batching {
+            limits: limits(options, &loaded),
+            portions: portions(options, &loaded),
+            hook: (measures && info.is_reduced()).then(|| precision_hook(&loaded, &cosine)),
+            loaded: Arc::clone(&loaded),
+        });
+        let workers = Workers::spawn(loaded.threads(), &loaded, &clocks, &jobs)?;
+        drop(jobs);
+        workers.wait_for_first(cancel)?;
+        Ok(Self {
+            windows,
+            workers,
+            loaded,
+            cosine,
+            hashes,
+            clocks,
+        })
+    }
+
+    fn provenance<'c>(
+        &self,
+        options: &EmbedOptions,
+        chunked: Option<Chunked>,
+        cancel: &'c CancelToken,
+    ) -> ProvenanceBuilder<'c> {
+        ProvenanceBuilder {
+            model: Arc::clone(self.loaded.model()),
+            info: self.loaded.info().clone(),
+            cosine: Arc::clone(&self.cosine),
+            chunked,
+            text: options.input.text(),
+            query: options.input.query(),
+            hashes: self.hashes.clone(),
+            files: OnceCell::new(),
+            cancel,
+        }
+    }
+
+    /// Settles all windows in the order of the input, as soon as their batches are run. `columns` checks the columns of
+    /// records, and `written` counts the windows.
+    fn settle_all(
+        &self,
+        ledger: &mut Ledger<'_>,
+        written: Option<&WrittenSignal>,
+        columns: &dyn Fn(&Schema) -> Result<SchemaRef>,
+    ) -> Result<InputEnd> {
+        let (made, clocks) = (ledger.made, &self.clocks);
+        let mut named = false;
+        loop {
+            match next(&self.windows, &self.workers, made.cancel)? {
+                SourceEvent::Window(in_flight) => {
+                    made.check_files()?;
+                    // Which fields `--keep '*'` stands for is known by the first text, at the latest.
+                    let window = &in_flight.window;
+                    if !named && window.batch.is_none() {
+                        columns(&window.columns.schema())?;
+                        named = !window.texts.is_empty();
+                    }
+                    ledger.settle_window(&in_flight, &self.workers, clocks)?;
+                    if let Some(written) = written {
+                        written.window();
+                    }
+                }
+                SourceEvent::Stream(schema) => ledger.begin_stream(&schema, clocks)?,
+                SourceEvent::StreamEnd => ledger.end_stream(clocks)?,
+                SourceEvent::End(end) => return Ok(end),
+            }
+        }
+    }
+}
+
+/// Notes about a run whose output is finished; `all`: not of this shard alone.
+fn notes(
+    made: &ProvenanceBuilder<'_>,
+    loaded: &LoadedModel,
+    earlier: Vec<String>,
+    all: bool,
+) -> Vec<String> {
+    let mut notes = engine::notes(&made.model, loaded.weights());
+    notes.extend(earlier);
+    if !all {
+        notes.push(
+            "this shard is complete; the output is complete when all other shards are".to_owned(),
+        );
+    }
+    if made.info.equal_lengths {
+        notes.push(engine::padding::NOTE.into());
+    }
+    notes
+}
+
+fn note_of_texts_without_tokens(texts: u64) -> Option<String> {
+    (texts > 0).then(|| {
+        format!("{texts} texts have no tokens; their vectors come from pooling an empty sequence")
+    })
 }
 
 impl RunPlan {

@@ -5,6 +5,7 @@
 
 mod index;
 #[cfg(test)]
+#[path = "reuse_tests.rs"]
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};

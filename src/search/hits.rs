@@ -97,7 +97,7 @@ impl Corpus {
                 continue;
             }
             self.rows_of(file, Some(&own), &mut |options, rows| {
-                rows.for_each(options, &mut |row, fields| {
+                for_each_row(rows, options, &mut |row, fields| {
                     if own.binary_search(&row).is_ok() {
                         found.insert(file.first + row, fields());
                     }
@@ -116,8 +116,8 @@ impl Corpus {
     pub fn row_of(&self, id: &str) -> Result<u64> {
         for (file, _) in self.files_with_ends() {
             let mut found = None;
-            self.rows_of(file, None, &mut |options, rows| {
-                found = rows.find(options, id);
+            self.rows_of(file, None, &mut |_, rows| {
+                found = row_with_id(rows, id);
                 found.is_none()
             })?;
             file.file.bytes.close();
@@ -208,63 +208,50 @@ impl Corpus {
     }
 }
 
-/// What a search wants of a window.
-trait WindowRows {
-    /// Hands over each row's number in its file, and the way to its fields.
-    fn for_each(
-        &self,
-        options: &InputOptions,
-        take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
-    ) -> bool;
-
-    /// The number of the row with that id.
-    fn find(&self, options: &InputOptions, id: &str) -> Option<u64>;
-}
-
 fn id_of(fields: &RecordFields) -> Option<Value> {
     let id: Value = serde_json::from_str(&fields.json("id")?).ok()?;
     Some(id).filter(|id| !id.is_null())
 }
 
-impl WindowRows for Window {
-    fn for_each(
-        &self,
-        options: &InputOptions,
-        take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
-    ) -> bool {
-        let is_text = options.text_field != "id";
-        for (number, (text, origin)) in self.texts.iter().zip(&self.origins).enumerate() {
-            let fields = || RowFields {
-                id: id_of(&options.record_fields(&self.columns, number, text)),
-                text: is_text.then(|| text.to_owned()),
-            };
-            if !take(origin.line - 1, &fields) {
-                return false;
-            }
+/// Hands over the number in its file of each of a window's rows, and the way to its fields; false where `take` wants no more.
+fn for_each_row(
+    window: &Window,
+    options: &InputOptions,
+    take: &mut dyn FnMut(u64, &dyn Fn() -> RowFields) -> bool,
+) -> bool {
+    let is_text = options.text_field != "id";
+    for (number, (text, origin)) in window.texts.iter().zip(&window.origins).enumerate() {
+        let fields = || RowFields {
+            id: id_of(&options.record_fields(&window.columns, number, text)),
+            text: is_text.then(|| text.to_owned()),
+        };
+        if !take(origin.line - 1, &fields) {
+            return false;
         }
-        // Rows without their text have an id all the same.
-        self.rejects.iter().all(|reject| {
-            let fields = || RowFields {
-                id: id_of(&reject.fields),
-                text: None,
-            };
-            take(reject.origin.line - 1, &fields)
-        })
     }
+    // Rows without their text have an id all the same.
+    window.rejects.iter().all(|reject| {
+        let fields = || RowFields {
+            id: id_of(&reject.fields),
+            text: None,
+        };
+        take(reject.origin.line - 1, &fields)
+    })
+}
 
-    fn find(&self, _: &InputOptions, id: &str) -> Option<u64> {
-        let ids = IdTexts::of(self.columns.column(0).as_ref())?;
-        let own = (self.origins.iter().enumerate())
-            .filter(|(number, _)| ids.get(*number).as_deref() == Some(id))
-            .map(|(_, origin)| origin.line - 1);
-        let rejected = self.rejects.iter().filter(|reject| {
-            let found = RowFields {
-                id: id_of(&reject.fields),
-                text: None,
-            };
-            found.id_text().as_deref() == Some(id)
-        });
-        own.chain(rejected.map(|reject| reject.origin.line - 1))
-            .min()
-    }
+/// The number of a window's row with that id.
+fn row_with_id(window: &Window, id: &str) -> Option<u64> {
+    let ids = IdTexts::of(window.columns.column(0).as_ref())?;
+    let own = (window.origins.iter().enumerate())
+        .filter(|(number, _)| ids.get(*number).as_deref() == Some(id))
+        .map(|(_, origin)| origin.line - 1);
+    let rejected = window.rejects.iter().filter(|reject| {
+        let found = RowFields {
+            id: id_of(&reject.fields),
+            text: None,
+        };
+        found.id_text().as_deref() == Some(id)
+    });
+    own.chain(rejected.map(|reject| reject.origin.line - 1))
+        .min()
 }

@@ -31,6 +31,7 @@ mod support;
 mod upload;
 
 #[cfg(test)]
+#[path = "cuda_tests/mod.rs"]
 mod tests;
 
 pub use self::card::{Card, CardInfo};

@@ -279,4 +279,5 @@ pub(super) fn metadata(paths: &[&str], layout: &ModuleFolders) -> Vec<String> {
 }
 
 #[cfg(test)]
+#[path = "select_tests.rs"]
 mod tests;

@@ -11,10 +11,12 @@ use super::ModelName;
 use super::config::ModelConfig;
 use super::graph::{ElementType, Graph, Value};
 use super::locate::{self, GraphOutput};
-use super::located;
+use super::located::{self, Located};
 use super::modules::Modules;
 use super::multi::{MultiFiles, MultiLayout};
 use super::options::{TextRole, TextTask, VectorKind};
+use super::resolve::ModelSources;
+use super::statics::StaticModel;
 use super::{CheckpointFiles, Onnx};
 use super::{
     Model, ModelOptions, ModelTask, ScoreTask, WeightsKind, WeightsPreference, metadata, modules,
@@ -70,57 +72,63 @@ impl Model {
 
     fn of_one_kind(options: &ModelOptions, wanted: WeightsPreference) -> Result<Self> {
         let located = located::folder(options)?;
-        let folder = located.folder.clone();
-        if let Some(model) = statics::open(&folder, options)? {
-            tasks::chosen(&folder.join(&model.folder), options)?;
-            if options.task != ModelTask::Embed {
-                return Err(Error::model(
-                    folder.display(),
-                    "is a static model, which gives vectors and no scores",
-                ));
-            }
-            return Ok(Self {
-                id: located.id,
-                revision: located.revision,
-                transformer: folder.join(model.folder),
-                folder,
-                onnx: Err(
-                    Cause::of("is a static model, which the native engine runs").with(format!(
-                        "name it with {PROVIDER} native, or leave {PROVIDER} out"
-                    )),
-                ),
-                checkpoint: Ok(CheckpointFiles {
-                    folder: folder_of(&model.weights),
-                    files: vec![model.weights],
-                    config: serde_json::Value::Null,
-                    adapter: None,
-                }),
-                options: options.clone(),
-                config: model.config,
-                tokenizer: model.tokenizer.into(),
-                reference_dtype: None,
-                notes: ModelName::ambiguity(&options.model).into_iter().collect(),
-                files: Vec::new(),
-            });
+        match statics::open(&located.folder, options)? {
+            Some(model) => Self::of_static(located, model, options),
+            None => Self::of_network(located, options, wanted),
         }
+    }
+
+    fn of_static(located: Located, model: StaticModel, options: &ModelOptions) -> Result<Self> {
+        let folder = located.folder;
+        tasks::chosen(&folder.join(&model.folder), options)?;
+        if options.task != ModelTask::Embed {
+            return Err(Error::model(
+                folder.display(),
+                "is a static model, which gives vectors and no scores",
+            ));
+        }
+        Ok(Self {
+            id: located.id,
+            revision: located.revision,
+            transformer: folder.join(model.folder),
+            folder,
+            onnx: Err(
+                Cause::of("is a static model, which the native engine runs").with(format!(
+                    "name it with {PROVIDER} native, or leave {PROVIDER} out"
+                )),
+            ),
+            checkpoint: Ok(CheckpointFiles {
+                folder: folder_of(&model.weights),
+                files: vec![model.weights],
+                config: serde_json::Value::Null,
+                adapter: None,
+            }),
+            options: options.clone(),
+            config: model.config,
+            tokenizer: model.tokenizer.into(),
+            reference_dtype: None,
+            notes: ModelName::ambiguity(&options.model).into_iter().collect(),
+            files: Vec::new(),
+        })
+    }
+
+    fn of_network(
+        located: Located,
+        options: &ModelOptions,
+        wanted: WeightsPreference,
+    ) -> Result<Self> {
+        let folder = located.folder.clone();
         let multi = MultiFiles::find(&folder, options)?;
-        // Such a model marks queries and documents. A prompt's name says it, too; a batch job embeds documents.
-        let role = (options.role())
-            .or_else(|| TextRole::of_name(options.prompt_name.as_deref()?))
-            .unwrap_or(TextRole::Document);
-        let options = &match &multi {
-            Some(_) => ModelOptions {
-                text_task: (options.text_task.clone()).or(Some(TextTask::Role(role))),
-                ..options.clone()
-            },
+        let options = match &multi {
+            Some(_) => with_role(options),
             None => options.clone(),
         };
-        let modules = modules::read(&folder, options, multi.as_ref())?;
+        let modules = modules::read(&folder, &options, multi.as_ref())?;
         let transformer = modules
             .as_ref()
             .map_or_else(String::new, |modules| modules.transformer.clone());
         let is_plain = (modules.as_ref()).is_none_or(|modules| modules.sparse.is_none());
-        let weighs = is_plain && resolve::is_weighed(&folder, options);
+        let weighs = is_plain && resolve::is_weighed(&folder, &options);
         let gives_logits = modules.as_ref().map_or_else(
             || options.wants(VectorKind::Sparse) && !weighs,
             Modules::gives_logits,
@@ -129,37 +137,24 @@ impl Model {
             has_modules: modules.is_some(),
             gives_logits,
         };
-        let (onnx, checkpoint) = locate::weights(&located, &transformer, about, (options, wanted))?;
+        let (onnx, checkpoint) =
+            locate::weights(&located, &transformer, about, (&options, wanted))?;
         // A layer beside the network works on the states of any engine.
-        let has_head = weighs
-            || multi
-                .as_ref()
-                .is_some_and(|it| it.layout == MultiLayout::Head);
-        let onnx = match onnx {
-            Ok(onnx) if has_head && !resolve::gives_states(&onnx.graph) => Err(Cause::of(
-                "gives finished vectors, but this model's layers work on states of tokens",
-            )
-            .with(format!("name {PROVIDER} native, or another file"))),
-            _ if multi.is_some() && !has_head => Err(Cause::of(
-                "has no ONNX file that is run: the native engine makes the vectors of tokens",
-            )
-            .with(format!("name {PROVIDER} native, or leave it out"))),
-            onnx => onnx,
-        };
+        let onnx = fitting_graph(onnx, weighs, multi.as_ref());
         let graph = onnx.as_ref().ok().map(|onnx| &onnx.graph);
         let transformer = folder.join(transformer);
-        let network = match &checkpoint {
-            Ok(checkpoint) => &checkpoint.folder,
-            Err(_) => &transformer,
-        };
-        let resolved = resolve::resolve(
-            &folder,
-            network,
+        let resolved = resolve::resolve(ModelSources {
+            root: &folder,
+            network: match &checkpoint {
+                Ok(checkpoint) => &checkpoint.folder,
+                Err(_) => &transformer,
+            },
             modules,
-            multi.as_ref(),
-            (graph, checkpoint.as_ref().ok()),
-            options,
-        )?;
+            multi: multi.as_ref(),
+            graph,
+            checkpoint: checkpoint.as_ref().ok(),
+            options: &options,
+        })?;
         let mut notes = resolved.notes;
         notes.extend(ModelName::ambiguity(&options.model));
         Ok(Self {
@@ -169,7 +164,7 @@ impl Model {
             folder,
             onnx,
             checkpoint,
-            options: options.clone(),
+            options,
             config: resolved.config,
             tokenizer: resolved.tokenizer.into(),
             reference_dtype: resolved.dtype,
@@ -234,14 +229,15 @@ impl Model {
             outputs: vec![states],
             ..Graph::default()
         };
-        let resolved = resolve::resolve(
-            folder,
-            &network,
+        let resolved = resolve::resolve(ModelSources {
+            root: folder,
+            network: &network,
             modules,
-            multi.as_ref(),
-            (Some(&graph), None),
+            multi: multi.as_ref(),
+            graph: Some(&graph),
+            checkpoint: None,
             options,
-        )?;
+        })?;
         Ok((resolved.tokenizer, resolved.config))
     }
 
@@ -342,6 +338,39 @@ impl Model {
             (_, Ok(onnx)) => onnx.files().collect(),
             (_, Err(_)) => Vec::new(),
         }
+    }
+}
+
+/// `options` with the role of texts, which decides how a model of a vector for each token marks them. A prompt's name says it,
+/// too; a batch job embeds documents.
+fn with_role(options: &ModelOptions) -> ModelOptions {
+    let role = (options.role())
+        .or_else(|| TextRole::of_name(options.prompt_name.as_deref()?))
+        .unwrap_or(TextRole::Document);
+    ModelOptions {
+        text_task: (options.text_task.clone()).or(Some(TextTask::Role(role))),
+        ..options.clone()
+    }
+}
+
+/// A graph that gives what the layers beside the network work on: the states of tokens. `weighs`: such a layer gives each token
+/// its weight; `multi`: of a model of a vector for each token.
+fn fitting_graph(
+    onnx: Result<Onnx, Cause>,
+    weighs: bool,
+    multi: Option<&MultiFiles>,
+) -> Result<Onnx, Cause> {
+    let has_head = weighs || multi.is_some_and(|it| it.layout == MultiLayout::Head);
+    match onnx {
+        Ok(onnx) if has_head && !resolve::gives_states(&onnx.graph) => Err(Cause::of(
+            "gives finished vectors, but this model's layers work on states of tokens",
+        )
+        .with(format!("name {PROVIDER} native, or another file"))),
+        _ if multi.is_some() && !has_head => Err(Cause::of(
+            "has no ONNX file that is run: the native engine makes the vectors of tokens",
+        )
+        .with(format!("name {PROVIDER} native, or leave it out"))),
+        onnx => onnx,
     }
 }
 

@@ -60,6 +60,7 @@ mod tokenizer;
 mod tokenizer_file;
 
 #[cfg(test)]
+#[path = "model_tests/mod.rs"]
 mod tests;
 
 use std::path::PathBuf;

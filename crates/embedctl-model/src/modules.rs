@@ -3,11 +3,11 @@
 mod own_files;
 mod routes;
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::PoolingMode;
 use super::config::Step;
-use super::metadata::{self, SentenceModuleConfig, SentenceTransformersConfig};
+use super::metadata::{self, ModuleEntry, SentenceModuleConfig, SentenceTransformersConfig};
 use super::multi::{self, MultiFiles, MultiLayout, MultiModule, ScoringMask, TokenPooling};
 use super::options::{ModelOptions, ModelTask, TextRole};
 use super::tasks;
@@ -84,7 +84,6 @@ pub(super) fn read(
     options: &ModelOptions,
     multi: Option<&MultiFiles>,
 ) -> Result<Option<Modules>> {
-    let list = folder.join("modules.json");
     let Some(entries) = entries(folder, options)? else {
         return Ok(None);
     };
@@ -96,162 +95,202 @@ pub(super) fn read(
             return Ok(None);
         }
     }
-    let refuse = |reason: String| Error::model(list.display(), reason);
-    let works_on = match multi.map(|multi| multi.layout) {
-        None => ModuleInput::Sentences,
-        Some(MultiLayout::Converted | MultiLayout::Head) => ModuleInput::Both,
-        Some(_) => ModuleInput::Tokens,
+    let list = ModuleList {
+        file: folder.join("modules.json"),
+        folder,
+        options,
+        scores,
+        is_multi: multi.is_some(),
+        works_on: match multi.map(|multi| multi.layout) {
+            None => ModuleInput::Sentences,
+            Some(MultiLayout::Converted | MultiLayout::Head) => ModuleInput::Both,
+            Some(_) => ModuleInput::Tokens,
+        },
     };
-    let role = options.role().unwrap_or(TextRole::Document);
-    let mut transformer = None;
-    let (mut is_masked, mut by_token) = (false, false);
-    let mut named: Vec<(&str, Option<FollowingModule>)> = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let own = folder.join(&entry.path);
+    list.read(&entries).map(Some)
+}
+
+/// The list of a model's modules, and what decides how they are read.
+struct ModuleList<'a> {
+    file: PathBuf,
+    folder: &'a Path,
+    options: &'a ModelOptions,
+    /// Whether scores are asked for.
+    scores: bool,
+    /// Whether the model gives each token a vector.
+    is_multi: bool,
+    works_on: ModuleInput,
+}
+
+impl ModuleList<'_> {
+    fn refuse(&self, reason: impl Into<String>) -> Error {
+        Error::model(self.file.display(), reason.into())
+    }
+
+    fn read(&self, entries: &[ModuleEntry]) -> Result<Modules> {
+        let mut modules = None;
+        let mut named: Vec<(&str, Option<FollowingModule>)> = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let kind = self.kind(entry)?;
+            let is_first = index == 0 || entries[0].name == entry.name;
+            let module = match kind {
+                "Transformer" | "StaticEmbedding" | "MLMTransformer" | "SparseStaticEmbedding"
+                    if is_first =>
+                {
+                    modules = Some(Modules {
+                        transformer: entry.path.clone(),
+                        is_masked: kind == "MLMTransformer",
+                        sparse: (kind == "SparseStaticEmbedding").then_some(SparseModule::Tokens),
+                        ..Modules::default()
+                    });
+                    None
+                }
+                kind => self.following(kind, index, &self.folder.join(&entry.path))?,
+            };
+            // Of two modules of one name, the later takes the earlier's place.
+            match named.iter_mut().find(|(name, _)| *name == entry.name) {
+                Some(earlier) => earlier.1 = module,
+                None => named.push((&entry.name, module)),
+            }
+        }
+        let (Some(mut modules), Some((_, None))) = (modules, named.first()) else {
+            return Err(self.refuse(
+                "does not begin with a Transformer, whose tokens the other modules work on",
+            ));
+        };
+        for (_, module) in named {
+            if let Some(module) = module {
+                self.append(&mut modules, module)?;
+            }
+        }
+        Ok(modules)
+    }
+
+    /// The kind of an entry's module.
+    ///
+    /// # Errors
+    /// If its folder lies outside the repository, or its class is the repository's own.
+    fn kind<'e>(&self, entry: &'e ModuleEntry) -> Result<&'e str> {
         let is_part = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         if !Path::new(&entry.path).components().all(is_part)
             || entry.path.split(['/', '\\']).any(|part| part == "..")
         {
-            return Err(refuse(format!(
+            return Err(self.refuse(format!(
                 "names the folder '{}' outside the repository",
                 entry.path
             )));
         }
+        let own = self.folder.join(&entry.path);
         let own_kind = entry.kind.strip_prefix("sentence_transformers.");
         let pylate =
-            (multi.is_some() && entry.kind == "pylate.models.Dense.Dense").then_some("Dense");
+            (self.is_multi && entry.kind == "pylate.models.Dense.Dense").then_some("Dense");
         let own_code = tasks::is_transformer(&entry.kind, &own).then_some("Transformer");
-        let kind = own_kind
+        own_kind
             .or(pylate)
             .or(own_code)
             .and_then(|rest| rest.rsplit('.').next())
             .ok_or_else(|| {
-                refuse(format!(
+                self.refuse(format!(
                     "uses a module from the repository's own code ({}), which embedctl does not run",
                     entry.kind
                 ))
-            })?;
-        let module = match kind {
-            "Transformer" | "StaticEmbedding" | "MLMTransformer" | "SparseStaticEmbedding"
-                if index == 0 || entries[0].name == entry.name =>
-            {
-                transformer = Some(entry.path.clone());
-                is_masked = kind == "MLMTransformer";
-                by_token = kind == "SparseStaticEmbedding";
-                None
-            }
+            })
+    }
+
+    /// Reads a module that follows the Transformer, in place `index` of the list; its files lie in `own`.
+    fn following(&self, kind: &str, index: usize, own: &Path) -> Result<Option<FollowingModule>> {
+        let scores = self.scores;
+        Ok(Some(match kind {
             "SpladePooling" if index > 0 && !scores => {
-                Some(FollowingModule::Splade(splade_pooling(&own)?))
+                FollowingModule::Splade(splade_pooling(own)?)
             }
             "SparseAutoEncoder" if index > 0 && !scores => {
-                let module = auto_encoder(&own, options.max_active_dims)?;
-                Some(FollowingModule::Step(Step::AutoEncoder(module)))
+                let module = auto_encoder(own, self.options.max_active_dims)?;
+                FollowingModule::Step(Step::AutoEncoder(module))
             }
-            "Pooling" if index > 0 && works_on == ModuleInput::Both => {
-                Some(FollowingModule::Dropout)
+            "Pooling" if index > 0 && self.works_on == ModuleInput::Both => {
+                FollowingModule::Dropout
             }
-            "Pooling" if index > 0 => Some(FollowingModule::Pooling(pooling(&own)?)),
-            "Dense" if index > 0 => Some(FollowingModule::Step(Step::Dense(dense(
-                &own, scores, works_on,
-            )?))),
-            "LayerNorm" if index > 0 => {
-                Some(FollowingModule::Step(Step::LayerNorm(layer_norm(&own)?)))
+            "Pooling" if index > 0 => FollowingModule::Pooling(pooling(own)?),
+            "Dense" if index > 0 => {
+                FollowingModule::Step(Step::Dense(dense(own, scores, self.works_on)?))
             }
-            "Normalize" if index > 0 => {
-                let file = own.join("config.json");
-                let config = metadata::read::<SentenceModuleConfig>(&file)?.unwrap_or_default();
-                let sentences = "sentence_embedding";
-                let input = config.module_input_name;
-                if works_on == ModuleInput::Both
-                    && input.as_deref().is_none_or(|it| it == sentences)
-                {
-                    // There is no such vector here.
-                    Some(FollowingModule::Dropout)
-                } else {
-                    works_on.check(
-                        &file,
-                        input.or(Some(sentences.into())),
-                        config.module_output_name,
-                    )?;
-                    Some(FollowingModule::Step(Step::Normalize))
-                }
+            "LayerNorm" if index > 0 => FollowingModule::Step(Step::LayerNorm(layer_norm(own)?)),
+            "Normalize" if index > 0 => self.normalize(own)?,
+            "Dropout" if index > 0 => FollowingModule::Dropout,
+            "MultiVectorMask" | "HierarchicalTokenPooling" if index > 0 && self.is_multi => {
+                let role = self.options.role().unwrap_or(TextRole::Document);
+                return Ok(multi::read(kind, own, role)?.map(FollowingModule::Multi));
             }
-            "Dropout" if index > 0 => Some(FollowingModule::Dropout),
-            "MultiVectorMask" | "HierarchicalTokenPooling" if index > 0 && multi.is_some() => {
-                multi::read(kind, &own, role)?.map(FollowingModule::Multi)
-            }
-            "LogitScore" if index > 0 && scores => {
-                Some(FollowingModule::LogitScore(logit_score(&own)?))
-            }
+            "LogitScore" if index > 0 && scores => FollowingModule::LogitScore(logit_score(own)?),
             other => {
-                return Err(refuse(format!(
+                return Err(self.refuse(format!(
                     "has the module {other} in place {index}, which embedctl does not run; it runs a Transformer \
                      followed by Pooling, SpladePooling, Dense, LayerNorm, Normalize, SparseAutoEncoder, MultiVectorMask \
                      and HierarchicalTokenPooling"
                 )));
             }
-        };
-        // Of two modules of one name, the later takes the earlier's place.
-        match named.iter_mut().find(|(name, _)| *name == entry.name) {
-            Some(earlier) => earlier.1 = module,
-            None => named.push((&entry.name, module)),
-        }
+        }))
     }
-    let (Some(transformer), Some((_, None))) = (transformer, named.first()) else {
-        return Err(refuse(
-            "does not begin with a Transformer, whose tokens the other modules work on".into(),
-        ));
-    };
-    let mut modules = Modules {
-        transformer,
-        is_masked,
-        sparse: by_token.then_some(SparseModule::Tokens),
-        ..Modules::default()
-    };
-    for (_, module) in named {
+
+    fn normalize(&self, own: &Path) -> Result<FollowingModule> {
+        let file = own.join("config.json");
+        let config = metadata::read::<SentenceModuleConfig>(&file)?.unwrap_or_default();
+        let sentences = "sentence_embedding";
+        let input = config.module_input_name;
+        if self.works_on == ModuleInput::Both && input.as_deref().is_none_or(|it| it == sentences) {
+            // There is no such vector here.
+            return Ok(FollowingModule::Dropout);
+        }
+        let input = input.or(Some(sentences.into()));
+        self.works_on
+            .check(&file, input, config.module_output_name)?;
+        Ok(FollowingModule::Step(Step::Normalize))
+    }
+
+    /// Puts a module behind those before it.
+    fn append(&self, modules: &mut Modules, module: FollowingModule) -> Result<()> {
         match module {
             // Pools the tokens again, without regard to the modules before it.
-            Some(FollowingModule::Pooling(_)) if multi.is_some() => {
-                return Err(refuse(
-                    "has a Pooling module, but is of a model that gives each token a vector".into(),
+            FollowingModule::Pooling(_) if self.is_multi => {
+                return Err(self.refuse(
+                    "has a Pooling module, but is of a model that gives each token a vector",
                 ));
             }
-            Some(FollowingModule::Multi(MultiModule::Mask(mask))) => modules.mask = Some(mask),
-            Some(FollowingModule::Multi(MultiModule::Pooling(pooling))) => {
+            FollowingModule::Multi(MultiModule::Mask(mask)) => modules.mask = Some(mask),
+            FollowingModule::Multi(MultiModule::Pooling(pooling)) => {
                 modules.poolings.extend(pooling);
             }
-            Some(FollowingModule::Step(_)) if !modules.poolings.is_empty() => {
-                return Err(refuse(
-                    "has a module behind HierarchicalTokenPooling, which embedctl does not run"
-                        .into(),
+            FollowingModule::Step(_) if !modules.poolings.is_empty() => {
+                return Err(self.refuse(
+                    "has a module behind HierarchicalTokenPooling, which embedctl does not run",
                 ));
             }
-            Some(FollowingModule::Pooling(pooling)) => {
+            FollowingModule::Pooling(pooling) => {
                 let early = |step: &Step| !matches!(step, Step::Normalize);
                 if modules.pooling.is_none() && modules.steps.iter().any(early) {
-                    return Err(refuse(
-                        "has a Dense or LayerNorm module before the first Pooling, where there is no vector yet"
-                            .into(),
+                    return Err(self.refuse(
+                        "has a Dense or LayerNorm module before the first Pooling, where there is no vector yet",
                     ));
                 }
                 modules.pooling = Some(pooling);
                 modules.steps.clear();
             }
-            Some(FollowingModule::Splade(pooling)) => {
+            FollowingModule::Splade(pooling) => {
                 modules.sparse = Some(SparseModule::Terms(pooling));
                 modules.steps.clear();
             }
-            Some(FollowingModule::Step(step)) => {
+            FollowingModule::Step(step) => {
                 if let Step::AutoEncoder(module) = &step {
                     modules.sparse = Some(SparseModule::AutoEncoder(module.kept));
                 }
                 modules.steps.push(step);
             }
-            Some(FollowingModule::LogitScore(score)) => modules.logit_score = Some(score),
-            Some(FollowingModule::Dropout) | None => {}
+            FollowingModule::LogitScore(score) => modules.logit_score = Some(score),
+            FollowingModule::Dropout => {}
         }
+        Ok(())
     }
-    Ok(Some(modules))
 }
 
 /// What modules behind the Transformer work on.

@@ -11,6 +11,7 @@ mod modules;
 #[cfg(test)]
 mod modules_tests;
 #[cfg(test)]
+#[path = "pool_tests.rs"]
 mod tests;
 
 use crate::ModelConfig;

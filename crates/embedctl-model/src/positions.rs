@@ -1,6 +1,7 @@
 //! How many positions an architecture has, where `config.json` leaves that to the reference's defaults, and whether a
 //! row can be longer.
 
+use super::config::PositionIds;
 use super::metadata::TransformerConfig;
 use embedctl_common::word_list::lists;
 
@@ -87,6 +88,16 @@ pub(super) struct PositionRange {
     pub usable: Option<usize>,
     /// The padding id behind which positions start.
     pub after_padding: Option<u32>,
+}
+
+impl PositionRange {
+    /// How a row's positions are numbered.
+    pub(super) fn ids(self) -> PositionIds {
+        match self.after_padding {
+            Some(id) => PositionIds::AfterPadding(id),
+            None => PositionIds::FromZero,
+        }
+    }
 }
 
 /// The positions of `transformer`, whose padding token the tokenizer gives the id `padding`.

@@ -184,7 +184,7 @@ fn finish(
     let whole_file = root.join("config_sentence_transformers.json");
     let whole: SentenceTransformersConfig = metadata::read(&whole_file)?.unwrap_or_default();
     let truncate = whole.truncate_dim.clone();
-    let prompts = resolve::prompts(whole);
+    let prompts = resolve::prompts(&whole);
     let prompt = resolve::choose_prompt(&prompts, options, &whole_file)?;
     let full = resolve::width_after(hidden, &steps, root)?;
     if options.normalize == Some(false) {

@@ -141,132 +141,47 @@ impl AdapterSettings {
     }
 
     fn parse(file: &Path, settings: &Map<String, Value>) -> Result<Self, String> {
-        let get = |key: &str| settings.get(key).filter(|value| !value.is_null());
-        let strange = |key: &str| {
-            let value = get(key).unwrap_or(&Value::Null);
-            format!("has the setting \"{key}\": {value}, which embedctl does not know")
-        };
-        if get("peft_type").is_none_or(|kind| kind != "LORA") {
-            return Err(strange("peft_type"));
-        }
-        let is_off = |value: &Value| match value {
-            Value::Null | Value::Bool(false) => true,
-            Value::Array(list) => list.is_empty(),
-            Value::Object(map) => map.is_empty(),
-            _ => false,
-        };
-        if let Some((key, _)) = settings
-            .iter()
-            .find(|(key, value)| !lists(NEUTRAL, key) && !lists(APPLIED, key) && !is_off(value))
-        {
-            return Err(strange(key));
-        }
-        match get("init_lora_weights") {
-            None | Some(Value::Bool(_)) => {}
-            Some(Value::String(way)) if lists(INITIAL, &way.to_ascii_lowercase()) => {}
-            Some(_) => return Err(strange("init_lora_weights")),
-        }
-        let positive = |key: &str, default: f64| match get(key) {
-            None => Ok(default),
-            Some(value) => value
-                .as_f64()
-                .filter(|value| *value > 0.0)
-                .ok_or_else(|| strange(key)),
-        };
-        let numbers = |key: &str| match get(key) {
-            None => Ok(Vec::new()),
-            Some(Value::Object(map)) => {
-                let each = map.iter().map(|(pattern, value)| {
-                    let value = value.as_f64().filter(|value| *value > 0.0);
-                    let pattern = regex(r"^(?:.*\.)?(?:", pattern, ")$");
-                    pattern.zip(value).ok_or_else(|| strange(key))
-                });
-                each.collect()
-            }
-            Some(_) => Err(strange(key)),
-        };
-        let words = |key: &str| match get(key) {
-            None => Ok(Vec::new()),
-            Some(Value::String(one)) => Ok(vec![one.clone()]),
-            Some(value) => {
-                serde_json::from_value::<Vec<String>>(value.clone()).map_err(|_| strange(key))
-            }
-        };
-        let modules = |key: &str| match get(key) {
-            None => Ok(None),
-            Some(Value::String(pattern)) if pattern.is_empty() => Ok(None),
-            Some(Value::String(pattern)) => regex("^(?:", pattern, ")$")
-                .map(|pattern| Some(TargetModules::Pattern(pattern)))
-                .ok_or_else(|| strange(key)),
-            Some(_) => {
-                let names = words(key)?;
-                Ok((!names.is_empty()).then_some(TargetModules::TensorNames(names)))
-            }
-        };
-        let targets = match get("target_modules") {
-            Some(Value::String(all)) if all.eq_ignore_ascii_case("all-linear") => {
-                TargetModules::AllLinear
-            }
-            _ => modules("target_modules")?.ok_or("names no target_modules")?,
-        };
-        let saved = words("modules_to_save")?
+        let fields = SettingFields(settings);
+        fields.check()?;
+        let saved = fields
+            .words("modules_to_save")?
             .into_iter()
             .map(|name| {
                 let inside = regex(r"^(?:|.*\.)(?:", &name, r")(?:$|\..*)");
                 inside.map(|inside| (name, inside))
             })
             .collect::<Option<_>>()
-            .ok_or_else(|| strange("modules_to_save"))?;
-        let layers = match get("layers_to_transform") {
-            None => None,
-            Some(Value::Number(one)) => Some(vec![
-                one.as_u64().ok_or_else(|| strange("layers_to_transform"))?,
-            ]),
-            Some(list) => Some(
-                serde_json::from_value::<Vec<u64>>(list.clone())
-                    .map_err(|_| strange("layers_to_transform"))?,
-            ),
-        };
-        let patterns = words("layers_pattern")?;
-        let places: Option<Vec<Regex>> = if patterns.iter().all(String::is_empty) {
-            Some(
-                regex(r"^.*?\.[^.]*", "", r"\.(?P<layer>\d+)\.")
-                    .into_iter()
-                    .collect(),
-            )
-        } else {
-            let place =
-                |pattern: &String| regex(r"^(?:|.*?\.)(?:", pattern, r")\.(?P<layer>\d+)\.");
-            patterns.iter().map(place).collect()
-        };
-        let places = places.ok_or_else(|| strange("layers_pattern"))?;
+            .ok_or_else(|| fields.strange("modules_to_save"))?;
         Ok(Self {
             file: file.to_path_buf(),
-            base: match get("base_model_name_or_path") {
+            base: match fields.get("base_model_name_or_path") {
                 None => None,
                 Some(Value::String(base)) => Some(base.clone()).filter(|base| !base.is_empty()),
-                Some(_) => return Err(strange("base_model_name_or_path")),
+                Some(_) => return Err(fields.strange("base_model_name_or_path")),
             },
-            rank: positive("r", 8.0)?,
-            alpha: positive("lora_alpha", 8.0)?,
-            ranks: numbers("rank_pattern")?,
-            alphas: numbers("alpha_pattern")?,
-            rank_stabilized: match get("use_rslora") {
+            rank: fields.positive("r", 8.0)?,
+            alpha: fields.positive("lora_alpha", 8.0)?,
+            ranks: fields.numbers("rank_pattern")?,
+            alphas: fields.numbers("alpha_pattern")?,
+            rank_stabilized: match fields.get("use_rslora") {
                 None => false,
-                Some(value) => value.as_bool().ok_or_else(|| strange("use_rslora"))?,
+                Some(value) => (value.as_bool()).ok_or_else(|| fields.strange("use_rslora"))?,
             },
-            targets,
-            excluded: modules("exclude_modules")?,
+            targets: match fields.get("target_modules") {
+                Some(Value::String(all)) if all.eq_ignore_ascii_case("all-linear") => {
+                    TargetModules::AllLinear
+                }
+                _ => (fields.modules("target_modules")?).ok_or("names no target_modules")?,
+            },
+            excluded: fields.modules("exclude_modules")?,
             saved,
-            biases: match get("bias").map(Value::as_str) {
+            biases: match fields.get("bias").map(Value::as_str) {
                 None | Some(Some("none")) => Biases::None,
                 Some(Some("lora_only")) => Biases::OfAdapted,
                 Some(Some("all")) => Biases::All,
-                Some(_) => return Err(strange("bias")),
+                Some(_) => return Err(fields.strange("bias")),
             },
-            layers: layers
-                .filter(|layers| !layers.is_empty())
-                .map(|layers| (layers, places)),
+            layers: fields.layers()?,
         })
     }
 
@@ -329,6 +244,119 @@ impl AdapterSettings {
             rank
         };
         (rank, alpha / divisor)
+    }
+}
+
+/// The fields of `adapter_config.json`; null counts as missing.
+struct SettingFields<'a>(&'a Map<String, Value>);
+
+impl<'a> SettingFields<'a> {
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The reason for which a field's value is refused.
+    fn strange(&self, key: &str) -> String {
+        let value = self.get(key).unwrap_or(&Value::Null);
+        format!("has the setting \"{key}\": {value}, which embedctl does not know")
+    }
+
+    /// Checks that the settings are LoRA's, that every field is known, and that the adapter leaves the network's own weights
+    /// unchanged.
+    fn check(&self) -> Result<(), String> {
+        if self.get("peft_type").is_none_or(|kind| kind != "LORA") {
+            return Err(self.strange("peft_type"));
+        }
+        let is_off = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(list) => list.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => false,
+        };
+        let is_known =
+            |key: &str, value: &Value| lists(NEUTRAL, key) || lists(APPLIED, key) || is_off(value);
+        if let Some((key, _)) = self.0.iter().find(|(key, value)| !is_known(key, value)) {
+            return Err(self.strange(key));
+        }
+        match self.get("init_lora_weights") {
+            None | Some(Value::Bool(_)) => Ok(()),
+            Some(Value::String(way)) if lists(INITIAL, &way.to_ascii_lowercase()) => Ok(()),
+            Some(_) => Err(self.strange("init_lora_weights")),
+        }
+    }
+
+    fn positive(&self, key: &str, default: f64) -> Result<f64, String> {
+        match self.get(key) {
+            None => Ok(default),
+            Some(value) => value
+                .as_f64()
+                .filter(|value| *value > 0.0)
+                .ok_or_else(|| self.strange(key)),
+        }
+    }
+
+    /// Numbers of modules whose names match.
+    fn numbers(&self, key: &str) -> Result<Vec<(Regex, f64)>, String> {
+        match self.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Object(map)) => {
+                let each = map.iter().map(|(pattern, value)| {
+                    let value = value.as_f64().filter(|value| *value > 0.0);
+                    let pattern = regex(r"^(?:.*\.)?(?:", pattern, ")$");
+                    pattern.zip(value).ok_or_else(|| self.strange(key))
+                });
+                each.collect()
+            }
+            Some(_) => Err(self.strange(key)),
+        }
+    }
+
+    /// One word or several.
+    fn words(&self, key: &str) -> Result<Vec<String>, String> {
+        match self.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::String(one)) => Ok(vec![one.clone()]),
+            Some(value) => {
+                serde_json::from_value::<Vec<String>>(value.clone()).map_err(|_| self.strange(key))
+            }
+        }
+    }
+
+    /// The modules of a pattern or of a list of names.
+    fn modules(&self, key: &str) -> Result<Option<TargetModules>, String> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::String(pattern)) if pattern.is_empty() => Ok(None),
+            Some(Value::String(pattern)) => regex("^(?:", pattern, ")$")
+                .map(|pattern| Some(TargetModules::Pattern(pattern)))
+                .ok_or_else(|| self.strange(key)),
+            Some(_) => {
+                let names = self.words(key)?;
+                Ok((!names.is_empty()).then_some(TargetModules::TensorNames(names)))
+            }
+        }
+    }
+
+    /// The numbers of the layers that are adapted, and where a module's name has its layer's number; `None`: all layers are.
+    fn layers(&self) -> Result<Option<(Vec<u64>, Vec<Regex>)>, String> {
+        let strange = || self.strange("layers_to_transform");
+        let layers = match self.get("layers_to_transform") {
+            None => Vec::new(),
+            Some(Value::Number(one)) => vec![one.as_u64().ok_or_else(strange)?],
+            Some(list) => {
+                serde_json::from_value::<Vec<u64>>(list.clone()).map_err(|_| strange())?
+            }
+        };
+        let patterns = self.words("layers_pattern")?;
+        let places: Option<Vec<Regex>> = if patterns.iter().all(String::is_empty) {
+            regex(r"^.*?\.[^.]*", "", r"\.(?P<layer>\d+)\.").map(|place| vec![place])
+        } else {
+            let place =
+                |pattern: &String| regex(r"^(?:|.*?\.)(?:", pattern, r")\.(?P<layer>\d+)\.");
+            patterns.iter().map(place).collect()
+        };
+        let places = places.ok_or_else(|| self.strange("layers_pattern"))?;
+        Ok((!layers.is_empty()).then_some((layers, places)))
     }
 }
 

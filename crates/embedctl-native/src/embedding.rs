@@ -1,6 +1,8 @@
 //! Tokens become states: the sum of their embeddings, with its norm and projection, and the tables of positions.
 
-use super::architecture::PositionBias;
+use std::ops::Range;
+
+use super::architecture::{Architecture, PositionBias};
 use super::executor::{Executor, add};
 use super::kernels::{ProductFinish, linear};
 use super::packed::OuterWeights;
@@ -31,6 +33,100 @@ fn of_another_model(reason: String) -> Error {
         .with_remedy("fetch the tokenizer and the weights again, from one revision")
 }
 
+/// The tables that a token's vector is summed from.
+struct EmbeddingSum<'a> {
+    architecture: &'a Architecture,
+    outer: &'a OuterWeights,
+    rows: Rows<'a>,
+}
+
+impl EmbeddingSum<'_> {
+    fn check_length(&self, tokens: usize) -> Result<()> {
+        match self.architecture.longest {
+            Some(most) if tokens > most => Err(Error::usage(format!(
+                "{MAX_LENGTH}: a text has {tokens} tokens, but the model is computed exactly for {most} at most"
+            ))
+            .with_remedy(format!("give a smaller {MAX_LENGTH}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the vector of a token, as an adapter changes it, into `row`.
+    fn put_word(&self, id: u32, row: &mut [f32]) -> Result<()> {
+        let OuterWeights {
+            word, word_change, ..
+        } = self.outer;
+        if id as usize >= word.rows() {
+            return Err(unknown_id(id, word.rows()));
+        }
+        word.row(id as usize, row);
+        if let Some(change) = word_change {
+            change.apply(id as usize, row.len(), row);
+        }
+        Ok(())
+    }
+
+    /// Adds what the token's type says, and scales the sum; `spare` has a row's width.
+    fn add_types(&self, token: usize, row: &mut [f32], spare: &mut [f32]) -> Result<()> {
+        let embeddings = &self.architecture.embeddings;
+        if embeddings.word_types
+            && let Some(&kind) = self.rows.types.get(token)
+        {
+            self.put_word(kind, spare)?;
+            add(row, spare);
+        }
+        if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
+            row.iter_mut().for_each(|value| *value *= embeddings.scale);
+        }
+        if embeddings.types > 0 {
+            let kind = (self.rows.types.get(token)).map_or(0, |&kind| kind as usize);
+            if kind >= embeddings.types {
+                return Err(unknown_type(kind, embeddings.types));
+            }
+            let width = row.len();
+            add(row, &self.outer.types[kind * width..(kind + 1) * width]);
+        }
+        Ok(())
+    }
+
+    /// The learned position of a token of the row `span`, where the model has such positions; `counted` are the tokens before
+    /// it that are no padding.
+    fn position(&self, token: usize, span: &Range<usize>, counted: &mut usize) -> Option<usize> {
+        let positions = self.architecture.embeddings.positions?;
+        Some(match positions.after {
+            None => token - span.start + positions.first,
+            Some(padding) if self.rows.ids[token] == padding => padding as usize,
+            Some(padding) => {
+                *counted += 1;
+                *counted + padding as usize
+            }
+        })
+    }
+
+    /// Adds the vector of a position of a text with `tokens` tokens.
+    fn add_position(
+        &self,
+        position: usize,
+        tokens: usize,
+        row: &mut [f32],
+        spare: &mut [f32],
+    ) -> Result<()> {
+        let Some(table) = &self.outer.positions else {
+            return Ok(());
+        };
+        if position >= table.rows() {
+            return Err(Error::usage(format!(
+                "{MAX_LENGTH}: a text of {tokens} tokens needs position {position}, but the model has {} positions",
+                table.rows()
+            ))
+            .with_remedy(format!("give a smaller {MAX_LENGTH}")));
+        }
+        table.row(position, spare);
+        add(row, spare);
+        Ok(())
+    }
+}
+
 impl Executor<'_> {
     /// Embeds tokens into `scratch.states`.
     ///
@@ -43,8 +139,8 @@ impl Executor<'_> {
         rows: Rows<'_>,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let embeddings = &self.architecture.embeddings;
-        let (hidden, width) = (self.architecture.hidden, embeddings.width);
+        let hidden = self.architecture.hidden;
+        let width = self.architecture.embeddings.width;
         let tokens = rows.ids.len();
         let projected = outer.projection.is_some();
         self.make_ready(outer, rows, scratch)?;
@@ -56,78 +152,23 @@ impl Executor<'_> {
             },
             ..
         } = scratch;
-        let out = room(
-            if projected {
-                &mut *branch
-            } else {
-                &mut *states
-            },
-            tokens * width,
-        );
-        let position_row = room(position_row, width);
+        let out = if projected { branch } else { &mut *states };
+        let out = room(out, tokens * width);
+        let spare = room(position_row, width);
+        let sum = EmbeddingSum {
+            architecture: self.architecture,
+            outer,
+            rows,
+        };
         for span in rows.spans() {
-            if let Some(most) = self.architecture.longest
-                && span.len() > most
-            {
-                return Err(Error::usage(format!(
-                    "{MAX_LENGTH}: a text has {} tokens, but the model is computed exactly for {most} at most",
-                    span.len()
-                ))
-                .with_remedy(format!("give a smaller {MAX_LENGTH}")));
-            }
+            sum.check_length(span.len())?;
             let mut counted = 0;
             for token in span.clone() {
-                let id = rows.ids[token];
                 let row = &mut out[token * width..(token + 1) * width];
-                if id as usize >= outer.word.rows() {
-                    return Err(unknown_id(id, outer.word.rows()));
-                }
-                outer.word.row(id as usize, row);
-                if let Some(change) = &outer.word_change {
-                    change.apply(id as usize, width, row);
-                }
-                if embeddings.word_types
-                    && let Some(&kind) = rows.types.get(token)
-                {
-                    if kind as usize >= outer.word.rows() {
-                        return Err(unknown_id(kind, outer.word.rows()));
-                    }
-                    outer.word.row(kind as usize, position_row);
-                    if let Some(change) = &outer.word_change {
-                        change.apply(kind as usize, width, position_row);
-                    }
-                    add(row, position_row);
-                }
-                if embeddings.scale.to_bits() != 1.0_f32.to_bits() {
-                    row.iter_mut().for_each(|value| *value *= embeddings.scale);
-                }
-                if embeddings.types > 0 {
-                    let kind = rows.types.get(token).map_or(0, |&kind| kind as usize);
-                    if kind >= embeddings.types {
-                        return Err(unknown_type(kind, embeddings.types));
-                    }
-                    add(row, &outer.types[kind * width..(kind + 1) * width]);
-                }
-                if let (Some(positions), Some(table)) = (embeddings.positions, &outer.positions) {
-                    let position = match positions.after {
-                        None => token - span.start + positions.first,
-                        Some(padding) if id == padding => padding as usize,
-                        Some(padding) => {
-                            counted += 1;
-                            counted + padding as usize
-                        }
-                    };
-                    if position >= table.rows() {
-                        return Err(Error::usage(format!(
-                            "{MAX_LENGTH}: a text of {} tokens needs position {position}, but the model has {} \
-                             positions",
-                            span.len(),
-                            table.rows()
-                        ))
-                        .with_remedy(format!("give a smaller {MAX_LENGTH}")));
-                    }
-                    table.row(position, position_row);
-                    add(row, position_row);
+                sum.put_word(rows.ids[token], row)?;
+                sum.add_types(token, row, spare)?;
+                if let Some(position) = sum.position(token, &span, &mut counted) {
+                    sum.add_position(position, span.len(), row, spare)?;
                 }
             }
         }

@@ -77,6 +77,7 @@ mod tasks_tests;
 #[cfg(test)]
 mod terms_tests;
 #[cfg(test)]
+#[path = "native_tests.rs"]
 mod tests;
 
 use std::path::{Path, PathBuf};

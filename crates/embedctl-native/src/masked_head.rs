@@ -86,94 +86,118 @@ pub(crate) struct HeadScratch {
     terms: SparseRows,
 }
 
-/// The head that transformers' class for `config`'s model_type has.
-fn names(config: &Value) -> Result<HeadNames, Cause> {
-    let kind = config["model_type"].as_str().unwrap_or_default();
-    let activation = |key: &str, default: &str| {
-        let name = config[key].as_str().unwrap_or(default);
-        activation_named(name).ok_or_else(|| {
-            Cause::of(format!(
-                "names the activation '{name}' ({key}), which the native engine does not know"
+impl HeadNames {
+    /// The head that transformers' class for `config`'s model_type has.
+    fn of(config: &Value) -> Result<Self, Cause> {
+        let settings = HeadSettings(config);
+        let epsilon = |default: f64| settings.number("layer_norm_eps", default);
+        match config["model_type"].as_str().unwrap_or_default() {
+            "bert" | "ernie" | "roformer" => Self::bert(&settings, 1e-12),
+            "deberta" | "deberta-v2" if settings.flag("legacy", true) => {
+                Self::bert(&settings, 1e-7)
+            }
+            "xlm-roberta-xl" => Ok(Self::roberta(epsilon(1e-5))),
+            "roberta" | "camembert" | "xlm-roberta" | "jina_embeddings_v3" | "mpnet" => {
+                Ok(Self::roberta(epsilon(1e-12)))
+            }
+            "distilbert" => Ok(Self {
+                activation: settings.activation("activation", "gelu")?,
+                ..Self::biased(
+                    ["vocab_transform", "vocab_layer_norm"],
+                    "vocab_projector.weight",
+                    &["vocab_projector.bias"],
+                    1e-12,
+                )
+            }),
+            "albert" => Ok(Self {
+                activation: settings.activation("hidden_act", "gelu_new")?,
+                ..Self::biased(
+                    ["predictions.dense", "predictions.LayerNorm"],
+                    "predictions.decoder.weight",
+                    &["predictions.decoder.bias", "predictions.bias"],
+                    epsilon(1e-12),
+                )
+            }),
+            "electra" => Ok(Self::biased(
+                [
+                    "generator_predictions.dense",
+                    "generator_predictions.LayerNorm",
+                ],
+                "generator_lm_head.weight",
+                &["generator_lm_head.bias"],
+                epsilon(1e-12),
+            )),
+            "modernbert" => Self::modernbert(&settings),
+            "eurobert" => Ok(Self::eurobert(&settings)),
+            other => Err(Cause::of(format!(
+                "is of the model_type '{other}', whose masked-LM head the native engine does not know"
             ))
-        })
-    };
-    #[allow(clippy::cast_possible_truncation)] // as PyTorch computes with it
-    let number = |key: &str, default: f64| config[key].as_f64().unwrap_or(default) as f32;
-    let flag = |key: &str, default: bool| config[key].as_bool().unwrap_or(default);
-    let bert = |default: &str, epsilon: f64| -> Result<HeadNames, Cause> {
-        Ok(HeadNames {
-            transform: Some([
-                "cls.predictions.transform.dense",
-                "cls.predictions.transform.LayerNorm",
-            ]),
-            decoder: "cls.predictions.decoder.weight",
-            bias: &["cls.predictions.decoder.bias", "cls.predictions.bias"],
-            dense_bias: true,
-            norm_bias: true,
-            activation: activation("hidden_act", default)?,
-            epsilon: number("layer_norm_eps", epsilon),
-        })
-    };
-    let roberta = |epsilon: f64| HeadNames {
-        transform: Some(["lm_head.dense", "lm_head.layer_norm"]),
-        decoder: "lm_head.decoder.weight",
-        bias: &["lm_head.decoder.bias", "lm_head.bias"],
-        dense_bias: true,
-        norm_bias: true,
-        activation: Activation::Gelu,
-        epsilon: number("layer_norm_eps", epsilon),
-    };
-    Ok(match kind {
-        "bert" | "ernie" | "roformer" => bert("gelu", 1e-12)?,
-        "deberta" | "deberta-v2" if flag("legacy", true) => bert("gelu", 1e-7)?,
-        "xlm-roberta-xl" => roberta(1e-5),
-        "roberta" | "camembert" | "xlm-roberta" | "jina_embeddings_v3" | "mpnet" => roberta(1e-12),
-        "distilbert" => HeadNames {
-            transform: Some(["vocab_transform", "vocab_layer_norm"]),
-            decoder: "vocab_projector.weight",
-            bias: &["vocab_projector.bias"],
-            dense_bias: true,
-            norm_bias: true,
-            activation: activation("activation", "gelu")?,
-            epsilon: 1e-12,
-        },
-        "albert" => HeadNames {
-            transform: Some(["predictions.dense", "predictions.LayerNorm"]),
-            decoder: "predictions.decoder.weight",
-            bias: &["predictions.decoder.bias", "predictions.bias"],
-            dense_bias: true,
-            norm_bias: true,
-            activation: activation("hidden_act", "gelu_new")?,
-            epsilon: number("layer_norm_eps", 1e-12),
-        },
-        "electra" => HeadNames {
-            transform: Some([
-                "generator_predictions.dense",
-                "generator_predictions.LayerNorm",
-            ]),
-            decoder: "generator_lm_head.weight",
-            bias: &["generator_lm_head.bias"],
+            .with("export it to ONNX with its logits, if transformers has such a head")),
+        }
+    }
+
+    /// A head whose layers have biases, with a GELU between them.
+    fn biased(
+        transform: [&'static str; 2],
+        decoder: &'static str,
+        bias: &'static [&'static str],
+        epsilon: f32,
+    ) -> Self {
+        Self {
+            transform: Some(transform),
+            decoder,
+            bias,
             dense_bias: true,
             norm_bias: true,
             activation: Activation::Gelu,
-            epsilon: number("layer_norm_eps", 1e-12),
-        },
-        "modernbert" => HeadNames {
+            epsilon,
+        }
+    }
+
+    fn bert(settings: &HeadSettings<'_>, epsilon: f64) -> Result<Self, Cause> {
+        Ok(Self {
+            activation: settings.activation("hidden_act", "gelu")?,
+            ..Self::biased(
+                [
+                    "cls.predictions.transform.dense",
+                    "cls.predictions.transform.LayerNorm",
+                ],
+                "cls.predictions.decoder.weight",
+                &["cls.predictions.decoder.bias", "cls.predictions.bias"],
+                settings.number("layer_norm_eps", epsilon),
+            )
+        })
+    }
+
+    fn roberta(epsilon: f32) -> Self {
+        Self::biased(
+            ["lm_head.dense", "lm_head.layer_norm"],
+            "lm_head.decoder.weight",
+            &["lm_head.decoder.bias", "lm_head.bias"],
+            epsilon,
+        )
+    }
+
+    fn modernbert(settings: &HeadSettings<'_>) -> Result<Self, Cause> {
+        Ok(Self {
             transform: Some(["head.dense", "head.norm"]),
             decoder: "decoder.weight",
-            bias: match flag("decoder_bias", true) {
+            bias: match settings.flag("decoder_bias", true) {
                 true => &["decoder.bias"],
                 false => &[],
             },
-            dense_bias: flag("classifier_bias", false),
-            norm_bias: flag("norm_bias", false),
-            activation: activation("classifier_activation", "gelu")?,
-            epsilon: number("norm_eps", 1e-5),
-        },
-        "eurobert" => HeadNames {
+            dense_bias: settings.flag("classifier_bias", false),
+            norm_bias: settings.flag("norm_bias", false),
+            activation: settings.activation("classifier_activation", "gelu")?,
+            epsilon: settings.number("norm_eps", 1e-5),
+        })
+    }
+
+    fn eurobert(settings: &HeadSettings<'_>) -> Self {
+        Self {
             transform: None,
             decoder: "lm_head.weight",
-            bias: match flag("mlp_bias", false) {
+            bias: match settings.flag("mlp_bias", false) {
                 true => &["lm_head.bias"],
                 false => &[],
             },
@@ -181,14 +205,31 @@ fn names(config: &Value) -> Result<HeadNames, Cause> {
             norm_bias: false,
             activation: Activation::Gelu,
             epsilon: 0.0,
-        },
-        other => {
-            return Err(Cause::of(format!(
-                "is of the model_type '{other}', whose masked-LM head the native engine does not know"
-            ))
-            .with("export it to ONNX with its logits, if transformers has such a head"));
         }
-    })
+    }
+}
+
+/// The settings of config.json that a head's class reads.
+struct HeadSettings<'a>(&'a Value);
+
+impl HeadSettings<'_> {
+    fn activation(&self, key: &str, default: &str) -> Result<Activation, Cause> {
+        let name = self.0[key].as_str().unwrap_or(default);
+        activation_named(name).ok_or_else(|| {
+            Cause::of(format!(
+                "names the activation '{name}' ({key}), which the native engine does not know"
+            ))
+        })
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // as PyTorch computes with it
+    fn number(&self, key: &str, default: f64) -> f32 {
+        self.0[key].as_f64().unwrap_or(default) as f32
+    }
+
+    fn flag(&self, key: &str, default: bool) -> bool {
+        self.0[key].as_bool().unwrap_or(default)
+    }
 }
 
 /// The tensor of the first of these names; a name may stand behind that of the whole network (`bert.`).
@@ -231,7 +272,7 @@ impl<'a> StoredHead<'a> {
         let refuse = |cause: Cause| Error::model(config_file.display(), cause);
         let config: Value = serde_json::from_slice(small_file::without_mark(&config))
             .map_err(|error| refuse(format!("is not JSON ({error})").into()))?;
-        let names = names(&config).map_err(refuse)?;
+        let names = HeadNames::of(&config).map_err(refuse)?;
         let transform = names.transform(checkpoint, hidden)?;
         let width = transform.as_ref().map_or(hidden, |one| one.width);
         let own = tensor(checkpoint, &[names.decoder]);

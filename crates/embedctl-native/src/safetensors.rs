@@ -11,6 +11,7 @@
 
 mod tensor;
 #[cfg(test)]
+#[path = "safetensors_tests.rs"]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};

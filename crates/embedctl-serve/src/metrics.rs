@@ -135,51 +135,54 @@ impl Metrics {
         let mut page = MetricsPage::new("embedctl_serve_", &[]);
         page.family("info", "gauge", "The server and its model.");
         page.sample("info", &[("model", model), ("version", version)], 1.0);
-        let counts = locked(&self.requests).clone();
+        self.add_requests(&mut page);
+        self.add_batches(&mut page);
+        self.add_counters(&mut page);
+        gauges.add(&mut page);
+        page.into_text()
+    }
+
+    /// Adds what is counted for requests: answers, durations, refusals and waits.
+    fn add_requests(&self, page: &mut MetricsPage) {
         page.family("requests_total", "counter", "Answered requests.");
+        let counts = locked(&self.requests).clone();
         for ((route, status), count) in counts {
             let status = status.to_string();
             let labels = [("route", route), ("status", &*status)];
             page.sample("requests_total", &labels, count as f64);
         }
         let name = "request_duration_seconds";
-        page.family(
-            name,
-            "histogram",
-            "Time from a request's head to its answer.",
-        );
+        let help = "Time from a request's head to its answer.";
+        page.family(name, "histogram", help);
         for (route, histogram) in locked(&self.durations).iter() {
-            add_histogram(&mut page, name, &[("route", *route)], histogram);
+            add_histogram(page, name, &[("route", *route)], histogram);
         }
+        let (name, help) = ("refused_total", "Refused requests and connections.");
+        page.family(name, "counter", help);
         let refused = locked(&self.refused).clone();
-        page.family(
-            "refused_total",
-            "counter",
-            "Refused requests and connections.",
-        );
         for (reason, count) in refused {
-            page.sample("refused_total", &[("reason", reason)], count as f64);
+            page.sample(name, &[("reason", reason)], count as f64);
         }
         let name = "queue_duration_seconds";
-        page.family(
-            name,
-            "histogram",
-            "Time that a request waited for a worker.",
-        );
-        add_histogram(&mut page, name, &[], &locked(&self.waits));
-        let batches = locked(&self.batches);
-        for ((name, help), histogram) in [
+        let help = "Time that a request waited for a worker.";
+        page.family(name, "histogram", help);
+        add_histogram(page, name, &[], &locked(&self.waits));
+    }
+
+    fn add_batches(&self, page: &mut MetricsPage) {
+        let families = [
             ("batch_inputs", "Inputs of a batch."),
             ("batch_tokens", "Tokens of a batch, padding not counted."),
             ("batch_duration_seconds", "Time that a batch ran."),
-        ]
-        .into_iter()
-        .zip(batches.iter())
-        {
+        ];
+        let batches = locked(&self.batches);
+        for ((name, help), histogram) in families.into_iter().zip(batches.iter()) {
             page.family(name, "histogram", help);
-            add_histogram(&mut page, name, &[], histogram);
+            add_histogram(page, name, &[], histogram);
         }
-        drop(batches);
+    }
+
+    fn add_counters(&self, page: &mut MetricsPage) {
         for (name, help, counter) in [
             (
                 "failed_batches_total",
@@ -201,46 +204,42 @@ impl Metrics {
             page.family(name, "counter", help);
             page.sample(name, &[], counter.get() as f64);
         }
-        let Gauges {
-            connections,
-            requests,
-            inputs,
-            waiting_tokens,
-            body_bytes,
-            ready,
-        } = *gauges;
+    }
+}
+
+impl Gauges {
+    fn add(&self, page: &mut MetricsPage) {
         for (name, help, value) in [
-            ("connections", "Open connections.", connections),
+            ("connections", "Open connections.", self.connections),
             (
                 "requests_in_flight",
                 "Requests without an answer yet.",
-                requests,
+                self.requests,
             ),
             (
                 "queue_inputs",
                 "Inputs in the server, waiting or running.",
-                inputs,
+                self.inputs,
             ),
             (
                 "queue_tokens",
                 "Tokens that wait for a worker.",
-                waiting_tokens,
+                self.waiting_tokens,
             ),
             (
                 "body_bytes",
                 "Bytes of requests and answers in memory.",
-                body_bytes,
+                self.body_bytes,
             ),
             (
                 "ready",
                 "Whether requests are taken: 0 while the server stops.",
-                usize::from(ready),
+                usize::from(self.ready),
             ),
         ] {
             page.family(name, "gauge", help);
             page.sample(name, &[], value as f64);
         }
-        page.into_text()
     }
 }
 

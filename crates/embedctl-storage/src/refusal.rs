@@ -72,115 +72,151 @@ fn of_refusal(address: &Address, doing: Operation, refusal: &Refusal) -> Words {
     if let Some(reason) = &refusal.error {
         return (reason.clone(), None);
     }
-    let host = &refusal.host;
-    let code = refusal.code.as_deref().unwrap_or_default();
-    let status = refusal.status;
-    let said = match (code, &refusal.message) {
-        ("", None) => format!("{host} answers {status}"),
-        (code, None) => format!("{host} answers {status} {code}"),
-        ("", Some(message)) => format!("{host} answers {status}: {message}"),
-        (code, Some(message)) => format!("{host} answers {status} {code}: {message}"),
+    let answer = StoreAnswer {
+        scheme,
+        bucket: address.bucket(),
+        doing,
+        refusal,
     };
-    let bucket = address.bucket();
-    let answer =
-        |reason: &str, remedy: &str| (format!("{reason} ({said})"), Some(remedy.to_owned()));
-    match code {
-        "NoSuchBucket" | "ContainerNotFound" => answer(
-            &format!("there is no {} {bucket}", container(scheme)),
-            "check its name and the account; embedctl does not create buckets or containers",
-        ),
-        "ExpiredToken"
-        | "ExpiredTokenException"
-        | "TokenRefreshRequired"
-        | "InvalidToken"
-        | "RequestExpired" => answer(
-            "the credentials have expired",
-            &format!("get new ones: {}", credentials(scheme)),
-        ),
-        "InvalidAccessKeyId"
-        | "SignatureDoesNotMatch"
-        | "AuthenticationFailed"
-        | "AuthenticationRequired"
-        | "InvalidSecurity"
-        | "InvalidAuthenticationInfo"
-        | "NoAuthenticationInformation"
-        | "IncompleteSignature"
-        | "MissingAuthenticationToken" => answer(
-            "the credentials are not accepted",
-            &format!("check them: {}", credentials(scheme)),
-        ),
-        "RequestTimeTooSkewed" => answer("the clocks differ", "set this machine's clock"),
-        "PermanentRedirect"
-        | "TemporaryRedirect"
-        | "AuthorizationHeaderMalformed"
-        | "IllegalLocationConstraintException" => wrong_region(refusal, &said),
-        "InvalidObjectState" => answer(
-            "the object is archived and has to be restored before it can be read",
-            "restore it, or copy it to another storage class",
-        ),
-        _ => match status {
-            300..=400 if refusal.region.is_some() => wrong_region(refusal, &said),
-            // A conflict with another writer of the same object.
-            401 | 403 if scheme == Scheme::Hub => answer(
+    answer.by_code().unwrap_or_else(|| answer.by_status())
+}
+
+/// A store's answer to a request that it refuses.
+struct StoreAnswer<'a> {
+    scheme: Scheme,
+    bucket: &'a str,
+    doing: Operation,
+    refusal: &'a Refusal,
+}
+
+impl StoreAnswer<'_> {
+    /// The answer in the store's own words.
+    fn said(&self) -> String {
+        let Refusal { host, status, .. } = self.refusal;
+        let code = self.refusal.code.as_deref().unwrap_or_default();
+        match (code, &self.refusal.message) {
+            ("", None) => format!("{host} answers {status}"),
+            (code, None) => format!("{host} answers {status} {code}"),
+            ("", Some(message)) => format!("{host} answers {status}: {message}"),
+            (code, Some(message)) => format!("{host} answers {status} {code}: {message}"),
+        }
+    }
+
+    fn words(&self, reason: &str, remedy: &str) -> Words {
+        let said = self.said();
+        (format!("{reason} ({said})"), Some(remedy.to_owned()))
+    }
+
+    /// What the store's code says, where it is a known one.
+    fn by_code(&self) -> Option<Words> {
+        let scheme = self.scheme;
+        Some(match self.refusal.code.as_deref()? {
+            "NoSuchBucket" | "ContainerNotFound" => self.words(
+                &format!("there is no {} {}", container(scheme), self.bucket),
+                "check its name and the account; embedctl does not create buckets or containers",
+            ),
+            "ExpiredToken"
+            | "ExpiredTokenException"
+            | "TokenRefreshRequired"
+            | "InvalidToken"
+            | "RequestExpired" => self.words(
+                "the credentials have expired",
+                &format!("get new ones: {}", credentials(scheme)),
+            ),
+            "InvalidAccessKeyId"
+            | "SignatureDoesNotMatch"
+            | "AuthenticationFailed"
+            | "AuthenticationRequired"
+            | "InvalidSecurity"
+            | "InvalidAuthenticationInfo"
+            | "NoAuthenticationInformation"
+            | "IncompleteSignature"
+            | "MissingAuthenticationToken" => self.words(
+                "the credentials are not accepted",
+                &format!("check them: {}", credentials(scheme)),
+            ),
+            "RequestTimeTooSkewed" => self.words("the clocks differ", "set this machine's clock"),
+            "PermanentRedirect"
+            | "TemporaryRedirect"
+            | "AuthorizationHeaderMalformed"
+            | "IllegalLocationConstraintException" => self.wrong_region(),
+            "InvalidObjectState" => self.words(
+                "the object is archived and has to be restored before it can be read",
+                "restore it, or copy it to another storage class",
+            ),
+            _ => return None,
+        })
+    }
+
+    /// What the status says.
+    fn by_status(&self) -> Words {
+        let scheme = self.scheme;
+        match self.refusal.status {
+            300..=400 if self.refusal.region.is_some() => self.wrong_region(),
+            401 | 403 if scheme == Scheme::Hub => self.words(
                 "the Hub does not let it be read",
                 "ask for access in a browser, and pass a token of that account: HF_TOKEN=hf_…, or `hf auth login`",
             ),
-            401 | 403 if scheme.is_web() => answer(
+            401 | 403 if scheme.is_web() => self.words(
                 "the server does not let it be read",
                 "use a public or a signed address",
             ),
-            401 | 403 => {
-                let (what, permission) = match doing {
-                    Operation::List => ("be listed", "list the bucket (s3:ListBucket)"),
-                    Operation::Write => (
-                        "be written",
-                        "write objects (s3:PutObject, s3:AbortMultipartUpload)",
-                    ),
-                    Operation::Open | Operation::Read => ("be read", "read objects (s3:GetObject)"),
-                };
-                let permission = match scheme {
-                    Scheme::S3 => permission,
-                    _ => permission.split(" (").next().unwrap_or(permission),
-                };
-                answer(
-                    &format!("access is denied: it may not {what}"),
-                    &format!(
-                        "the account needs the permission to {permission}; {}",
-                        credentials(scheme)
-                    ),
-                )
-            }
-            404 if doing == Operation::Read => answer(
+            401 | 403 => self.denied(),
+            404 if self.doing == Operation::Read => self.words(
                 "there is no such object (any more)",
                 "it was removed or renamed; list the objects and start again",
             ),
-            404 | 410 => answer("there is no such object", "check its name"),
-            412 | 409 => answer(
+            404 | 410 => self.words("there is no such object", "check its name"),
+            // A conflict with another writer of the same object.
+            412 | 409 => self.words(
                 "another object has appeared under that name meanwhile",
                 &remedies::taken(),
             ),
-            416 => answer(
+            416 => self.words(
                 "the object has become shorter since it was listed",
                 "wait until its writer has finished, and start again",
             ),
-            408 | 429 | 500..=599 => answer(
+            408 | 429 | 500..=599 => self.words(
                 "the store cannot answer now (4 attempts)",
                 "try again later",
             ),
-            _ => (said.clone(), None),
-        },
+            _ => (self.said(), None),
+        }
     }
-}
 
-fn wrong_region(refusal: &Refusal, said: &str) -> Words {
-    let remedy = match &refusal.region {
-        Some(region) => format!("set AWS_REGION={region}"),
-        None => "set AWS_REGION to the bucket's region".to_owned(),
-    };
-    (
-        format!("the bucket is in another region than the one that was asked ({said})"),
-        Some(remedy),
-    )
+    /// A missing permission.
+    fn denied(&self) -> Words {
+        let (what, permission) = match self.doing {
+            Operation::List => ("be listed", "list the bucket (s3:ListBucket)"),
+            Operation::Write => (
+                "be written",
+                "write objects (s3:PutObject, s3:AbortMultipartUpload)",
+            ),
+            Operation::Open | Operation::Read => ("be read", "read objects (s3:GetObject)"),
+        };
+        let permission = match self.scheme {
+            Scheme::S3 => permission,
+            _ => permission.split(" (").next().unwrap_or(permission),
+        };
+        self.words(
+            &format!("access is denied: it may not {what}"),
+            &format!(
+                "the account needs the permission to {permission}; {}",
+                credentials(self.scheme)
+            ),
+        )
+    }
+
+    fn wrong_region(&self) -> Words {
+        let remedy = match &self.refusal.region {
+            Some(region) => format!("set AWS_REGION={region}"),
+            None => "set AWS_REGION to the bucket's region".to_owned(),
+        };
+        self.words(
+            "the bucket is in another region than the one that was asked",
+            &remedy,
+        )
+    }
 }
 
 /// The store's term for a bucket.

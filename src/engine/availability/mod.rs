@@ -287,4 +287,5 @@ fn by_name<S: Serializer>(providers: &[ProviderStatus], serializer: S) -> Result
 }
 
 #[cfg(test)]
+#[path = "availability_tests.rs"]
 mod tests;

@@ -17,6 +17,7 @@ mod record_reader;
 mod sample;
 
 #[cfg(test)]
+#[path = "input_tests/mod.rs"]
 pub(crate) mod tests;
 
 pub use crate::formats::arrow::ArrowBatches;

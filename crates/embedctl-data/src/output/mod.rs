@@ -11,6 +11,7 @@ pub mod proof;
 mod recorded;
 
 #[cfg(test)]
+#[path = "output_tests/mod.rs"]
 pub(crate) mod tests;
 
 pub use crate::vectors::{StoredVector, TakeVector};

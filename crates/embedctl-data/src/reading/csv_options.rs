@@ -12,7 +12,7 @@ pub struct CsvOptions {
     pub delimiter: Option<Delimiter>,
     /// The quote around fields; `None`: a double quote, and TSV in which it seems to be an ordinary character is refused.
     pub quote: Option<CsvQuote>,
-    /// The character that takes away the meaning of the next one; `None`: a quote inside quotes is doubled.
+    /// The escape character; `None`: a quote inside quotes is doubled.
     pub escape: Option<CsvEscape>,
     /// The field that is null; `None`: no field is.
     pub null: Option<String>,
@@ -74,7 +74,7 @@ impl fmt::Display for CsvQuote {
     }
 }
 
-/// The character that takes away the meaning of the next one: punctuation of ASCII.
+/// The escape character: punctuation of ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CsvEscape(pub(crate) u8);
 

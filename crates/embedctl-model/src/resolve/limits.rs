@@ -27,59 +27,81 @@ pub(crate) enum RoleLength {
     Always(usize),
 }
 
-pub(super) fn limits(
-    range: PositionRange,
-    sentence: &SentenceConfig,
-    tokenizer: &TokenizerFiles,
-    of_role: Option<RoleLength>,
-    options: &ModelOptions,
-    notes: &mut Vec<String>,
-) -> Result<LengthLimits> {
-    let pair = tokenizer.frame.pair.as_ref();
-    let special = pair.map_or(tokenizer.frame.len(), PairFrame::len);
-    let within = |max_length| LengthLimits {
-        max_length,
-        positions_limit: range.usable.filter(|&usable| usable < max_length),
-    };
-    let unlimited = |notes: &mut Vec<String>, why: &str| {
+/// What decides the longest row.
+pub(super) struct LimitSources<'a> {
+    pub range: PositionRange,
+    pub sentence: &'a SentenceConfig,
+    pub tokenizer: &'a TokenizerFiles,
+    pub of_role: Option<RoleLength>,
+    pub options: &'a ModelOptions,
+}
+
+impl LimitSources<'_> {
+    /// The longest row.
+    ///
+    /// # Errors
+    /// If the user or the files leave no room for text, or the user asks for more than the model can run.
+    pub fn limits(&self, notes: &mut Vec<String>) -> Result<LengthLimits> {
+        if let Some(RoleLength::Always(length)) = self.of_role {
+            return self.fixed(length, notes);
+        }
+        if let Some(asked) = self.options.max_length {
+            return self.asked(asked);
+        }
+        if self.sentence.texts.no_truncation {
+            return Ok(self.unlimited(notes, "processing_kwargs turn truncation off"));
+        }
+        match self.stated() {
+            Some(None) => Ok(self.unlimited(notes, "the model's files state no length limit")),
+            Some(Some(limit)) => {
+                let limits = self.of_files(limit, notes)?;
+                if let Some(usable) = limits.positions_limit {
+                    notes.push(format!(
+                        "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
+                         rejected, as the reference fails on them ({MAX_LENGTH} {usable} cuts them)"
+                    ));
+                }
+                Ok(limits)
+            }
+            None => self.usual(notes),
+        }
+    }
+
+    /// Special tokens of a row.
+    fn special(&self) -> usize {
+        let frame = &self.tokenizer.frame;
+        frame.pair.as_ref().map_or(frame.len(), PairFrame::len)
+    }
+
+    fn within(&self, max_length: usize) -> LengthLimits {
+        LengthLimits {
+            max_length,
+            positions_limit: self.range.usable.filter(|&usable| usable < max_length),
+        }
+    }
+
+    fn unlimited(&self, notes: &mut Vec<String>, why: &str) -> LengthLimits {
         notes.push(format!(
             "{why}; no text is cut (set a limit with {MAX_LENGTH})"
         ));
-        Ok(within(ModelConfig::UNLIMITED))
-    };
-    // The reference takes the special tokens from the limit, and cuts nothing where there are more of them.
-    let kept = |limit: usize, notes: &mut Vec<String>| match limit.cmp(&special) {
-        _ if limit == 0 && special == 0 => Err(Error::usage(
-            "the model's files ask for 0 tokens, which leaves no room for text",
-        )
-        .with_remedy(format!("give a limit with {MAX_LENGTH}"))),
-        Ordering::Less => {
-            let why = format!(
-                "the model's files ask for {limit} tokens, fewer than its {special} special tokens, and the reference then \
-                 takes no limit"
-            );
-            unlimited(notes, &why)
-        }
-        Ordering::Equal => {
-            notes.push(format!(
-                "the model's files ask for {limit} tokens, which are its special tokens alone: all texts have the same \
-                 vector ({MAX_LENGTH} sets another limit)"
-            ));
-            Ok(within(limit))
-        }
-        Ordering::Greater => Ok(within(limit)),
-    };
-    if let Some(RoleLength::Always(length)) = of_role {
-        return match options.max_length.filter(|asked| *asked != length) {
+        self.within(ModelConfig::UNLIMITED)
+    }
+
+    /// Rows that always have this length.
+    fn fixed(&self, length: usize, notes: &mut Vec<String>) -> Result<LengthLimits> {
+        match self.options.max_length.filter(|asked| *asked != length) {
             Some(asked) => Err(Error::usage(format!(
                 "{MAX_LENGTH} {asked}: this model's queries always have {length} tokens"
             ))
             .with_remedy("leave it out")),
-            None => kept(length, notes),
-        };
+            None => self.of_files(length, notes),
+        }
     }
-    if let Some(asked) = options.max_length {
-        let most = range.usable.or(range.stated);
+
+    /// The user's limit.
+    fn asked(&self, asked: usize) -> Result<LengthLimits> {
+        let special = self.special();
+        let most = self.range.usable.or(self.range.stated);
         if asked <= special {
             return Err(Error::usage(format!(
                 "{MAX_LENGTH} {asked} leaves no room for text: this model adds {special} special tokens, so the least \
@@ -96,50 +118,62 @@ pub(super) fn limits(
             ))
             .with_remedy(remedy));
         }
-        return Ok(within(asked));
+        Ok(self.within(asked))
     }
-    if sentence.texts.no_truncation {
-        return unlimited(notes, "processing_kwargs turn truncation off");
-    }
-    // A limit stated for the model or the call is not reduced to its positions.
-    let of_role = match of_role {
-        Some(RoleLength::Usual(length) | RoleLength::Always(length)) => Some(length),
-        None => None,
-    };
-    let stated = match sentence.texts.max_length {
-        Some(limit) => Some(real_limit(limit)),
-        None if of_role.is_some() => Some(of_role),
-        None if sentence.arguments.contains_key("model_max_length") => Some(tokenizer.max_length),
-        None => None,
-    };
-    match stated {
-        Some(None) => unlimited(notes, "the model's files state no length limit"),
-        Some(Some(limit)) => {
-            let limits = kept(limit, notes)?;
-            if let Some(usable) = limits.positions_limit {
+
+    /// A limit of the model's files. The reference takes the special tokens from it, and cuts nothing where there are more
+    /// of them.
+    fn of_files(&self, limit: usize, notes: &mut Vec<String>) -> Result<LengthLimits> {
+        let special = self.special();
+        match limit.cmp(&special) {
+            _ if limit == 0 && special == 0 => Err(Error::usage(
+                "the model's files ask for 0 tokens, which leaves no room for text",
+            )
+            .with_remedy(format!("give a limit with {MAX_LENGTH}"))),
+            Ordering::Less => {
+                let why = format!(
+                    "the model's files ask for {limit} tokens, fewer than its {special} special tokens, and the reference \
+                     then takes no limit"
+                );
+                Ok(self.unlimited(notes, &why))
+            }
+            Ordering::Equal => {
                 notes.push(format!(
-                    "the model's files ask for {limit} tokens but it has {usable} usable positions: longer texts are \
-                     rejected, as the reference fails on them ({MAX_LENGTH} {usable} cuts them)"
+                    "the model's files ask for {limit} tokens, which are its special tokens alone: all texts have the same \
+                     vector ({MAX_LENGTH} sets another limit)"
                 ));
+                Ok(self.within(limit))
             }
-            Ok(limits)
+            Ordering::Greater => Ok(self.within(limit)),
         }
-        None => {
-            let least = [tokenizer.max_length, range.stated]
-                .into_iter()
-                .flatten()
-                .min();
-            match (least, range.usable) {
-                (Some(limit), Some(usable)) if limit > usable => {
-                    notes.push(format!(
-                        "the model's files ask for {limit} tokens but it has {usable} usable positions; longer texts are \
-                         cut at {usable}"
-                    ));
-                    Ok(within(usable))
-                }
-                (Some(limit), _) => kept(limit, notes),
-                (None, _) => unlimited(notes, "the model's files state no length limit"),
+    }
+
+    /// A limit stated for the role, the call or the model, which is not reduced to the model's positions; `Some(None)`:
+    /// they state that there is none.
+    fn stated(&self) -> Option<Option<usize>> {
+        if let Some(limit) = self.sentence.texts.max_length {
+            return Some(real_limit(limit));
+        }
+        if let Some(RoleLength::Usual(length) | RoleLength::Always(length)) = self.of_role {
+            return Some(Some(length));
+        }
+        let is_stated = self.sentence.arguments.contains_key("model_max_length");
+        is_stated.then_some(self.tokenizer.max_length)
+    }
+
+    /// The least of the tokenizer's limit and the positions.
+    fn usual(&self, notes: &mut Vec<String>) -> Result<LengthLimits> {
+        let limits = [self.tokenizer.max_length, self.range.stated];
+        match (limits.into_iter().flatten().min(), self.range.usable) {
+            (Some(limit), Some(usable)) if limit > usable => {
+                notes.push(format!(
+                    "the model's files ask for {limit} tokens but it has {usable} usable positions; longer texts are cut at \
+                     {usable}"
+                ));
+                Ok(self.within(usable))
             }
+            (Some(limit), _) => self.of_files(limit, notes),
+            (None, _) => Ok(self.unlimited(notes, "the model's files state no length limit")),
         }
     }
 }

@@ -111,7 +111,7 @@ impl MultiContext<'_> {
     ///
     /// # Errors
     /// If the tokenizer fails on one.
-    pub fn keep_markers_whole(&self, tokenizer: &mut TokenizerFiles) -> Result<()> {
+    fn keep_markers_whole(&self, tokenizer: &mut TokenizerFiles) -> Result<()> {
         for (_, marker) in self.markers() {
             let Some(word) = marker.split_whitespace().next() else {
                 continue;
@@ -142,11 +142,12 @@ impl MultiContext<'_> {
         Ok(())
     }
 
-    /// How the role's texts become rows of tokens.
+    /// How the role's texts become rows of tokens; the tokenizer keeps their markers whole from now on.
     ///
     /// # Errors
     /// If the files contradict each other, or ask for what embedctl does not do.
-    pub fn texts(&self, tokenizer: &TokenizerFiles) -> Result<RoleTexts> {
+    pub fn texts(&self, tokenizer: &mut TokenizerFiles) -> Result<RoleTexts> {
+        self.keep_markers_whole(tokenizer)?;
         let lengths = self.lengths();
         if self.role == TextRole::Document {
             return Ok(RoleTexts {

@@ -50,6 +50,10 @@ impl Pooled {
     }
 }
 
+/// How a network's output becomes a vector in full.
+///
+/// # Errors
+/// If the files do not say it, or `options` ask for pooling where there is nothing to pool.
 pub(super) fn pooling(
     modules: Option<Modules>,
     transformer: &TransformerConfig,
@@ -61,19 +65,7 @@ pub(super) fn pooling(
     // An output named by the module's files is not a finished vector: the modules work on it.
     let named = matches!(output, OutputChoice::Sentence(name) if name != SENTENCE_OUTPUT);
     if let (true, Some(modules)) = (named, &modules) {
-        if let Some(what) = match (&options.pooling, &modules.pooling) {
-            (Some(_), _) => Some(POOLING.to_string()),
-            (None, Some(_)) => Some("modules.json's Pooling".to_owned()),
-            (None, None) => None,
-        } {
-            return Err(Error::model(
-                root.display(),
-                format!(
-                    "{what} has nothing to pool: the network gives one vector a text ({})",
-                    output.name()
-                ),
-            ));
-        }
+        refuse_pooling_of_a_vector(modules, output, options, root)?;
         return Ok(Pooled {
             include_prompt: true,
             steps: modules.steps.clone(),
@@ -81,70 +73,11 @@ pub(super) fn pooling(
         });
     }
     if let OutputChoice::Sentence(name) = output {
-        if options.pooling.is_some() {
-            return Err(Error::usage(format!(
-                "{POOLING} has nothing to pool: the graph gives finished vectors ('{name}')"
-            ))
-            .with_remedy(format!("another export can be named with {MODEL_FILE}")));
-        }
-        let later = modules.iter().flat_map(|modules| &modules.steps);
-        if later
-            .into_iter()
-            .any(|step| matches!(step, Step::Dense(_) | Step::LayerNorm(_)))
-        {
-            notes.push(format!(
-                "the graph's only output is '{name}': it is taken as final and the Dense and LayerNorm modules of \
-                 modules.json are not applied again"
-            ));
-        }
-        return Ok(Pooled {
-            include_prompt: true,
-            ..Pooled::default()
-        });
+        return finished(modules.as_ref(), name, options, notes);
     }
     let mut pooled = match modules {
-        Some(modules) => {
-            let (modes, include_prompt, width) = match modules.pooling {
-                Some(pooling) => (pooling.modes, pooling.include_prompt, pooling.width),
-                None if options.pooling.is_some() => (Vec::new(), true, None),
-                None => {
-                    return Err(Error::model(
-                        root.join("modules.json").display(),
-                        "has no Pooling module, so it does not say how tokens become a vector",
-                    )
-                    .with_remedy(format!("name a mode with {POOLING}")));
-                }
-            };
-            Pooled {
-                modes,
-                include_prompt,
-                steps: modules.steps,
-                width,
-                ..Pooled::default()
-            }
-        }
-        None => {
-            let architecture = transformer.architectures.iter().flatten().next();
-            let causal = architecture.is_some_and(|name| name.ends_with("ForCausalLM"))
-                && transformer.is_causal.unwrap_or(true);
-            let mode = if causal {
-                PoolingMode::LastToken
-            } else {
-                PoolingMode::Mean
-            };
-            if options.pooling.is_none() {
-                notes.push(format!(
-                    "the repository has no modules.json: taking {} pooling without normalization, as sentence-transformers \
-                     does ({POOLING} and {NORMALIZE} override)",
-                    mode.name()
-                ));
-            }
-            Pooled {
-                modes: vec![mode],
-                include_prompt: true,
-                ..Pooled::default()
-            }
-        }
+        Some(modules) => pooling_of_modules(modules, options, root)?,
+        None => usual_pooling(transformer, options, notes),
     };
     if let Some(modes) = &options.pooling {
         if modes.is_empty() {
@@ -153,6 +86,103 @@ pub(super) fn pooling(
         pooled.modes.clone_from(modes);
     }
     Ok(pooled)
+}
+
+/// Refuses pooling, by the user or the model's files, of a network that gives one vector a text.
+fn refuse_pooling_of_a_vector(
+    modules: &Modules,
+    output: &OutputChoice,
+    options: &ModelOptions,
+    root: &Path,
+) -> Result<()> {
+    let what = match (&options.pooling, &modules.pooling) {
+        (Some(_), _) => POOLING.to_string(),
+        (None, Some(_)) => "modules.json's Pooling".to_owned(),
+        (None, None) => return Ok(()),
+    };
+    Err(Error::model(
+        root.display(),
+        format!(
+            "{what} has nothing to pool: the network gives one vector a text ({})",
+            output.name()
+        ),
+    ))
+}
+
+/// The finished vectors of a graph's output `name`.
+fn finished(
+    modules: Option<&Modules>,
+    name: &str,
+    options: &ModelOptions,
+    notes: &mut Vec<String>,
+) -> Result<Pooled> {
+    if options.pooling.is_some() {
+        return Err(Error::usage(format!(
+            "{POOLING} has nothing to pool: the graph gives finished vectors ('{name}')"
+        ))
+        .with_remedy(format!("another export can be named with {MODEL_FILE}")));
+    }
+    let mut later = modules.into_iter().flat_map(|modules| &modules.steps);
+    if later.any(|step| matches!(step, Step::Dense(_) | Step::LayerNorm(_))) {
+        notes.push(format!(
+            "the graph's only output is '{name}': it is taken as final and the Dense and LayerNorm modules of \
+             modules.json are not applied again"
+        ));
+    }
+    Ok(Pooled {
+        include_prompt: true,
+        ..Pooled::default()
+    })
+}
+
+/// Pooling by `modules.json`.
+fn pooling_of_modules(modules: Modules, options: &ModelOptions, root: &Path) -> Result<Pooled> {
+    let (modes, include_prompt, width) = match modules.pooling {
+        Some(pooling) => (pooling.modes, pooling.include_prompt, pooling.width),
+        None if options.pooling.is_some() => (Vec::new(), true, None),
+        None => {
+            return Err(Error::model(
+                root.join("modules.json").display(),
+                "has no Pooling module, so it does not say how tokens become a vector",
+            )
+            .with_remedy(format!("name a mode with {POOLING}")));
+        }
+    };
+    Ok(Pooled {
+        modes,
+        include_prompt,
+        steps: modules.steps,
+        width,
+        ..Pooled::default()
+    })
+}
+
+/// Pooling as the reference chooses it without `modules.json`.
+fn usual_pooling(
+    transformer: &TransformerConfig,
+    options: &ModelOptions,
+    notes: &mut Vec<String>,
+) -> Pooled {
+    let architecture = transformer.architectures.iter().flatten().next();
+    let causal = architecture.is_some_and(|name| name.ends_with("ForCausalLM"))
+        && transformer.is_causal.unwrap_or(true);
+    let mode = if causal {
+        PoolingMode::LastToken
+    } else {
+        PoolingMode::Mean
+    };
+    if options.pooling.is_none() {
+        notes.push(format!(
+            "the repository has no modules.json: taking {} pooling without normalization, as sentence-transformers \
+             does ({POOLING} and {NORMALIZE} override)",
+            mode.name()
+        ));
+    }
+    Pooled {
+        modes: vec![mode],
+        include_prompt: true,
+        ..Pooled::default()
+    }
 }
 
 pub(super) fn hidden_width(

@@ -40,6 +40,18 @@ impl Added {
         })
     }
 
+    /// A token that `tokenizer.json` adds.
+    pub(super) fn of(token: &AddedToken) -> Self {
+        Self {
+            content: token.content.clone(),
+            single_word: token.single_word,
+            lstrip: token.lstrip,
+            rstrip: token.rstrip,
+            normalized: Some(token.normalized),
+            special: token.special,
+        }
+    }
+
     pub(super) fn token(&self) -> AddedToken {
         AddedToken::from(self.content.clone(), self.special)
             .single_word(self.single_word)

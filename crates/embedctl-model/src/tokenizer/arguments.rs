@@ -57,84 +57,24 @@ impl Arguments {
             let moved = values.shift_remove("additional_special_tokens");
             values.insert("extra_special_tokens".into(), moved.unwrap_or_default());
         }
-        let own: Vec<String> = values
-            .iter()
-            .filter(|(key, value)| is_own_name(key) && value.is_string())
-            .map(|(key, _)| key.clone())
-            .collect();
-        let mut own_names: Vec<(String, Value)> = own
-            .into_iter()
-            .map(|key| {
-                let value = values.shift_remove(&key).unwrap_or_default();
-                (key, value)
-            })
-            .collect();
+        let mut own_names = take_own_names(&mut values);
         take_named(&mut values, &mut own_names);
 
         let mut added = BTreeMap::new();
         if let Some(decoder) = values.shift_remove("added_tokens_decoder") {
-            let decoder = decoder
-                .as_object()
-                .cloned()
-                .ok_or_else(|| refuse("added_tokens_decoder is not an object".into()))?;
-            for (id, token) in decoder {
-                let token = token.as_object().map(Added::read);
-                let (Ok(id), Some(Ok(token))) = (id.parse::<i64>(), token) else {
-                    let reason =
-                        format!("added_tokens_decoder: the entry '{id}' is not a token with an id");
-                    return Err(refuse(reason.into()));
-                };
-                added.insert(id, token);
-            }
+            added = tokens_of_decoder(&decoder).map_err(refuse)?;
         } else {
             special_tokens_map(folder, given, &mut values)?;
             take_named(&mut values, &mut own_names);
             added_tokens_file(folder, &values, &mut added)?;
-            for (id, token) in of_file {
-                added.insert(
-                    i64::from(*id),
-                    Added {
-                        content: token.content.clone(),
-                        single_word: token.single_word,
-                        lstrip: token.lstrip,
-                        rstrip: token.rstrip,
-                        normalized: Some(token.normalized),
-                        special: token.special,
-                    },
-                );
-            }
+            added.extend(
+                of_file
+                    .iter()
+                    .map(|(id, token)| (i64::from(*id), Added::of(token))),
+            );
         }
-        // A named token that is added has the flags with which it is added. Of two entries with one
-        // text, the later wins.
-        for name in words(NAMED) {
-            let named = values.get(name).and_then(|value| special(value).ok()?);
-            let flags = named.and_then(|named| {
-                let mut same = added.values().filter(|token| token.content == named.text());
-                same.next_back()
-            });
-            if let Some(flags) = flags {
-                values.insert(name.into(), value_of(flags));
-            }
-        }
-        // Tokens that other files name, and tokens with flags, come first. Of one name, the first position and the last
-        // value count.
-        let mut all_names: Vec<(String, Value)> = values
-            .iter()
-            .filter(|(key, value)| is_own_name(key) && matches!(special(value), Ok(Some(_))))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        for (name, value) in own_names {
-            set(&mut all_names, name, value);
-        }
-        let own_names = all_names
-            .into_iter()
-            .filter_map(|(name, value)| {
-                special(&value)
-                    .map(|token| token.map(|token| (name, token)))
-                    .transpose()
-            })
-            .collect::<Result<_, Cause>>()
-            .map_err(refuse)?;
+        flag_named(&mut values, &added);
+        let own_names = merged_names(&values, own_names).map_err(refuse)?;
         Ok(Self {
             file,
             values,
@@ -221,6 +161,76 @@ fn take_named(values: &mut Map<String, Value>, own_names: &mut Vec<(String, Valu
             set(own_names, name, token);
         }
     }
+}
+
+/// Takes the special tokens under names of the model's own that are written as texts.
+fn take_own_names(values: &mut Map<String, Value>) -> Vec<(String, Value)> {
+    let own: Vec<String> = values
+        .iter()
+        .filter(|(key, value)| is_own_name(key) && value.is_string())
+        .map(|(key, _)| key.clone())
+        .collect();
+    own.into_iter()
+        .map(|key| {
+            let value = values.shift_remove(&key).unwrap_or_default();
+            (key, value)
+        })
+        .collect()
+}
+
+/// The tokens of `added_tokens_decoder` by their ids.
+fn tokens_of_decoder(decoder: &Value) -> Result<BTreeMap<i64, Added>, Cause> {
+    let decoder = decoder
+        .as_object()
+        .ok_or("added_tokens_decoder is not an object")?;
+    let mut added = BTreeMap::new();
+    for (id, token) in decoder {
+        let token = token.as_object().map(Added::read);
+        let (Ok(id), Some(Ok(token))) = (id.parse::<i64>(), token) else {
+            let reason =
+                format!("added_tokens_decoder: the entry '{id}' is not a token with an id");
+            return Err(reason.into());
+        };
+        added.insert(id, token);
+    }
+    Ok(added)
+}
+
+/// A named token that is added has the flags with which it is added. Of two entries with one text, the later wins.
+fn flag_named(values: &mut Map<String, Value>, added: &BTreeMap<i64, Added>) {
+    for name in words(NAMED) {
+        let named = values.get(name).and_then(|value| special(value).ok()?);
+        let flags = named.and_then(|named| {
+            let mut same = added.values().filter(|token| token.content == named.text());
+            same.next_back()
+        });
+        if let Some(flags) = flags {
+            values.insert(name.into(), value_of(flags));
+        }
+    }
+}
+
+/// All special tokens under names of the model's own: tokens that other files name, and tokens with flags, come first. Of one
+/// name, the first position and the last value count.
+fn merged_names(
+    values: &Map<String, Value>,
+    own_names: Vec<(String, Value)>,
+) -> Result<Vec<(String, Special)>, Cause> {
+    let mut all: Vec<(String, Value)> = values
+        .iter()
+        .filter(|(key, value)| is_own_name(key) && matches!(special(value), Ok(Some(_))))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    for (name, value) in own_names {
+        set(&mut all, name, value);
+    }
+    all.into_iter()
+        .filter_map(|(name, value)| {
+            special(&value)
+                .map(|token| token.map(|token| (name, token)))
+                .transpose()
+        })
+        .collect()
 }
 
 /// `special_tokens_map.json` overrides `tokenizer_config.json`, but not the caller's arguments.

@@ -74,6 +74,64 @@ pub(super) fn read(
     asked: &TokenizerRequests,
 ) -> Result<TokenizerFiles> {
     let file = folder.join("tokenizer.json");
+    let refuse = |cause: Cause| Error::model(file.display(), cause);
+    let mut backend = stored(&file)?;
+    let baked = Baked::of(&backend);
+    backend
+        .with_truncation(None::<TruncationParams>)
+        .map_err(|error| refuse(error.to_string().into()))?;
+    let mut of_file: OfFile = backend.get_added_tokens_decoder().into_iter().collect();
+    of_file.sort_unstable_by_key(|(id, _)| *id);
+
+    let mut arguments = Arguments::read(folder, &asked.arguments, &of_file)?;
+    let config: Map<String, Value> =
+        metadata::read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let chosen = choose(&file, transformer, &config)?;
+    // The names of special tokens may follow from the padding, which goes afterwards.
+    let mut built = classes::build(&chosen, backend, &mut arguments).map_err(refuse)?;
+    built.tokenizer.with_padding(None);
+    refuse_mistrals_repair(&arguments, &built.tokenizer)?;
+    if let Some(split) = asked.split_special_tokens {
+        built.tokenizer.set_encode_special_tokens(split);
+    }
+    if asked.lower_case {
+        lower_case(&mut built.tokenizer).map_err(refuse)?;
+    }
+
+    let truncation_side = truncation_side(&arguments, baked.side)?;
+    let gives_types = asked
+        .token_types
+        .unwrap_or_else(|| gives_types(&arguments, chosen.class));
+    let frame = checked_frame(&built.tokenizer, asked, gives_types).map_err(refuse)?;
+    let lacks_end = !asked.no_special_tokens
+        && config.get("add_eos_token").is_some_and(metadata::is_true)
+        && !arguments.has("add_eos_token")
+        && (built.named_id("eos_token")).is_none_or(|end| frame.after.last() != Some(&end));
+    // Masked positions need some valid id; such models are padded with the end token.
+    let padding = built
+        .named_id("pad_token")
+        .or(baked.padding)
+        .or_else(|| transformer.pad_id())
+        .or_else(|| built.named_id("eos_token"))
+        .unwrap_or(0);
+    Ok(TokenizerFiles {
+        special_ids: built.special_ids().collect(),
+        names: built.named_texts(),
+        max_length: length_limit(&arguments, chosen.class)?,
+        frame,
+        truncation_side,
+        padding,
+        chat_template: chat_template(folder, &config),
+        notes: lacks_end
+            .then(|| note_of_missing_end(folder))
+            .into_iter()
+            .collect(),
+        tokenizer: built.tokenizer,
+    })
+}
+
+/// The tokenizer as `tokenizer.json` has it.
+fn stored(file: &Path) -> Result<Tokenizer> {
     if !file.exists() {
         return Err(Error::model(
             file.display(),
@@ -84,103 +142,88 @@ pub(super) fn read(
              transformers.AutoTokenizer.from_pretrained('MODEL').save_pretrained('FOLDER')",
         ));
     }
-    let refuse = |cause: Cause| Error::model(file.display(), cause);
-    let mut backend = metadata::tokenizer(&file).map_err(refuse)?;
-    let mut of_file: OfFile = backend.get_added_tokens_decoder().into_iter().collect();
-    of_file.sort_unstable_by_key(|(id, _)| *id);
+    metadata::tokenizer(file).map_err(|cause| Error::model(file.display(), cause))
+}
 
-    let mut arguments = Arguments::read(folder, &asked.arguments, &of_file)?;
-    let config: Map<String, Value> =
-        metadata::read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
-    let chosen = choose(&file, transformer, &config)?;
-    let baked_side = backend.get_truncation().map(|baked| match baked.direction {
-        TruncationDirection::Left => Side::Left,
-        TruncationDirection::Right => Side::Right,
-    });
-    let baked_padding = backend.get_padding().map(|baked| baked.pad_id);
-    backend
-        .with_truncation(None::<TruncationParams>)
-        .map_err(|error| refuse(error.to_string().into()))?;
-    let mut built = classes::build(&chosen, backend, &mut arguments).map_err(refuse)?;
-    built.tokenizer.with_padding(None);
-    if arguments.flag("fix_mistral_regex") == Some(true)
-        && built.tokenizer.get_vocab_size(true) > 100_000
-    {
+/// What `tokenizer.json` says about cutting and padding.
+struct Baked {
+    side: Option<Side>,
+    padding: Option<u32>,
+}
+
+impl Baked {
+    fn of(tokenizer: &Tokenizer) -> Self {
+        let side = tokenizer.get_truncation().map(|it| match it.direction {
+            TruncationDirection::Left => Side::Left,
+            TruncationDirection::Right => Side::Right,
+        });
+        Self {
+            side,
+            padding: tokenizer.get_padding().map(|it| it.pad_id),
+        }
+    }
+}
+
+/// Refuses `fix_mistral_regex` where the reference obeys it.
+fn refuse_mistrals_repair(arguments: &Arguments, tokenizer: &Tokenizer) -> Result<()> {
+    let is_large = || tokenizer.get_vocab_size(true) > 100_000;
+    if arguments.flag("fix_mistral_regex") == Some(true) && is_large() {
         return Err(arguments
             .refuse("asks for fix_mistral_regex, which embedctl does not do")
             .with_remedy("save the tokenizer with it once in Python"));
     }
-    if let Some(split) = asked.split_special_tokens {
-        built.tokenizer.set_encode_special_tokens(split);
-    }
-    if asked.lower_case {
-        lower_case(&mut built.tokenizer).map_err(refuse)?;
-    }
+    Ok(())
+}
 
-    let truncation_side = match arguments.string("truncation_side") {
-        Some("left") => Side::Left,
-        Some("right") => Side::Right,
-        Some(other) => {
-            return Err(arguments.refuse(format!(
-                "names the truncation_side '{other}'; it must be left or right"
-            )));
-        }
-        None => baked_side.unwrap_or(Side::Right),
+/// The side at which texts are cut.
+fn truncation_side(arguments: &Arguments, baked: Option<Side>) -> Result<Side> {
+    match arguments.string("truncation_side") {
+        Some("left") => Ok(Side::Left),
+        Some("right") => Ok(Side::Right),
+        Some(other) => Err(arguments.refuse(format!(
+            "names the truncation_side '{other}'; it must be left or right"
+        ))),
+        None => Ok(baked.unwrap_or(Side::Right)),
+    }
+}
+
+/// The length limit of the class's arguments.
+fn length_limit(arguments: &Arguments, class: TokenizerClass) -> Result<Option<usize>> {
+    let limit = if arguments.has("model_max_length") {
+        arguments.limit("model_max_length")?
+    } else if class == TokenizerClass::Tipsv2 {
+        Some(64.0) // an argument of its own, which goes before the older name
+    } else {
+        arguments.limit("max_len")?
     };
-    let types = asked
-        .token_types
-        .unwrap_or_else(|| gives_types(&arguments, chosen.class));
-    let (post, special, pairs) = (
-        built.tokenizer.get_post_processor().cloned(),
-        !asked.no_special_tokens,
-        asked.pairs,
-    );
-    let frame = threads::within(metadata::TOKENIZER_TIME, &never(), move || {
+    Ok(limit.and_then(real_limit))
+}
+
+/// The tokens around a text, and around a pair of texts where pairs are asked for, found within a time limit.
+fn checked_frame(
+    tokenizer: &Tokenizer,
+    asked: &TokenizerRequests,
+    gives_types: bool,
+) -> Result<Frame, Cause> {
+    let post = tokenizer.get_post_processor().cloned();
+    let (special, pairs) = (!asked.no_special_tokens, asked.pairs);
+    threads::within(metadata::TOKENIZER_TIME, &never(), move || {
         check_template(post.as_ref())?;
-        let alone = frame(post.as_ref(), special, types)?;
-        let pair = pairs.then(|| pair_frame(post.as_ref(), special, types));
+        let alone = frame(post.as_ref(), special, gives_types)?;
+        let pair = pairs.then(|| pair_frame(post.as_ref(), special, gives_types));
         Ok(Frame {
             pair: pair.transpose()?,
             ..alone
         })
     })
-    .map_err(refuse)?;
-    let limit = if arguments.has("model_max_length") {
-        arguments.limit("model_max_length")?
-    } else if chosen.class == TokenizerClass::Tipsv2 {
-        Some(64.0) // an argument of its own, which goes before the older name
-    } else {
-        arguments.limit("max_len")?
-    };
-    let asks = |key: &str| config.get(key).is_some_and(metadata::is_true) && !arguments.has(key);
-    let ends = |end: u32| frame.after.last() == Some(&end);
-    let end = built.named_id("eos_token");
-    let lacks_end = asks("add_eos_token") && !asked.no_special_tokens && !end.is_some_and(ends);
-    let notes = lacks_end.then(|| {
-        format!(
-            "{}: asks for the end token behind each text (add_eos_token), which the reference's tokenizer does not add; \
-             neither does embedctl, although the model's authors meant texts to end with it",
-            folder.join("tokenizer_config.json").display()
-        )
-    });
-    // Masked positions need some valid id; such models are padded with the end token.
-    let padding = built
-        .named_id("pad_token")
-        .or(baked_padding)
-        .or_else(|| transformer.pad_id())
-        .or_else(|| built.named_id("eos_token"))
-        .unwrap_or(0);
-    Ok(TokenizerFiles {
-        special_ids: built.special_ids().collect(),
-        names: built.named_texts(),
-        max_length: limit.and_then(real_limit),
-        frame,
-        truncation_side,
-        padding,
-        chat_template: chat_template(folder, &config),
-        notes: notes.into_iter().collect(),
-        tokenizer: built.tokenizer,
-    })
+}
+
+fn note_of_missing_end(folder: &Path) -> String {
+    format!(
+        "{}: asks for the end token behind each text (add_eos_token), which the reference's tokenizer does not add; \
+         neither does embedctl, although the model's authors meant texts to end with it",
+        folder.join("tokenizer_config.json").display()
+    )
 }
 
 /// The name of the class that reads the tokenizer in `folder`, and the file and key that decide it.

@@ -60,6 +60,7 @@ mod smollm3;
 mod starcoder2;
 mod t5;
 #[cfg(test)]
+#[path = "architecture_tests.rs"]
 mod tests;
 mod xlm_roberta_xl;
 

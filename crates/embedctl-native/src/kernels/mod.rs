@@ -26,6 +26,7 @@ mod rounding;
 mod simd;
 mod terms;
 #[cfg(test)]
+#[path = "kernels_tests/mod.rs"]
 mod tests;
 mod tile;
 mod tile_layout;

@@ -4,6 +4,7 @@
 mod archive;
 mod pickle;
 #[cfg(test)]
+#[path = "torch_file_tests.rs"]
 mod tests;
 
 use std::collections::BTreeMap;

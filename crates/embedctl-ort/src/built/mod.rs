@@ -38,6 +38,7 @@ mod writer;
 #[cfg(test)]
 mod packed_tests;
 #[cfg(test)]
+#[path = "built_tests.rs"]
 pub(crate) mod tests;
 #[cfg(test)]
 mod types_tests;

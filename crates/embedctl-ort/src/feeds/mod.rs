@@ -5,6 +5,7 @@
 
 mod input;
 #[cfg(test)]
+#[path = "feeds_tests.rs"]
 mod tests;
 
 pub(crate) use self::input::{GraphInput, InputFeed, PastDim, PastElement, Tokens, Width};

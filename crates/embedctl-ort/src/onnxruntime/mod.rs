@@ -411,4 +411,5 @@ mod other_providers_tests;
 #[cfg(test)]
 mod overflow_tests;
 #[cfg(test)]
+#[path = "onnxruntime_tests.rs"]
 mod tests;

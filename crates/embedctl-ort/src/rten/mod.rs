@@ -7,6 +7,7 @@ mod check;
 mod graph;
 mod stored;
 #[cfg(test)]
+#[path = "rten_tests.rs"]
 mod tests;
 
 use std::convert::identity;

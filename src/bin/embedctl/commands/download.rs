@@ -200,50 +200,7 @@ impl DownloadRun<'_> {
     /// Reports problems of a downloaded model, and repairs it unless offline.
     fn check(&self, name: &str) -> Result<(), CommandFailure> {
         let mut checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
-        let mut wrong = Vec::new();
-        let mut foreign = Vec::new();
-        for file in &checked.files {
-            let words = match &file.state {
-                FileVerdict::Damaged { reason } => format!("is damaged: {reason}"),
-                FileVerdict::Missing => "is missing".to_owned(),
-                FileVerdict::Foreign { read: true } => {
-                    foreign.push(file.path.as_str());
-                    "is not one of the model's files, but would change its vectors".to_owned()
-                }
-                FileVerdict::Foreign { read: false } => {
-                    self.printer.note(format!(
-                        "{name}: {} is not one of the model's files",
-                        file.path
-                    ));
-                    continue;
-                }
-                FileVerdict::Ok | FileVerdict::Unverifiable => continue,
-            };
-            self.printer
-                .warning(format!("{name}: {} {words}", file.path));
-            if !matches!(file.state, FileVerdict::Foreign { .. }) {
-                wrong.push(file.path.clone());
-            }
-        }
-        if let Some(note) = ModelName::ambiguity(name) {
-            self.printer.note(note);
-        }
-        let unknown = checked
-            .files
-            .iter()
-            .filter(|file| file.state == FileVerdict::Unverifiable)
-            .count();
-        if unknown > 0 {
-            self.printer.note(format!(
-                "{name}: no hash is known for {}; `embedctl download {name}` gets the hashes from the Hub",
-                files(unknown)
-            ));
-        }
-        let failed = |remedy: &str| {
-            let (wrong, all) = (wrong.len(), files(checked.files.len()));
-            let error = Error::model(name, format!("{wrong} of {all} damaged or missing"));
-            CommandFailure::from(error.with_remedy(remedy))
-        };
+        let FileProblems { wrong, foreign } = self.problems(name, &checked);
         if !foreign.is_empty() {
             self.checked(&checked, false)?;
             let (folder, foreign) = (checked.folder.display(), foreign.join(", "));
@@ -251,39 +208,9 @@ impl DownloadRun<'_> {
             let remedy = "remove them, or download the model into an empty folder (--local-dir)";
             return Err(Error::model(name, reason).with_remedy(remedy).into());
         }
-        let mut repaired = false;
-        if !wrong.is_empty() {
-            if matches!(ModelName::of(name), Ok(ModelName::Folder(_))) {
-                self.checked(&checked, false)?;
-                return Err(failed(
-                    "download them again with `embedctl download MODEL --local-dir` and this folder",
-                ));
-            }
-            if self.settings.offline.is_some() {
-                self.checked(&checked, false)?;
-                return Err(failed(
-                    "run the same command without --offline to download them again",
-                ));
-            }
-            let wanted = ModelFilesRequest {
-                model: parse(name)?.at(&checked.revision),
-                choice: FileChoice {
-                    weights: match checked.onnx {
-                        Some(_) => WeightsPreference::Onnx,
-                        None => self.choice()?.weights,
-                    },
-                    onnx: OnnxChoice {
-                        file: checked.onnx.clone(),
-                        precision: None,
-                    },
-                },
-                extra: wrong.clone(),
-                ..self.one(name)?
-            };
-            self.bring(&wanted)?;
-            repaired = true;
-            self.printer
-                .info(format!("{name}: repaired {}", files(wrong.len())));
+        let repaired = !wrong.is_empty();
+        if repaired {
+            self.repair(name, &checked, &wrong)?;
             checked = hub::check(&self.settings, name, &self.choice()?, &self.cancel)?;
         }
         let still: Vec<&str> = checked.wrong().map(|file| file.path.as_str()).collect();
@@ -303,6 +230,88 @@ impl DownloadRun<'_> {
         self.checked(&checked, repaired)
     }
 
+    /// Finds the files that are not as they should be, and tells the user of each.
+    fn problems(&self, name: &str, checked: &CheckedModel) -> FileProblems {
+        let mut problems = FileProblems::default();
+        for file in &checked.files {
+            let path = &file.path;
+            let words = match &file.state {
+                FileVerdict::Damaged { reason } => {
+                    problems.wrong.push(path.clone());
+                    format!("is damaged: {reason}")
+                }
+                FileVerdict::Missing => {
+                    problems.wrong.push(path.clone());
+                    "is missing".to_owned()
+                }
+                FileVerdict::Foreign { read: true } => {
+                    problems.foreign.push(path.clone());
+                    "is not one of the model's files, but would change its vectors".to_owned()
+                }
+                FileVerdict::Foreign { read: false } => {
+                    self.printer
+                        .note(format!("{name}: {path} is not one of the model's files"));
+                    continue;
+                }
+                FileVerdict::Ok | FileVerdict::Unverifiable => continue,
+            };
+            self.printer.warning(format!("{name}: {path} {words}"));
+        }
+        if let Some(note) = ModelName::ambiguity(name) {
+            self.printer.note(note);
+        }
+        let is_unknown = |file: &&CheckedFile| file.state == FileVerdict::Unverifiable;
+        let unknown = checked.files.iter().filter(is_unknown).count();
+        if unknown > 0 {
+            self.printer.note(format!(
+                "{name}: no hash is known for {}; `embedctl download {name}` gets the hashes from the Hub",
+                files(unknown)
+            ));
+        }
+        problems
+    }
+
+    /// Downloads the files `wrong` again.
+    fn repair(
+        &self,
+        name: &str,
+        checked: &CheckedModel,
+        wrong: &[String],
+    ) -> Result<(), CommandFailure> {
+        let impossible = if matches!(ModelName::of(name), Ok(ModelName::Folder(_))) {
+            Some("download them again with `embedctl download MODEL --local-dir` and this folder")
+        } else if self.settings.offline.is_some() {
+            Some("run the same command without --offline to download them again")
+        } else {
+            None
+        };
+        if let Some(remedy) = impossible {
+            self.checked(checked, false)?;
+            let (wrong, all) = (wrong.len(), files(checked.files.len()));
+            let error = Error::model(name, format!("{wrong} of {all} damaged or missing"));
+            return Err(error.with_remedy(remedy).into());
+        }
+        let wanted = ModelFilesRequest {
+            model: parse(name)?.at(&checked.revision),
+            choice: FileChoice {
+                weights: match checked.onnx {
+                    Some(_) => WeightsPreference::Onnx,
+                    None => self.choice()?.weights,
+                },
+                onnx: OnnxChoice {
+                    file: checked.onnx.clone(),
+                    precision: None,
+                },
+            },
+            extra: wrong.to_vec(),
+            ..self.one(name)?
+        };
+        self.bring(&wanted)?;
+        self.printer
+            .info(format!("{name}: repaired {}", files(wrong.len())));
+        Ok(())
+    }
+
     fn checked(&self, checked: &CheckedModel, repaired: bool) -> Result<(), CommandFailure> {
         let mut object = json!(checked);
         object["repaired"] = json!(repaired);
@@ -317,6 +326,15 @@ impl DownloadRun<'_> {
         let object: Value = json!(object);
         self.printer.json(&format!("{object}\n"))
     }
+}
+
+/// The files of a model that are not as they should be, by their paths.
+#[derive(Default)]
+struct FileProblems {
+    /// Damaged or missing.
+    wrong: Vec<String>,
+    /// Not the model's, but such that they would change its vectors.
+    foreign: Vec<String>,
 }
 
 fn parse(name: &str) -> Result<ModelId, CommandFailure> {

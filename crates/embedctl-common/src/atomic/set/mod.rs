@@ -19,6 +19,7 @@ mod journal;
 mod member;
 mod plan;
 #[cfg(test)]
+#[path = "set_tests.rs"]
 mod tests;
 
 use std::fs;

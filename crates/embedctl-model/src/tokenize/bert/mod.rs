@@ -6,6 +6,7 @@
 
 mod characters;
 #[cfg(test)]
+#[path = "bert_tests.rs"]
 mod tests;
 
 use std::collections::HashMap;

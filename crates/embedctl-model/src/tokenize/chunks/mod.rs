@@ -7,6 +7,7 @@ mod cuts;
 mod late;
 mod marks;
 #[cfg(test)]
+#[path = "chunks_tests.rs"]
 mod tests;
 
 use rayon::prelude::*;

@@ -216,21 +216,7 @@ impl Backend {
             TokenizerClass::BigBird | TokenizerClass::RemBert => {
                 self.surround(BERT.0, BERT.1, &[])?;
             }
-            TokenizerClass::Splinter => {
-                if ["cls_token", "sep_token"].map(|name| self.names.get(name).is_some())
-                    == [true; 2]
-                {
-                    let ids = self.named_id("question_token").zip(self.id("."));
-                    match ids {
-                        Some((question, dot)) => self.surround(
-                            BERT.0,
-                            "cls:0 $A:0 question dot sep:0 $B:1 sep:1",
-                            &[("question", question), ("dot", dot)],
-                        )?,
-                        None => self.surround(BERT.0, BERT.1, &[])?,
-                    }
-                }
-            }
+            TokenizerClass::Splinter => self.surround_with_question()?,
             TokenizerClass::Deberta => self.surround("cls $A sep", "cls $A sep sep $B sep", &[])?,
             TokenizerClass::Funnel => {
                 self.surround("cls:2 $A:0 sep:0", "cls:2 $A:0 sep:0 $B:1 sep:1", &[])?;
@@ -259,42 +245,17 @@ impl Backend {
             }
             TokenizerClass::GptNeoX => self.update_template()?,
             TokenizerClass::Qwen2 => {
-                let plain = self
-                    .special()
-                    .into_iter()
-                    .map(|token| AddedToken::from(token.text(), true));
+                let special = self.special().into_iter();
+                let plain = special.map(|token| AddedToken::from(token.text(), true));
                 let plain = plain.collect();
                 self.add(plain)?;
             }
-            TokenizerClass::Siglip2 => {
-                let lower = NormalizerWrapper::from(Lowercase);
-                let steps = self.tokenizer.get_normalizer().cloned().into_iter();
-                let all = Normalizers::new(std::iter::once(lower).chain(steps).collect());
-                self.tokenizer
-                    .with_normalizer(Some(all))
-                    .map_err(|error| error.to_string())?;
-            }
-            TokenizerClass::MBart | TokenizerClass::MBart50 | TokenizerClass::Nllb => {
-                let default = if class == TokenizerClass::Nllb {
-                    "eng_Latn"
-                } else {
-                    "en_XX"
-                };
-                // The reference writes an unknown language as the unknown token.
-                let language = arguments.string("src_lang").unwrap_or(default);
-                let code = self.id(language).ok_or_else(|| {
-                    format!("has no token '{language}', which its class puts around a text")
-                })?;
-                let after = match class {
-                    TokenizerClass::MBart => true,
-                    TokenizerClass::Nllb => arguments.flag("legacy_behaviour") == Some(true),
-                    _ => false,
-                };
-                let (single, pair) = match after {
-                    true => ("$A eos language", "$A $B eos language"),
-                    false => ("language $A eos", "language $A $B eos"),
-                };
-                self.surround(single, pair, &[("language", code)])?;
+            TokenizerClass::Siglip2 => self.lowercase_first()?,
+            TokenizerClass::MBart => self.surround_with_language(arguments, "en_XX", true)?,
+            TokenizerClass::MBart50 => self.surround_with_language(arguments, "en_XX", false)?,
+            TokenizerClass::Nllb => {
+                let is_last = arguments.flag("legacy_behaviour") == Some(true);
+                self.surround_with_language(arguments, "eng_Latn", is_last)?;
             }
         }
         if matches!(
@@ -306,6 +267,52 @@ impl Backend {
                 self.update_template()?;
             }
         }
+        Ok(())
+    }
+
+    /// Splinter's question token and a dot stand between the texts of a pair.
+    fn surround_with_question(&mut self) -> Result<()> {
+        let has = |name| self.names.get(name).is_some();
+        if !(has("cls_token") && has("sep_token")) {
+            return Ok(());
+        }
+        match self.named_id("question_token").zip(self.id(".")) {
+            Some((question, dot)) => self.surround(
+                BERT.0,
+                "cls:0 $A:0 question dot sep:0 $B:1 sep:1",
+                &[("question", question), ("dot", dot)],
+            ),
+            None => self.surround(BERT.0, BERT.1, &[]),
+        }
+    }
+
+    /// Puts the token of the text's language, which `src_lang` names, before the text or behind its end token.
+    fn surround_with_language(
+        &mut self,
+        arguments: &Arguments,
+        default: &str,
+        is_last: bool,
+    ) -> Result<()> {
+        // The reference writes an unknown language as the unknown token.
+        let language = arguments.string("src_lang").unwrap_or(default);
+        let code = self.id(language).ok_or_else(|| {
+            format!("has no token '{language}', which its class puts around a text")
+        })?;
+        let (single, pair) = match is_last {
+            true => ("$A eos language", "$A $B eos language"),
+            false => ("language $A eos", "language $A $B eos"),
+        };
+        self.surround(single, pair, &[("language", code)])
+    }
+
+    /// Lower-cases texts before all other steps of the normalizer.
+    fn lowercase_first(&mut self) -> Result<()> {
+        let lower = NormalizerWrapper::from(Lowercase);
+        let steps = self.tokenizer.get_normalizer().cloned().into_iter();
+        let all = Normalizers::new(std::iter::once(lower).chain(steps).collect());
+        self.tokenizer
+            .with_normalizer(Some(all))
+            .map_err(|error| error.to_string())?;
         Ok(())
     }
 

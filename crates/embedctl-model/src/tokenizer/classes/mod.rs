@@ -8,6 +8,7 @@
 mod backend;
 mod rebuild;
 mod special;
+mod steps;
 mod vocabulary;
 
 use tokenizers::Tokenizer;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tokenizers::Tokenizer;
+use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::{NormalizerWrapper, Sequence as Normalizers};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::processors::byte_level::ByteLevel;
@@ -9,6 +10,11 @@ use tokenizers::processors::byte_level::ByteLevel;
 use super::Result;
 use super::backend::template;
 use super::special::SpecialNames;
+use super::steps::{
+    Step, accents, at_spaces, bert, bert_words, byte_level, clip_split, lowercase, metaspace, nfc,
+    plain_quotes, qwen_split, replace_matches, replace_text, sequence, single_spaces,
+    single_white_space, strip,
+};
 use super::vocabulary::{Bpe, VocabularyModel};
 use crate::metadata::is_true;
 use crate::tokenizer::arguments::Arguments;
@@ -17,352 +23,382 @@ use crate::tokenizer::registry::{ChosenClass, TokenizerClass};
 use embedctl_common::error::Cause;
 use embedctl_common::word_list::lists;
 
-/// How Qwen's tokenizers split a text; `marks` are a word's characters beside letters.
-fn qwen_split(marks: &str) -> Value {
-    let letters = if marks.is_empty() {
-        r"\p{L}".to_string()
-    } else {
-        format!(r"[\p{{L}}{marks}]")
-    };
-    let pattern = format!(
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}| ?[^\s\p{{L}}{marks}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    );
-    json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
-}
-
-const CLIP_SPLIT: &str =
-    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
-
 /// The tokenizer before tokens are added and the template is set.
-#[allow(clippy::too_many_lines)] // one arm a class
 pub(super) fn rebuild(
     chosen: &ChosenClass,
     file: &Tokenizer,
     arguments: &Arguments,
     names: &SpecialNames,
 ) -> Result<Tokenizer> {
-    let class = chosen.class;
-    let model = VocabularyModel { chosen, file };
-    let unknown = names.text("unk_token");
-    let flag = |key: &str, default: bool| match arguments.get(key) {
-        None | Some(Value::Null) => default,
-        Some(value) => is_true(value),
+    let class = ClassArguments {
+        class: chosen.class,
+        model: VocabularyModel { chosen, file },
+        arguments,
+        unknown: names.text("unk_token"),
     };
-    let number = |key: &str, default: f64| arguments.number(key).unwrap_or(default) as usize;
-    let prefix_space = |default| flag("add_prefix_space", default);
-    let spaced = || {
-        if prefix_space(true) {
+    let mut tokenizer = class.parts()?.assembled()?;
+    match chosen.class {
+        TokenizerClass::CodeGen => {
+            tokenizer.with_post_processor(Some(ByteLevel::new(true, false, true)));
+        }
+        TokenizerClass::Albert => put_alberts_ends(&mut tokenizer, names)?,
+        _ => {}
+    }
+    Ok(tokenizer)
+}
+
+/// Albert's tokens around a text have the ids of the vocabulary, before tokens are added to it.
+fn put_alberts_ends(tokenizer: &mut Tokenizer, names: &SpecialNames) -> Result<()> {
+    let id = |name: &str| {
+        let text = names.text(name);
+        tokenizer.token_to_id(text).ok_or_else(|| {
+            format!("has no token '{text}', which AlbertTokenizer puts around a text")
+        })
+    };
+    let special = vec![
+        ("[CLS]".to_owned(), id("cls_token")?),
+        ("[SEP]".to_owned(), id("sep_token")?),
+    ];
+    let template = template(
+        "[CLS]:0 $A:0 [SEP]:0",
+        "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special,
+    )?;
+    tokenizer.with_post_processor(Some(template));
+    Ok(())
+}
+
+/// What a class makes its tokenizer of.
+struct ClassParts {
+    /// Steps of the normalizer.
+    steps: Vec<Step>,
+    model: ModelWrapper,
+    /// The pre-tokenizer.
+    words: Value,
+}
+
+impl ClassParts {
+    fn assembled(self) -> Result<Tokenizer> {
+        let mut tokenizer = Tokenizer::new(self.model);
+        let mut steps: Vec<NormalizerWrapper> = self.steps.into_iter().flatten().collect();
+        let normalizer = match steps.len() {
+            0 => None,
+            1 => steps.pop(),
+            _ => Some(Normalizers::new(steps).into()),
+        };
+        if normalizer.is_some() {
+            tokenizer
+                .with_normalizer(normalizer)
+                .map_err(|error| error.to_string())?;
+        }
+        let words: PreTokenizerWrapper =
+            serde_json::from_value(self.words).expect("a pre-tokenizer as the crate writes it");
+        tokenizer.with_pre_tokenizer(Some(words));
+        Ok(tokenizer)
+    }
+}
+
+/// A class with its arguments and the vocabulary that it is given.
+struct ClassArguments<'a> {
+    class: TokenizerClass,
+    model: VocabularyModel<'a>,
+    arguments: &'a Arguments,
+    /// The unknown token.
+    unknown: &'a str,
+}
+
+impl ClassArguments<'_> {
+    /// Normalizer, model and pre-tokenizer as the class's own code makes them.
+    fn parts(&self) -> Result<ClassParts> {
+        match self.class {
+            TokenizerClass::Backend
+            | TokenizerClass::ConvBert
+            | TokenizerClass::Fnet
+            | TokenizerClass::Parakeet => unreachable!("these keep the file"),
+            TokenizerClass::Bert
+            | TokenizerClass::Dpr
+            | TokenizerClass::DprReader
+            | TokenizerClass::DistilBert
+            | TokenizerClass::Mpnet
+            | TokenizerClass::Splinter
+            | TokenizerClass::Funnel => self.bert(),
+            TokenizerClass::Roberta
+            | TokenizerClass::Gpt2
+            | TokenizerClass::CodeGen
+            | TokenizerClass::Deberta => self.byte_bpe(vec![], self.bytes(false)),
+            TokenizerClass::Blenderbot => self.byte_bpe(vec![], self.bytes(true)),
+            TokenizerClass::GptNeoX => self.byte_bpe(vec![nfc()], self.bytes(false)),
+            TokenizerClass::Cohere => {
+                let digits = json!({"type": "Digits", "individual_digits": true});
+                self.byte_bpe(vec![nfc()], sequence(&[digits, self.bytes(false)]))
+            }
+            TokenizerClass::Qwen2 => self.qwen(""),
+            TokenizerClass::Qwen3_5 => self.qwen(r"\p{M}"),
+            TokenizerClass::Clip => self.word_end_bpe(
+                vec![nfc(), replace_matches(r"\s+", " "), lowercase()],
+                sequence(&[clip_split(), byte_level(false, true)]),
+            ),
+            TokenizerClass::Herbert => {
+                self.word_end_bpe(vec![bert(true, true, false.into(), false)], bert_words())
+            }
+            TokenizerClass::OpenAiGpt => {
+                self.word_end_bpe(vec![bert(true, true, Value::Null, true)], bert_words())
+            }
+            TokenizerClass::Llama => self.llama(None, !legacy(self.arguments)),
+            TokenizerClass::CodeLlama => self.llama(Some(self.unknown), true),
+            TokenizerClass::Gemma | TokenizerClass::Siglip2 => {
+                let split = json!({"type": "Split", "pattern": {"String": " "},
+                                   "behavior": "MergedWithPrevious", "invert": false});
+                let marks = replace_text(" ", "▁");
+                self.fused_bpe(vec![marks], (Some(self.unknown), true), split)
+            }
+            TokenizerClass::Reformer | TokenizerClass::Nllb => {
+                let spaces = single_spaces().filter(|_| self.table().is_some());
+                let steps = vec![self.table(), spaces];
+                let words = metaspace("always", true);
+                self.fused_bpe(steps, (Some(self.unknown), false), words)
+            }
+            TokenizerClass::Tipsv2 => {
+                let steps = vec![self.lowercase(true), self.table()];
+                self.fused_bpe(steps, (None, true), at_spaces("always"))
+            }
+            TokenizerClass::T5 | TokenizerClass::VideoPrism => {
+                self.unigram(vec![self.table()], 2, at_spaces("always"))
+            }
+            TokenizerClass::Lasr => self.unigram(vec![self.table()], 3, at_spaces("always")),
+            TokenizerClass::MBart => self.unigram(vec![], 3, at_spaces("always")),
+            TokenizerClass::MBart50 => self.mbart_50(),
+            TokenizerClass::XlmRoberta => {
+                self.unigram(vec![self.table()], 3, at_spaces(self.spaced()))
+            }
+            TokenizerClass::Camembert => {
+                let mut entries = self.model.vocabulary()?.iter();
+                let unknown = entries.position(|(text, _)| text == self.unknown);
+                let words = at_spaces(self.spaced());
+                self.unigram(vec![self.table()], unknown.unwrap_or(0), words)
+            }
+            TokenizerClass::Xglm => {
+                let steps = vec![self.table(), single_spaces()];
+                self.unigram(steps, 3, metaspace(self.spaced(), true))
+            }
+            TokenizerClass::Barthez => {
+                let steps = vec![single_white_space(), nfc(), strip(false, true)];
+                self.unigram(steps, 3, metaspace(self.spaced(), true))
+            }
+            TokenizerClass::DebertaV2 => self.deberta_v2(),
+            TokenizerClass::BigBird => {
+                let unknown = self.model.scored(self.unknown, 0)?.unwrap_or(100);
+                let steps = vec![strip(false, false), replace_matches(" {2,}", "▁")];
+                self.unigram(steps, unknown, metaspace(self.spaced(), true))
+            }
+            TokenizerClass::Albert => self.albert(),
+            TokenizerClass::RemBert => self.rembert(),
+            TokenizerClass::XlNet => self.xlnet(),
+            TokenizerClass::Pegasus => self.pegasus(),
+        }
+    }
+
+    fn flag(&self, key: &str, default: bool) -> bool {
+        match self.arguments.get(key) {
+            None | Some(Value::Null) => default,
+            Some(value) => is_true(value),
+        }
+    }
+
+    fn unknown_id(&self, default: f64) -> usize {
+        self.arguments.number("unk_id").unwrap_or(default) as usize
+    }
+
+    fn prefix_space(&self, default: bool) -> bool {
+        self.flag("add_prefix_space", default)
+    }
+
+    /// The words before which Metaspace puts its mark.
+    fn spaced(&self) -> &'static str {
+        if self.prefix_space(true) {
             "always"
         } else {
             "never"
         }
-    };
+    }
 
-    // Models over the file's vocabulary.
-    let plain = || model.bpe(Bpe::default());
-    let ended = || {
-        model.bpe(Bpe {
-            unknown: Some(unknown),
+    fn bytes(&self, prefix_space: bool) -> Value {
+        byte_level(self.prefix_space(prefix_space), true)
+    }
+
+    fn lowercase(&self, default: bool) -> Step {
+        let lower = self.arguments.get("do_lower_case").map_or(default, is_true);
+        lowercase().filter(|_| lower)
+    }
+
+    /// SentencePiece's table of characters, the one step of a file's normalizer that classes keep.
+    fn table(&self) -> Step {
+        let is_table = |one: &&NormalizerWrapper| matches!(one, NormalizerWrapper::Precompiled(_));
+        match self.model.file.get_normalizer()? {
+            NormalizerWrapper::Sequence(all) => all.as_ref().iter().find(is_table),
+            one => Some(one).filter(is_table),
+        }
+        .cloned()
+    }
+
+    fn bpe(&self, steps: Vec<Step>, settings: Bpe<'_>, words: Value) -> Result<ClassParts> {
+        let model = self.model.bpe(settings)?;
+        Ok(ClassParts {
+            steps,
+            model,
+            words,
+        })
+    }
+
+    /// BPE over bytes, without an unknown token.
+    fn byte_bpe(&self, steps: Vec<Step>, words: Value) -> Result<ClassParts> {
+        self.bpe(steps, Bpe::default(), words)
+    }
+
+    /// BPE that marks the end of a word.
+    fn word_end_bpe(&self, steps: Vec<Step>, words: Value) -> Result<ClassParts> {
+        let settings = Bpe {
+            unknown: Some(self.unknown),
             suffix: Some("</w>"),
             ..Bpe::default()
-        })
-    };
-    let fused = |unknown, bytes| {
-        model.bpe(Bpe {
+        };
+        self.bpe(steps, settings, words)
+    }
+
+    /// SentencePiece's BPE: unknown characters beside each other are one token, or are written as `bytes`.
+    fn fused_bpe(
+        &self,
+        steps: Vec<Step>,
+        (unknown, bytes): (Option<&str>, bool),
+        words: Value,
+    ) -> Result<ClassParts> {
+        let settings = Bpe {
             unknown,
             fuse: true,
             bytes,
             ..Bpe::default()
+        };
+        self.bpe(steps, settings, words)
+    }
+
+    /// A Unigram model whose unknown token has the id `unknown`.
+    fn unigram(&self, steps: Vec<Step>, unknown: usize, words: Value) -> Result<ClassParts> {
+        let model = self.model.unigram(unknown)?;
+        Ok(ClassParts {
+            steps,
+            model,
+            words,
         })
-    };
+    }
 
-    // Steps of a normalizer; none where an argument or the file says so.
-    let when = |condition: bool, step: Value| condition.then(|| normalizer(step));
-    let step = |step: Value| when(true, step);
-    let table = || table(file);
-    let nfc = || step(json!({"type": "NFC"}));
-    let lowercase = |default| {
-        let lower = arguments.get("do_lower_case").map_or(default, is_true);
-        when(lower, json!({"type": "Lowercase"}))
-    };
-    let spaces = || step(replace(json!({"Regex": " {2,}"}), " "));
-    let quotes = |quotes: &str| step(replace(json!({"String": quotes}), "\""));
-    let accents = |kept: bool, kind: &str| when(!kept, json!({"type": kind}));
-    let strip = |left: bool, right: bool| {
-        step(json!({"type": "Strip", "strip_left": left, "strip_right": right}))
-    };
-    // The normalizer of DeBERTa v2 and Barthez, except for lower-casing.
-    let cleaned = || step(replace(json!({"Regex": r"\s{2,}|[\n\r\t]"}), " "));
-    let bert = |clean: bool, chinese: bool, accents: Value, lower: bool| {
-        step(
-            json!({"type": "BertNormalizer", "clean_text": clean, "handle_chinese_chars": chinese,
-            "strip_accents": accents, "lowercase": lower}),
-        )
-    };
-    let bert_pre = || json!({"type": "BertPreTokenizer"});
-
-    let (steps, model, pre) = match class {
-        TokenizerClass::Backend
-        | TokenizerClass::ConvBert
-        | TokenizerClass::Fnet
-        | TokenizerClass::Parakeet => {
-            unreachable!("these keep the file")
+    fn bert(&self) -> Result<ClassParts> {
+        // DPR's classes take the setting and forget it.
+        let is_dpr = matches!(self.class, TokenizerClass::Dpr | TokenizerClass::DprReader);
+        let lower = is_dpr || self.flag("do_lower_case", true);
+        // The normalizer takes no other types, so that the reference fails on them.
+        for key in ["do_lower_case", "strip_accents", "tokenize_chinese_chars"] {
+            let may_be_null = key == "strip_accents";
+            let other = self
+                .arguments
+                .get(key)
+                .filter(|value| !(value.is_boolean() || may_be_null && value.is_null()));
+            if let Some(other) = other.filter(|_| key != "do_lower_case" || !is_dpr) {
+                return Err(format!(
+                    "has a class whose {key} is true or false; tokenizer_config.json says {other}"
+                )
+                .into());
+            }
         }
-        TokenizerClass::Bert
-        | TokenizerClass::DistilBert
-        | TokenizerClass::Dpr
-        | TokenizerClass::DprReader
-        | TokenizerClass::Mpnet
-        | TokenizerClass::Splinter
-        | TokenizerClass::Funnel => {
-            // DPR's classes take the setting and forget it.
-            let forgets = matches!(class, TokenizerClass::Dpr | TokenizerClass::DprReader);
-            let lower = forgets || flag("do_lower_case", true);
-            // The normalizer takes no other types, so that the reference fails on them.
-            for key in ["do_lower_case", "strip_accents", "tokenize_chinese_chars"] {
-                let may_be_null = key == "strip_accents";
-                let other = arguments
-                    .get(key)
-                    .filter(|value| !(value.is_boolean() || may_be_null && value.is_null()));
-                if let Some(other) = other.filter(|_| key != "do_lower_case" || !forgets) {
-                    return Err(format!(
-                        "has a class whose {key} is true or false; tokenizer_config.json says {other}"
-                    )
-                    .into());
-                }
-            }
-            let clean = class != TokenizerClass::Funnel || flag("clean_text", true);
-            let strip = arguments.get("strip_accents").cloned().unwrap_or_default();
-            if !(strip.is_boolean() || strip.is_null()) {
-                let reason = format!(
-                    "has strip_accents {strip} in its class's arguments (tokenizer_config.json)"
-                );
-                return Err(Cause::of(reason).with("set it to true, false or null"));
-            }
-            let chinese = flag("tokenize_chinese_chars", true);
+        let clean = self.class != TokenizerClass::Funnel || self.flag("clean_text", true);
+        let strip = (self.arguments.get("strip_accents").cloned()).unwrap_or_default();
+        if !(strip.is_boolean() || strip.is_null()) {
+            let reason = format!(
+                "has strip_accents {strip} in its class's arguments (tokenizer_config.json)"
+            );
+            return Err(Cause::of(reason).with("set it to true, false or null"));
+        }
+        let chinese = self.flag("tokenize_chinese_chars", true);
+        Ok(ClassParts {
+            steps: vec![bert(clean, chinese, strip, lower)],
             // Funnel's setting of another prefix is for decoding alone.
-            (
-                vec![bert(clean, chinese, strip, lower)],
-                model.word_piece(unknown, "##")?,
-                bert_pre(),
-            )
+            model: self.model.word_piece(self.unknown, "##")?,
+            words: bert_words(),
+        })
+    }
+
+    fn qwen(&self, marks: &str) -> Result<ClassParts> {
+        let bytes = byte_level(self.prefix_space(false), false);
+        self.byte_bpe(vec![nfc()], sequence(&[qwen_split(marks), bytes]))
+    }
+
+    /// `marks_first`: the newer Llama marks the first word of a text only.
+    fn llama(&self, unknown: Option<&str>, marks_first: bool) -> Result<ClassParts> {
+        let scheme = match (self.prefix_space(true), marks_first) {
+            (false, _) => "never",
+            (true, true) => "first",
+            (true, false) => "always",
+        };
+        self.fused_bpe(vec![], (unknown, true), metaspace(scheme, false))
+    }
+
+    fn mbart_50(&self) -> Result<ClassParts> {
+        let is_language = |text: &str| lists(MBART, text) || lists(MBART_50, text);
+        let mut entries = self.model.vocabulary()?.iter();
+        if !entries.any(|(text, _)| is_language(text)) {
+            return Err("has no languages in its vocabulary, where MBart50Tokenizer would make up another one".into());
         }
-        TokenizerClass::Roberta
-        | TokenizerClass::Gpt2
-        | TokenizerClass::CodeGen
-        | TokenizerClass::Deberta => (vec![], plain()?, byte_level(prefix_space(false), true)),
-        TokenizerClass::Blenderbot => (vec![], plain()?, byte_level(prefix_space(true), true)),
-        TokenizerClass::GptNeoX => (vec![nfc()], plain()?, byte_level(prefix_space(false), true)),
-        TokenizerClass::Cohere => {
-            let digits = json!({"type": "Digits", "individual_digits": true});
-            let pre = [digits, byte_level(prefix_space(false), true)];
-            (vec![nfc()], plain()?, sequence(&pre))
-        }
-        TokenizerClass::Qwen2 | TokenizerClass::Qwen3_5 => {
-            let marks = if class == TokenizerClass::Qwen2 {
-                ""
-            } else {
-                r"\p{M}"
-            };
-            let pre = [qwen_split(marks), byte_level(prefix_space(false), false)];
-            (vec![nfc()], plain()?, sequence(&pre))
-        }
-        TokenizerClass::Clip => {
-            let split = json!({"type": "Split", "behavior": "Removed", "invert": true,
-                "pattern": {"Regex": CLIP_SPLIT}});
-            let space = step(replace(json!({"Regex": r"\s+"}), " "));
-            let steps = vec![nfc(), space, step(json!({"type": "Lowercase"}))];
-            (steps, ended()?, sequence(&[split, byte_level(false, true)]))
-        }
-        TokenizerClass::Herbert => (
-            vec![bert(true, true, false.into(), false)],
-            ended()?,
-            bert_pre(),
-        ),
-        TokenizerClass::OpenAiGpt => (
-            vec![bert(true, true, Value::Null, true)],
-            ended()?,
-            bert_pre(),
-        ),
-        TokenizerClass::Llama | TokenizerClass::CodeLlama => {
-            let code = class == TokenizerClass::CodeLlama;
-            // The newer Llama marks the first word of a text only.
-            let scheme = match (prefix_space(true), code || !legacy(arguments)) {
-                (false, _) => "never",
-                (true, true) => "first",
-                (true, false) => "always",
-            };
-            (
-                vec![],
-                fused(code.then_some(unknown), true)?,
-                metaspace(scheme, false),
-            )
-        }
-        TokenizerClass::Gemma | TokenizerClass::Siglip2 => {
-            let split = json!({"type": "Split", "pattern": {"String": " "},
-                               "behavior": "MergedWithPrevious", "invert": false});
-            let marks = step(replace(json!({"String": " "}), "▁"));
-            (vec![marks], fused(Some(unknown), true)?, split)
-        }
-        TokenizerClass::Reformer | TokenizerClass::Nllb => {
-            let table = table();
-            let spaces = spaces().filter(|_| table.is_some());
-            (
-                vec![table, spaces],
-                fused(Some(unknown), false)?,
-                metaspace("always", true),
-            )
-        }
-        TokenizerClass::Tipsv2 => (
-            vec![lowercase(true), table()],
-            fused(None, true)?,
-            at_spaces("always"),
-        ),
-        TokenizerClass::XlmRoberta => (vec![table()], model.unigram(3)?, at_spaces(spaced())),
-        TokenizerClass::Camembert => {
-            let mut entries = model.vocabulary()?.iter();
-            let place = entries.position(|(text, _)| text == unknown);
-            let model = model.unigram(place.unwrap_or(0))?;
-            (vec![table()], model, at_spaces(spaced()))
-        }
-        TokenizerClass::T5 | TokenizerClass::VideoPrism => {
-            (vec![table()], model.unigram(2)?, at_spaces("always"))
-        }
-        TokenizerClass::Lasr => (vec![table()], model.unigram(3)?, at_spaces("always")),
-        TokenizerClass::MBart => (vec![], model.unigram(3)?, at_spaces("always")),
-        TokenizerClass::MBart50 => {
-            let languages = |text: &str| lists(MBART, text) || lists(MBART_50, text);
-            if !model.vocabulary()?.iter().any(|(text, _)| languages(text)) {
-                return Err("has no languages in its vocabulary, where MBart50Tokenizer would make up another one".into());
-            }
-            (
-                vec![table(), spaces()],
-                model.unigram(3)?,
-                metaspace("always", true),
-            )
-        }
-        TokenizerClass::Xglm => (
-            vec![table(), spaces()],
-            model.unigram(3)?,
-            metaspace(spaced(), true),
-        ),
-        TokenizerClass::Barthez => (
-            vec![cleaned(), nfc(), strip(false, true)],
-            model.unigram(3)?,
-            metaspace(spaced(), true),
-        ),
-        TokenizerClass::DebertaV2 => {
-            let place = model.scored(unknown, 0)?.unwrap_or(number("unk_id", 1.0));
-            let scheme = if prefix_space(true) {
-                "always"
-            } else {
-                "first"
-            };
-            let mut parts = vec![metaspace(scheme, true)];
-            if flag("split_by_punct", false) {
-                parts.insert(0, json!({"type": "Punctuation", "behavior": "Isolated"}));
-            }
-            let steps = vec![lowercase(false), cleaned(), nfc(), strip(false, true)];
-            (steps, model.unigram(place)?, sequence(&parts))
-        }
-        TokenizerClass::BigBird => {
-            let spaces = step(replace(json!({"Regex": " {2,}"}), "▁"));
-            let place = model.scored(unknown, 0)?.unwrap_or(100);
-            (
-                vec![strip(false, false), spaces],
-                model.unigram(place)?,
-                metaspace(spaced(), true),
-            )
-        }
-        TokenizerClass::Albert => {
-            let kept = flag("keep_accents", false);
-            let steps = vec![
-                quotes("``"),
-                quotes("''"),
-                accents(kept, "NFKD"),
-                accents(kept, "StripAccents"),
-                lowercase(true),
-                table(),
-            ];
-            (steps, model.unigram(1)?, at_spaces(spaced()))
-        }
-        TokenizerClass::RemBert => {
-            let kept = flag("keep_accents", true);
-            let steps = vec![
-                quotes("``"),
-                quotes("''"),
-                spaces(),
-                accents(kept, "NFKD"),
-                accents(kept, "StripAccents"),
-                lowercase(false),
-                table(),
-            ];
-            (steps, model.unigram(2)?, metaspace(spaced(), true))
-        }
-        TokenizerClass::XlNet => {
-            let steps = vec![
-                quotes("``"),
-                quotes("''"),
-                accents(false, "NFKD"),
-                accents(false, "StripAccents"),
-                lowercase(false),
-                table(),
-            ];
-            (
-                steps,
-                model.unigram(number("unk_id", 0.0))?,
-                at_spaces("always"),
-            )
-        }
-        TokenizerClass::Pegasus => {
-            let lines = || step(replace(json!({"Regex": r"\n"}), " "));
-            let place = model.scored(unknown, 1)?.ok_or_else(|| {
-                format!("has no token '{unknown}' of score 0, which PegasusTokenizer looks for")
-            })?;
-            (
-                vec![table().or_else(lines), spaces()],
-                model.unigram(place)?,
-                metaspace("always", true),
-            )
-        }
-    };
-    let mut tokenizer = Tokenizer::new(model);
-    let mut steps: Vec<NormalizerWrapper> = steps.into_iter().flatten().collect();
-    if !steps.is_empty() {
-        let all = if steps.len() == 1 {
-            steps.remove(0)
+        let steps = vec![self.table(), single_spaces()];
+        self.unigram(steps, 3, metaspace("always", true))
+    }
+
+    fn deberta_v2(&self) -> Result<ClassParts> {
+        let scored = self.model.scored(self.unknown, 0)?;
+        let unknown = scored.unwrap_or(self.unknown_id(1.0));
+        let scheme = if self.prefix_space(true) {
+            "always"
         } else {
-            Normalizers::new(steps).into()
+            "first"
         };
-        tokenizer
-            .with_normalizer(Some(all))
-            .map_err(|error| error.to_string())?;
+        let mut words = vec![metaspace(scheme, true)];
+        if self.flag("split_by_punct", false) {
+            words.insert(0, json!({"type": "Punctuation", "behavior": "Isolated"}));
+        }
+        let lower = self.lowercase(false);
+        let steps = vec![lower, single_white_space(), nfc(), strip(false, true)];
+        self.unigram(steps, unknown, sequence(&words))
     }
-    let pre: PreTokenizerWrapper =
-        serde_json::from_value(pre).expect("a pre-tokenizer as the crate writes it");
-    tokenizer.with_pre_tokenizer(Some(pre));
-    if class == TokenizerClass::CodeGen {
-        tokenizer.with_post_processor(Some(ByteLevel::new(true, false, true)));
+
+    fn albert(&self) -> Result<ClassParts> {
+        let mut steps = Vec::from(plain_quotes());
+        steps.extend(accents(self.flag("keep_accents", false)));
+        steps.extend([self.lowercase(true), self.table()]);
+        self.unigram(steps, 1, at_spaces(self.spaced()))
     }
-    if class == TokenizerClass::Albert {
-        let id = |name: &str| {
-            let text = names.text(name);
-            tokenizer.token_to_id(text).ok_or_else(|| {
-                format!("has no token '{text}', which AlbertTokenizer puts around a text")
-            })
-        };
-        let special = vec![
-            ("[CLS]".to_owned(), id("cls_token")?),
-            ("[SEP]".to_owned(), id("sep_token")?),
-        ];
-        let template = template(
-            "[CLS]:0 $A:0 [SEP]:0",
-            "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-            special,
-        )?;
-        tokenizer.with_post_processor(Some(template));
+
+    fn rembert(&self) -> Result<ClassParts> {
+        let mut steps = Vec::from(plain_quotes());
+        steps.push(single_spaces());
+        steps.extend(accents(self.flag("keep_accents", true)));
+        steps.extend([self.lowercase(false), self.table()]);
+        self.unigram(steps, 2, metaspace(self.spaced(), true))
     }
-    Ok(tokenizer)
+
+    fn xlnet(&self) -> Result<ClassParts> {
+        let mut steps = Vec::from(plain_quotes());
+        steps.extend(accents(false));
+        steps.extend([self.lowercase(false), self.table()]);
+        self.unigram(steps, self.unknown_id(0.0), at_spaces("always"))
+    }
+
+    fn pegasus(&self) -> Result<ClassParts> {
+        let table = self.table().or_else(|| replace_matches(r"\n", " "));
+        let unknown = self.unknown;
+        let place = self.model.scored(unknown, 1)?.ok_or_else(|| {
+            format!("has no token '{unknown}' of score 0, which PegasusTokenizer looks for")
+        })?;
+        let words = metaspace("always", true);
+        self.unigram(vec![table, single_spaces()], place, words)
+    }
 }
 
 /// Llama's `legacy`, whose default is false; any other value counts as Python would count it.
@@ -374,39 +410,4 @@ fn legacy(arguments: &Arguments) -> bool {
         Some(Value::String(text)) => !text.is_empty(),
         Some(_) => true,
     }
-}
-
-fn normalizer(value: Value) -> NormalizerWrapper {
-    serde_json::from_value(value).expect("a normalizer as the crate writes it")
-}
-
-fn replace(pattern: Value, by: &str) -> Value {
-    json!({"type": "Replace", "pattern": pattern, "content": by})
-}
-
-fn metaspace(scheme: &str, split: bool) -> Value {
-    json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split})
-}
-
-fn byte_level(prefix: bool, use_regex: bool) -> Value {
-    json!({"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": use_regex})
-}
-
-fn sequence(list: &[Value]) -> Value {
-    json!({"type": "Sequence", "pretokenizers": list})
-}
-
-/// Words at white space, each with SentencePiece's mark before it.
-fn at_spaces(scheme: &str) -> Value {
-    sequence(&[json!({"type": "WhitespaceSplit"}), metaspace(scheme, true)])
-}
-
-/// SentencePiece's table of characters, the one step of a file's normalizer that classes keep.
-fn table(file: &Tokenizer) -> Option<NormalizerWrapper> {
-    let is_table = |one: &&NormalizerWrapper| matches!(one, NormalizerWrapper::Precompiled(_));
-    match file.get_normalizer()? {
-        NormalizerWrapper::Sequence(all) => all.as_ref().iter().find(is_table),
-        one => Some(one).filter(is_table),
-    }
-    .cloned()
 }

@@ -68,7 +68,7 @@ pub fn run(
     fetch(&options.configurations, messages, printer, &cancel)?;
 
     let status = printer.bench_status();
-    let result = bench::run(&options, &status, &cancel);
+    let result = bench::run(&options, &|step| status.show(step), &cancel);
     status.end();
     let mut report = result?;
     if let Some(baseline) = &baseline {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use embedctl::bench::Watcher;
+use embedctl::bench::BenchStep;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::{Printer, Verbosity, When};
@@ -22,10 +22,19 @@ impl BenchStatus {
             bar.finish_and_clear();
         }
     }
-}
 
-impl Watcher for BenchStatus {
-    fn state(&self, what: &str) {
+    /// Shows a step.
+    pub fn show(&self, step: BenchStep<'_>) {
+        match step {
+            BenchStep::Begin(what) => self.begin(what),
+            BenchStep::Sample {
+                name,
+                rows_per_second,
+            } => self.sampled(name, rows_per_second),
+        }
+    }
+
+    fn begin(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(self.printer.safe(what));
         } else if self.lines {
