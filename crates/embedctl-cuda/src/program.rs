@@ -506,7 +506,7 @@ impl<'a> Builder<'a> {
         }
         self.rotary()?;
         if let Some(kind) = architecture.attention.position_bias
-            && (!outside.relative_bias.is_empty() || kind == PositionBias::Slopes)
+            && (!outside.relative_bias.is_empty() || !kind.is_learned())
         {
             self.shared_bias = self.bias(kind, &outside.relative_bias)?;
         }
@@ -559,7 +559,7 @@ impl<'a> Builder<'a> {
         let longest = match kind {
             // Farther keys share the last bucket.
             PositionBias::Buckets { reach, .. } => reach + 1,
-            PositionBias::Slopes => self.longest,
+            PositionBias::Slopes | PositionBias::Rising => self.longest,
         };
         let (bias, reach) = self.network.bias_by_distance(kind, table, longest);
         Ok((self.uploader.floats(&bias)?, reach))
